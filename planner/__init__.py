@@ -1,0 +1,1 @@
+"""Parallelism planner and cost-model auto-tuner for training large models."""

@@ -1,0 +1,288 @@
+"""Seconds of collectives over a hierarchy of links, and bytes that one rank sends.
+
+A group is ``ranks`` members, each ``stride`` ranks from the next; a `Tier` joins ``domain`` consecutive
+ranks. A ring visits every member, so the traffic that leaves a domain is carried by the links of all the
+members inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.numeric import Num
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One level of the interconnect.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``nvlink`` or ``infiniband``.
+    domain : float
+        Consecutive ranks that it joins; infinite for the outermost. [-]
+    bandwidth : float
+        Rate of one accelerator, one direction, as collectives reach it. [byte/s]
+    latency : float
+        Start-up time of one hop. [s]
+    pair_bandwidth : float
+        Rate between two accelerators; less than ``bandwidth`` on a mesh of links. [byte/s]
+    host_staged : bool
+        Whether traffic crosses the host, so that the rate falls with the square of the ranks.
+    """
+
+    name: str
+    domain: float
+    bandwidth: float
+    latency: float
+    pair_bandwidth: float
+    host_staged: bool = False
+
+
+def members_inside(domain: Num, stride: Num, ranks: Num) -> Num:
+    """Members of a group that share one domain.
+
+    Parameters
+    ----------
+    domain : Num
+        Consecutive ranks in the domain. [-]
+    stride, ranks : Num
+        Distance between members, and members. [-]
+
+    Returns
+    -------
+    Num
+        Between 1 and ``ranks``. [-]
+
+    Examples
+    --------
+    Eight ranks, every fourth one, in nodes of eight: two in each node.
+
+    >>> float(members_inside(8, 4, 8))
+    2.0
+    """
+    return np.minimum(ranks, np.maximum(1.0, np.floor(domain / stride)))
+
+
+def group_bandwidth(tier: Tier, members: Num) -> Num:
+    """Rate of one accelerator to a group of ``members`` inside a tier.
+
+    Parameters
+    ----------
+    tier : Tier
+        The links.
+    members : Num
+        Members that talk to one another. [-]
+
+    Returns
+    -------
+    Num
+        One direction. [byte/s]
+
+    Notes
+    -----
+    On a mesh a member has one link to each other member. Through the host the rate falls with the square
+    of the members, as nccl-tests on 2, 4 and 8 L40S show (19, 5 and 1.5 GB/s).
+
+    References
+    ----------
+    .. [1] AMD, "MI300X: seven links of 64 GB/s," arXiv:2511.17127, sec. 4: (n-1) links in a group of n.
+    .. [2] NVIDIA aiconfigurator, commit 095f58a, systems/data/l40s, nccl-tests tables.
+
+    Examples
+    --------
+    >>> mesh = Tier("xgmi", 8, 448e9, 3e-6, 64e9)
+    >>> float(group_bandwidth(mesh, 2)), float(group_bandwidth(mesh, 8))
+    (64000000000.0, 448000000000.0)
+    """
+    if tier.host_staged:
+        crowd = 2.0 / np.maximum(members, 2.0)
+        return tier.bandwidth * crowd * crowd
+    return np.minimum(tier.bandwidth, tier.pair_bandwidth * np.maximum(members - 1.0, 1.0))
+
+
+def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    r"""Seconds of one ring pass: an all-gather or a reduce-scatter.
+
+    .. math:: t = \sum_k h_k \alpha_k + S \frac{n-1}{n} \max_k \frac{1}{i_{k-1} B_k}
+
+    with :math:`h_k` hops over tier k, and :math:`i_{k-1}` members that share the domain one level below and
+    so carry its outgoing traffic together.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size :math:`S` of the gathered result, or of the input to be reduced. [byte]
+    ranks, stride : Num
+        Members and the distance between them; one member costs nothing. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
+       MPICH," Int. J. High Perform. Comput. Appl. 19(1), 2005, sec. 4.1, doi:10.1177/1094342005051521.
+
+    Examples
+    --------
+    >>> link = Tier("nvlink", 8, 450e9, 6e-6, 450e9)
+    >>> round(float(ring_seconds(1e9, 8, 1, [link])), 6)
+    0.001986
+    """
+    slowest: Num = 0.0
+    latency: Num = 0.0
+    below: Num = 1.0
+    for tier in tiers:
+        inside = members_inside(tier.domain, stride, ranks)
+        crossing = inside > below
+        rate = below * group_bandwidth(tier, inside / below)
+        slowest = np.maximum(slowest, crossing / rate)
+        latency = latency + (inside / below - 1.0) * tier.latency
+        below = inside
+    return latency + (ranks - 1) / ranks * nbytes * slowest
+
+
+def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    """Seconds of an all-reduce: a reduce-scatter and an all-gather.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size of the reduced buffer. [byte]
+    ranks, stride : Num
+        Members and the distance between them. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations,"
+       J. Parallel Distrib. Comput. 69(2), 2009, sec. 3, doi:10.1016/j.jpdc.2008.09.002.
+
+    Examples
+    --------
+    >>> link = Tier("nvlink", 8, 450e9, 6e-6, 450e9)
+    >>> round(float(all_reduce_seconds(1e9, 8, 1, [link])), 6)
+    0.003973
+    """
+    return 2 * ring_seconds(nbytes, ranks, stride, tiers)
+
+
+def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    r"""Seconds of an all-to-all in which every member sends ``nbytes`` in equal parts to all.
+
+    .. math:: t = \sum_k h_k \alpha_k + \max_k \frac{S}{n} \frac{i_k - i_{k-1}}{B_k}
+
+    Parameters
+    ----------
+    nbytes : Num
+        Send buffer of one member. [byte]
+    ranks, stride : Num
+        Members and the distance between them. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+
+    Returns
+    -------
+    Num
+        Elapsed time; tiers work at once, so the slowest decides. [s]
+
+    References
+    ----------
+    .. [1] C. Hwang et al., "Tutel: Adaptive Mixture-of-Experts at Scale," arXiv:2206.03382, 2023, sec. 3.4.
+
+    Examples
+    --------
+    >>> link = Tier("nvlink", 8, 450e9, 0.0, 450e9)
+    >>> round(float(all_to_all_seconds(450e9, 8, 1, [link])), 4)
+    0.875
+    """
+    slowest: Num = 0.0
+    latency: Num = 0.0
+    below: Num = 1.0
+    for tier in tiers:
+        inside = members_inside(tier.domain, stride, ranks)
+        share = (inside - below) / ranks
+        slowest = np.maximum(slowest, share / group_bandwidth(tier, inside / below))
+        latency = latency + (inside / below - 1.0) * tier.latency
+        below = inside
+    return latency + nbytes * slowest
+
+
+def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    """Seconds of a message to the rank ``stride`` away.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size of the message. [byte]
+    stride : Num
+        Distance in ranks; the innermost tier that joins both carries the message. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] R. W. Hockney, "The communication challenge for MPP," Parallel Computing 20(3), 1994, eq. 2,
+       doi:10.1016/S0167-8191(06)80021-9.
+
+    Examples
+    --------
+    >>> inner, outer = Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
+    >>> float(point_to_point_seconds(50e9, 8, [inner, outer]))
+    1.0
+    """
+    latency: Num = 0.0
+    rate: Num = np.inf
+    for tier in reversed(tiers):
+        reached = stride < tier.domain
+        link = tier.bandwidth / 2 if tier.host_staged else min(tier.bandwidth, tier.pair_bandwidth)
+        rate = np.where(reached, link, rate)
+        latency = np.where(reached, tier.latency, latency)
+    return latency + nbytes / rate
+
+
+def ring_sent_bytes(nbytes: Num, ranks: Num) -> Num:
+    """Bytes that one rank sends in a ring all-gather or reduce-scatter.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size of the gathered result, or of the input to be reduced. [byte]
+    ranks : Num
+        Members. [-]
+
+    Returns
+    -------
+    Num
+        Sent by one rank. [byte]
+
+    References
+    ----------
+    .. [1] R. Thakur, R. Rabenseifner, W. Gropp, as in `ring_seconds`, sec. 4.1.
+
+    Examples
+    --------
+    >>> ring_sent_bytes(800.0, 8)
+    700.0
+    """
+    return nbytes * (ranks - 1) / ranks

@@ -1,0 +1,40 @@
+"""What is left of a communication after the compute that hides it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.numeric import Num
+
+
+def exposed_seconds(communication: Num, window: Num, exposed_share: Num = 0.0) -> Num:
+    r"""Seconds of a communication that a window of compute does not hide.
+
+    .. math:: t = \max(f\,c,\; c - w)
+
+    Parameters
+    ----------
+    communication : Num
+        Time :math:`c` of the communication alone. [s]
+    window : Num
+        Compute :math:`w` that may run beside it. [s]
+    exposed_share : Num
+        Share :math:`f` that is exposed however long the window: the first and the last part of a chain,
+        and what the runtime cannot overlap; 1 where it overlaps nothing. [-]
+
+    Returns
+    -------
+    Num
+        Exposed time. [s]
+
+    References
+    ----------
+    .. [1] S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training,"
+       arXiv:2006.15704, 2020, sec. 3.2.3: the last bucket is always exposed.
+
+    Examples
+    --------
+    >>> float(exposed_seconds(3.0, 2.0)), float(exposed_seconds(3.0, 5.0, 0.25))
+    (1.0, 0.75)
+    """
+    return np.maximum(exposed_share * communication, communication - window)

@@ -1,0 +1,75 @@
+"""What every input record shares: frozen, strict about keys, quantities with unit and source."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationInfo
+
+from planner import units
+
+Standing = Literal["datasheet", "measured", "fitted", "literature", "derived", "estimated", "user"]
+"""Where a number stands, from the most to the least binding for the machine at hand."""
+
+
+class Record(BaseModel):
+    """A frozen input record; an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Sourced(float):
+    """A float in base units that remembers its text, its source and where it stands."""
+
+    __slots__ = ("source", "standing", "text")
+
+    text: str
+    source: str
+    standing: Standing
+
+    def __new__(cls, value: float, text: str = "", source: str = "", standing: Standing = "user") -> Sourced:
+        """Make the number; ``text`` is what the file said."""
+        number = super().__new__(cls, value)
+        number.text, number.source, number.standing = text, source, standing
+        return number
+
+    def __reduce__(self) -> tuple[type[Sourced], tuple[float, str, str, str]]:
+        return (Sourced, (float(self), self.text, self.source, self.standing))
+
+
+_FIELDS = {"value", "source", "standing", "note"}
+
+
+def _read(raw: Any, dimension: str, info: ValidationInfo) -> Sourced:
+    if isinstance(raw, Sourced):
+        return raw
+    fields = raw if isinstance(raw, dict) else {"value": raw}
+    unknown = set(fields) - _FIELDS
+    if unknown or "value" not in fields:
+        raise ValueError(f"a quantity has the keys {', '.join(sorted(_FIELDS))}, of which value is needed")
+    sources: dict[str, str] = (info.context or {}).get("sources", {})
+    source = str(fields.get("source", ""))
+    standing = fields.get("standing", "datasheet" if source else "user")
+    value = units.parse(fields["value"], dimension)
+    if value < 0:
+        raise ValueError("negative")
+    return Sourced(value, str(fields["value"]), sources.get(source, source), standing)
+
+
+def _quantity(dimension: str) -> Any:
+    def validate(raw: Any, info: ValidationInfo) -> Sourced:
+        return _read(raw, dimension, info)
+
+    def serialise(value: Sourced) -> dict[str, str]:
+        return {"value": value.text, "source": value.source, "standing": value.standing}
+
+    return Annotated[Sourced, PlainValidator(validate), PlainSerializer(serialise)]
+
+
+Bytes = _quantity("byte")
+ByteRate = _quantity("byte/s")
+FlopRate = _quantity("FLOP/s")
+Seconds = _quantity("s")
+Watts = _quantity("W")
+Price = _quantity("USD/h")
+Share = _quantity("-")

@@ -1,0 +1,75 @@
+"""One table for each family of techniques: a folder of files, each with one ``ENTRY``.
+
+Adding a member is adding a file. Nothing registers itself on import, and nobody keeps a list.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+from typing import Protocol, TypeVar
+
+from planner.errors import InputError, Problem, nearest
+
+
+class Entry(Protocol):
+    """What every member of a family has: a unique name, and other spellings of it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+
+
+E = TypeVar("E", bound=Entry)
+
+
+def load_family(package: ModuleType, kind: type[E]) -> Mapping[str, E]:
+    """Read the ``ENTRY`` of every public module of ``package`` into a read-only table.
+
+    Parameters
+    ----------
+    package : module
+        The family's folder; modules whose name starts with an underscore are skipped.
+    kind : type
+        The record type that each ``ENTRY`` must have.
+
+    Returns
+    -------
+    Mapping[str, kind]
+        Name to entry, in the order of the names.
+
+    Raises
+    ------
+    TypeError
+        If an ``ENTRY`` is missing, of another type, or its name is taken.
+    """
+    table: dict[str, E] = {}
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
+        if info.name.startswith("_"):
+            continue
+        entry = getattr(importlib.import_module(f"{package.__name__}.{info.name}"), "ENTRY", None)
+        if not isinstance(entry, kind):
+            raise TypeError(f"{package.__name__}.{info.name}: ENTRY is not a {kind.__name__}")
+        if entry.name in table:
+            raise TypeError(f"{package.__name__}.{info.name}: the name {entry.name} is taken")
+        table[entry.name] = entry
+    return MappingProxyType(dict(sorted(table.items())))
+
+
+def find(table: Mapping[str, E], name: str, where: str) -> E:
+    """Look ``name`` up by name or alias, whatever its case.
+
+    Raises
+    ------
+    InputError
+        If nothing has that name; the message lists what there is and the nearest spelling.
+    """
+    spellings = {
+        spelling.lower(): entry for entry in table.values() for spelling in (*entry.aliases, entry.name)
+    }
+    if name.lower() in spellings:
+        return spellings[name.lower()]
+    raise InputError(Problem(where, repr(name), f"one of {', '.join(table)}", nearest(name, spellings)))

@@ -1,0 +1,227 @@
+"""What the planner knows of a pipeline schedule: facts, closed forms and the executable order.
+
+Symbols: ``pp`` pipeline ranks, ``vpp`` chunks of the model on each rank, ``microbatches`` in one step. The model is
+cut into ``pp * vpp`` chunks; a rank's whole slice is ``vpp`` of them. A bidirectional schedule sends half of the
+micro-batches along a second route with its own copies of the chunks, numbered after those of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.numeric import Num
+
+Mask = bool | NDArray[np.bool_]
+"""One truth value for each plan."""
+
+Kind = Literal["F", "B", "W", "BW"]
+"""Forward, input gradient, weight gradient, and the two gradients in one pass."""
+
+
+class Pass(NamedTuple):
+    """One visit of a micro-batch to a chunk."""
+
+    kind: Kind
+    chunk: int
+    microbatch: int
+
+
+Orders = tuple[tuple[Pass, ...], ...]
+"""For each rank the passes that it runs, in their order."""
+
+
+@dataclass(frozen=True)
+class PassTimes:
+    """Times of one micro-batch through one chunk, and of a message; a searched order depends on them.
+
+    Parameters
+    ----------
+    forward, input_gradient, weight_gradient : float
+        Times of the passes of one chunk. [s]
+    hop : float
+        Latency of a message to another rank, which occupies nobody. [s]
+    """
+
+    forward: float = 1.0
+    input_gradient: float = 1.0
+    weight_gradient: float = 1.0
+    hop: float = 0.0
+
+
+UNIT: Final = PassTimes()
+"""All passes take one unit, messages are free."""
+
+Degrees = Callable[[Num, Num, Num], Num]
+"""Function of (pp, vpp, microbatches)."""
+
+PerRank = Callable[[Num, Num, Num, Num], Num]
+"""Function of (pp, vpp, microbatches, rank)."""
+
+Seconds = Callable[[Num, Num, Num, Num, Num, Num, Num], Num]
+"""Function of (pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop); times of a rank's whole slice."""
+
+Condition = Callable[[Num, Num, Num, Num, Num, Num, Num], Mask]
+"""As `Seconds`; true where a closed form claims to hold."""
+
+
+class OrderOf(Protocol):
+    """Function that writes a schedule's order out."""
+
+    def __call__(self, pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders: ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on the degrees without which a schedule cannot run.
+
+    Parameters
+    ----------
+    text : str
+        The rule in words, as the reason given where it is broken.
+    test : Callable
+        True for the (pp, vpp, microbatches) that keep it; scalars or arrays.
+    """
+
+    text: str
+    test: Callable[[Num, Num, Num], Mask]
+
+
+def loop_rank(chunk: int, pp: int, vpp: int) -> int:
+    """Return the rank of a chunk when every pass over the ranks starts again at rank 0."""
+    return chunk % pp
+
+
+def v_rank(chunk: int, pp: int, vpp: int) -> int:
+    """Return the rank of a chunk when the direction turns at either end: down, up, down."""
+    down = chunk // pp % 2 == 0
+    return chunk % pp if down else pp - 1 - chunk % pp
+
+
+def two_way_rank(chunk: int, pp: int, vpp: int) -> int:
+    """Return the rank of a chunk when the second route visits the ranks of the first in mirrored places."""
+    route, place = divmod(chunk, pp * vpp)
+    rank = v_rank(place, pp, vpp)
+    return rank if route == 0 else pp - 1 - rank
+
+
+def loop_messages(pp: Num, vpp: Num, microbatches: Num) -> Num:
+    """Sends of one micro-batch, both ways, over all ranks, when chunks are placed in a loop. [-]"""
+    return np.where(np.greater(pp, 1), 2.0 * (vpp * pp - 1), 0.0)
+
+
+def v_messages(pp: Num, vpp: Num, microbatches: Num) -> Num:
+    """Sends of one micro-batch, both ways, over all ranks, when chunks are placed in a V: the turns are local. [-]"""
+    return 2.0 * vpp * (pp - 1)
+
+
+def one(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+    """Return 1: one copy, one version."""
+    return 1.0 + 0.0 * (pp * vpp * microbatches * rank)
+
+
+def none(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+    """Return 0: nothing waits for its weight gradient."""
+    return 0.0 * (pp * vpp * microbatches * rank)
+
+
+def always(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Mask:
+    """Say that a closed form holds for all degrees and times."""
+    return np.greater_equal(microbatches, 1)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One way to order the passes of a pipeline.
+
+    Parameters
+    ----------
+    name : str
+        The contract's name.
+    aliases : tuple of str
+        Other spellings, PyTorch's among them.
+    cite : str
+        Where it is described.
+    splits_backward : bool
+        Whether input and weight gradient are passes of their own.
+    rules : tuple of Rule
+        What the degrees must keep.
+    bubble_seconds : Seconds
+        Makespan of one step minus the busiest rank's work, closed form. [s]
+    span_bubble_seconds : Seconds
+        Longest time from first start to last end on one rank, minus its work: what a step costs where the next step
+        starts without a barrier, and the bubble of the Zero Bubble papers. [s]
+    in_flight_chunks : PerRank
+        Chunk activations held at the peak, each until its weight gradient (or whole backward) is done. [-]
+    order : OrderOf
+        The executable order.
+    placement : Callable
+        Rank of a chunk from (chunk, pp, vpp).
+    messages : Degrees
+        Sends of one micro-batch between ranks, both ways, over all ranks. [-]
+    awaiting_weight_chunks : PerRank
+        How many of `in_flight_chunks` hold only what the weight gradient needs. [-]
+    weight_copies : float
+        Weights and gradients that a rank holds, over its share 1 / pp of the model. [-]
+    weight_versions : PerRank
+        Versions of the weights kept for micro-batches in flight. [-]
+    routes : int
+        Directions in which micro-batches run.
+    flushes : bool
+        Whether a step ends with an empty pipeline; if not, the closed form is the steady state.
+    holds : Condition
+        Where the closed forms are exact or within 1% of the makespan.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    cite: str
+    splits_backward: bool
+    rules: tuple[Rule, ...]
+    bubble_seconds: Seconds
+    span_bubble_seconds: Seconds
+    in_flight_chunks: PerRank
+    order: OrderOf
+    placement: Callable[[int, int, int], int] = loop_rank
+    messages: Degrees = loop_messages
+    awaiting_weight_chunks: PerRank = none
+    weight_copies: float = 1.0
+    weight_versions: PerRank = one
+    routes: int = 1
+    flushes: bool = True
+    holds: Condition = always
+
+    def legal(self, pp: Num, vpp: Num, microbatches: Num) -> Mask:
+        """Say for which degrees the schedule can run, scalar or array."""
+        mask: Mask = np.greater_equal(pp * vpp * microbatches, 1)
+        for rule in self.rules:
+            mask = np.logical_and(mask, rule.test(pp, vpp, microbatches))
+        return mask
+
+    def supports(self, pp: int, vpp: int, microbatches: int) -> tuple[str, ...]:
+        """Return why the schedule cannot run these degrees; empty where it can."""
+        return tuple(
+            f"{self.name} needs {rule.text}, found pp {pp}, vpp {vpp}, {microbatches} micro-batches"
+            for rule in self.rules
+            if not rule.test(pp, vpp, microbatches)
+        )
+
+    def chunk_ranks(self, pp: int, vpp: int) -> tuple[int, ...]:
+        """Return the rank of every chunk, those of a second route after those of the first."""
+        return tuple(self.placement(chunk, pp, vpp) for chunk in range(self.routes * pp * vpp))
+
+
+ONE_CHUNK: Final = Rule("one chunk per rank (vpp 1)", lambda pp, vpp, m: np.equal(vpp, 1))
+TWO_CHUNKS: Final = Rule("two chunks per rank (vpp 2)", lambda pp, vpp, m: np.equal(vpp, 2))
+MANY_CHUNKS: Final = Rule("two or more chunks per rank (vpp)", lambda pp, vpp, m: np.greater_equal(vpp, 2))
+EVEN_RANKS: Final = Rule("an even number of ranks (pp)", lambda pp, vpp, m: np.equal(np.mod(pp, 2), 0))
+EQUAL_ROUNDS: Final = Rule(
+    "micro-batches that divide into equal rounds of at least pp",
+    lambda pp, vpp, m: np.equal(np.mod(m, np.maximum(1, np.floor_divide(m, pp))), 0),
+)

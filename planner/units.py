@@ -1,0 +1,97 @@
+"""Units at the door: text with a unit becomes a float in base units, and back.
+
+Inside the planner everything is float64 bytes, seconds, FLOP, bytes/s, FLOP/s, watts and dollars.
+This is the only file that knows what a giga is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+KB: Final = 1e3
+MB: Final = 1e6
+GB: Final = 1e9
+TB: Final = 1e12
+KIB: Final = 2.0**10
+MIB: Final = 2.0**20
+GIB: Final = 2.0**30
+TIB: Final = 2.0**40
+TFLOP: Final = 1e12
+MICROSECOND: Final = 1e-6
+HOUR: Final = 3600.0
+DAY: Final = 86400.0
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
+_BYTES = {f"{prefix}B": scale for prefix, scale in (_DECIMAL | _BINARY).items()}
+_BITS = {f"{prefix}bit": scale / 8 for prefix, scale in _DECIMAL.items()}
+
+DIMENSIONS: Final[dict[str, dict[str, float]]] = {
+    "byte": _BYTES,
+    "byte/s": {f"{unit}/s": scale for unit, scale in (_BYTES | _BITS).items()},
+    "FLOP/s": {f"{prefix}FLOP/s": scale for prefix, scale in _DECIMAL.items()},
+    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": HOUR, "d": DAY},
+    "W": {"W": 1.0, "kW": 1e3, "MW": 1e6},
+    "USD/h": {"USD/h": 1.0},
+    "-": {"": 1.0, "%": 0.01},
+}
+"""Dimension to accepted units, each with its size in the base unit."""
+
+_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z%/]*)\s*")
+
+
+def parse(text: object, dimension: str) -> float:
+    """Return ``text`` such as ``"3.35 TB/s"`` as a float in the base unit of ``dimension``.
+
+    Parameters
+    ----------
+    text : object
+        A number with its unit; a bare number only where the dimension is ``"-"``.
+    dimension : str
+        A key of `DIMENSIONS`, which is also the base unit of the result.
+
+    Raises
+    ------
+    ValueError
+        If the text is no finite number, or its unit is missing or of another dimension.
+
+    Examples
+    --------
+    >>> parse("400 Gbit/s", "byte/s")
+    50000000000.0
+    >>> parse("80 GiB", "byte") / GIB
+    80.0
+    """
+    units = DIMENSIONS[dimension]
+    accepted = ", ".join(unit or "a bare number" for unit in units)
+    match = _QUANTITY.fullmatch(str(text)) if not isinstance(text, bool) else None
+    if match is None:
+        raise ValueError(f"not a number with a unit ({accepted})")
+    number, unit = float(match[1]), match[2]
+    if unit not in units:
+        raise ValueError(f"{f'unit {unit!r}' if unit else 'no unit'}; accepted: {accepted}")
+    if not math.isfinite(number):
+        raise ValueError("not a finite number")
+    return number * units[unit]
+
+
+def show(value: float, dimension: str) -> str:
+    """Return ``value`` in the unit of ``dimension`` that reads best, with three digits.
+
+    Examples
+    --------
+    >>> show(80 * GIB, "byte"), show(0.00042, "s"), show(989e12, "FLOP/s")
+    ('80 GiB', '420 us', '989 TFLOP/s')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if dimension == "byte":
+        units = {"B": 1.0} | {f"{prefix}B": scale for prefix, scale in _BINARY.items()}
+    else:
+        units = {unit: scale for unit, scale in DIMENSIONS[dimension].items() if "bit" not in unit and "i" not in unit}
+    fitting = [unit for unit, scale in units.items() if scale <= abs(value)]
+    unit = max(fitting, key=units.__getitem__) if fitting else min(units, key=units.__getitem__)
+    return f"{value / units[unit]:.3g} {unit}".strip()

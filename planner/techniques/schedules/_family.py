@@ -1,8 +1,9 @@
 """What the planner knows of a pipeline schedule: facts, closed forms and the executable order.
 
-Symbols: ``pp`` pipeline ranks, ``vpp`` chunks of the model on each rank, ``microbatches`` in one step. The model is
-cut into ``pp * vpp`` chunks; a rank's whole slice is ``vpp`` of them. A bidirectional schedule sends half of the
-micro-batches along a second route with its own copies of the chunks, numbered after those of the first.
+Symbols: ``pp`` pipeline ranks, ``vpp`` chunks of the model on each rank, ``microbatches`` in one step. The
+model is cut into ``pp * vpp`` chunks; a rank's whole slice is ``vpp`` of them. A bidirectional schedule sends
+half of the micro-batches along a second route with its own copies of the chunks, numbered after those of the
+first.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ PerRank = Callable[[Num, Num, Num, Num], Num]
 """Function of (pp, vpp, microbatches, rank)."""
 
 Seconds = Callable[[Num, Num, Num, Num, Num, Num, Num], Num]
-"""Function of (pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop); times of a rank's whole slice."""
+"""Function of (pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop): times of whole slices."""
 
 Condition = Callable[[Num, Num, Num, Num, Num, Num, Num], Mask]
 """As `Seconds`; true where a closed form claims to hold."""
@@ -110,12 +111,12 @@ def two_way_rank(chunk: int, pp: int, vpp: int) -> int:
 
 
 def loop_messages(pp: Num, vpp: Num, microbatches: Num) -> Num:
-    """Sends of one micro-batch, both ways, over all ranks, when chunks are placed in a loop. [-]"""
-    return np.where(np.greater(pp, 1), 2.0 * (vpp * pp - 1), 0.0)
+    """Count the sends of one micro-batch, both ways, over all ranks, with chunks placed in a loop."""
+    return 2.0 * (vpp * pp - 1) * np.minimum(1.0, pp - 1)
 
 
 def v_messages(pp: Num, vpp: Num, microbatches: Num) -> Num:
-    """Sends of one micro-batch, both ways, over all ranks, when chunks are placed in a V: the turns are local. [-]"""
+    """Count the sends of one micro-batch, both ways, over all ranks, with chunks in a V: turns are local."""
     return 2.0 * vpp * (pp - 1)
 
 
@@ -155,8 +156,8 @@ class Schedule:
     bubble_seconds : Seconds
         Makespan of one step minus the busiest rank's work, closed form. [s]
     span_bubble_seconds : Seconds
-        Longest time from first start to last end on one rank, minus its work: what a step costs where the next step
-        starts without a barrier, and the bubble of the Zero Bubble papers. [s]
+        Longest time from first start to last end on one rank, minus its work: what a step costs where the
+        next step starts without a barrier, and the bubble of the Zero Bubble papers. [s]
     in_flight_chunks : PerRank
         Chunk activations held at the peak, each until its weight gradient (or whole backward) is done. [-]
     order : OrderOf

@@ -1,0 +1,42 @@
+"""GPipe: all forwards, then all backwards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.formulas.pipeline import gpipe_bubble_seconds
+from planner.numeric import Num
+from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Orders, Pass, PassTimes, Schedule
+
+
+def bubble_seconds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
+    """Makespan minus work."""
+    return gpipe_bubble_seconds(pp, forward, input_gradient + weight_gradient, hop)
+
+
+def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+    """All micro-batches of the step."""
+    return np.minimum(microbatches, microbatches + 0.0 * (pp * vpp * rank))
+
+
+def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
+    """Write out F0 F1 ... B0 B1 ... for every rank."""
+    return tuple(
+        tuple(Pass(kind, rank, microbatch) for kind in ("F", "BW") for microbatch in range(microbatches))
+        for rank in range(pp)
+    )
+
+
+ENTRY = Schedule(
+    name="gpipe",
+    aliases=("ScheduleGPipe", "fill-drain"),
+    cite="arXiv:1811.06965",
+    splits_backward=False,
+    rules=(ONE_CHUNK,),
+    bubble_seconds=bubble_seconds,
+    span_bubble_seconds=bubble_seconds,
+    in_flight_chunks=in_flight_chunks,
+    order=order,
+)

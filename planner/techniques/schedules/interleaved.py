@@ -1,0 +1,57 @@
+"""Interleaved 1F1B: several chunks on every rank, micro-batches in rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.formulas.pipeline import interleaved_bubble_seconds, round_microbatches
+from planner.numeric import Num
+from planner.techniques.schedules._family import (
+    EQUAL_ROUNDS,
+    MANY_CHUNKS,
+    UNIT,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+)
+from planner.techniques.schedules._orders import alternate, by_rounds
+
+
+def bubble_seconds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
+    """Makespan minus work."""
+    return interleaved_bubble_seconds(pp, vpp, microbatches, forward, input_gradient + weight_gradient, hop)
+
+
+def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+    """Chunks in flight: the warm-up forwards and one more."""
+    warm_up = 2 * (pp - 1 - rank) + (vpp - 1) * round_microbatches(pp, microbatches)
+    return np.minimum(microbatches * vpp, warm_up + 1)
+
+
+def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
+    """Write out the passes; a round is ``pp`` micro-batches where ``pp`` divides them."""
+    per_round = int(round_microbatches(pp, microbatches))
+    visits = list(by_rounds(microbatches, per_round, vpp))
+
+    def passes(rank: int) -> tuple[Pass, ...]:
+        forwards = [Pass("F", chunk * pp + rank, microbatch) for chunk, microbatch in visits]
+        backwards = [Pass("BW", (vpp - 1 - chunk) * pp + rank, microbatch) for chunk, microbatch in visits]
+        return alternate(forwards, backwards, 2 * (pp - 1 - rank) + (vpp - 1) * per_round)
+
+    return tuple(passes(rank) for rank in range(pp))
+
+
+ENTRY = Schedule(
+    name="interleaved-1f1b",
+    aliases=("interleaved", "Interleaved1F1B", "ScheduleInterleaved1F1B", "1f1b-interleaved", "1f1b-i"),
+    cite="arXiv:2104.04473",
+    splits_backward=False,
+    rules=(MANY_CHUNKS, EQUAL_ROUNDS),
+    bubble_seconds=bubble_seconds,
+    span_bubble_seconds=bubble_seconds,
+    in_flight_chunks=in_flight_chunks,
+    order=order,
+)

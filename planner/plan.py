@@ -1,0 +1,102 @@
+"""A plan: the degrees and the names of the techniques. The same record holds one plan or millions.
+
+In a scalar plan every degree is a number. In a batch the degrees are float64 arrays that broadcast against
+one another, one axis for each decision, and the names are common to all of its plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from planner.numeric import Num
+
+DEGREES: Final = (
+    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "micro_batch", "num_microbatches",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to lay a job out on a cluster, or a batch of ways with the same techniques.
+
+    Parameters
+    ----------
+    tp, pp, vpp, cp, ep, etp, dp : Num
+        Tensor, pipeline, virtual pipeline, context, expert, expert tensor and data parallel degrees;
+        tp · pp · cp · dp is the number of accelerators, and dp does not contain cp. [-]
+    zero_shards : Num
+        Ranks over which the sharded states are spread: dp · cp unless hybrid. [-]
+    micro_batch : Num
+        Sequences for each data-parallel rank and pass. [-]
+    num_microbatches : Num
+        Passes of a step: global_batch / (micro_batch · dp). [-]
+    zero : int
+        What is sharded over data parallel: 0 nothing, 1 optimizer, 2 and gradients, 3 and parameters.
+    recompute, cp_method, schedule, offload : str
+        Names in the tables of ``planner.techniques``.
+    sequence_parallel : bool
+        Whether what tensor parallelism replicates is split along the sequence.
+    stage_layers : tuple of int, optional
+        Layers of each virtual stage in the order of the model; None is the even split.
+    """
+
+    tp: Num = 1.0
+    pp: Num = 1.0
+    vpp: Num = 1.0
+    cp: Num = 1.0
+    ep: Num = 1.0
+    etp: Num = 1.0
+    dp: Num = 1.0
+    zero_shards: Num = 1.0
+    micro_batch: Num = 1.0
+    num_microbatches: Num = 1.0
+    zero: int = 0
+    recompute: str = "none"
+    sequence_parallel: bool = False
+    cp_method: str = "ring"
+    schedule: str = "1f1b"
+    offload: str = "none"
+    stage_layers: tuple[int, ...] | None = None
+
+    @property
+    def gpus(self) -> Num:
+        """Accelerators in use. [-]"""
+        return self.tp * self.pp * self.cp * self.dp
+
+    @property
+    def expert_dp(self) -> Num:
+        """Ranks that hold the same experts. [-]"""
+        return self.tp * self.cp * self.dp / (self.ep * self.etp)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the batch; empty for a scalar plan."""
+        return np.broadcast_shapes(*(np.shape(getattr(self, name)) for name in DEGREES))
+
+    def row(self, index: tuple[int, ...], **changes: object) -> Plan:
+        """Return the scalar plan at ``index`` of the broadcast batch, with fields replaced by ``changes``."""
+        shape = self.shape
+        degrees = {
+            name: float(np.broadcast_to(np.asarray(getattr(self, name), float), shape)[index]) for name in DEGREES
+        }
+        names = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in DEGREES}
+        return Plan(**(names | degrees | changes))  # type: ignore[arg-type]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the scalar plan with whole degrees as integers, as the contract's JSON has it."""
+        record = {field.name: getattr(self, field.name) for field in fields(self)}
+        whole = {name: int(record[name]) for name in DEGREES}
+        layers = list(self.stage_layers) if self.stage_layers is not None else None
+        return record | whole | {"stage_layers": layers}
+
+    @property
+    def slug(self) -> str:
+        """Short name of a scalar plan, for files and tables, such as ``tp8-pp4-dp2-mb1-zero1``."""
+        axes = (("tp", self.tp), ("pp", self.pp), ("vpp", self.vpp), ("cp", self.cp), ("ep", self.ep))
+        wide = [f"{name}{degree:.0f}" for name, degree in axes if degree > 1]
+        tail = [f"dp{self.dp:.0f}", f"mb{self.micro_batch:.0f}", f"zero{self.zero}"]
+        extra = [name for name in (self.recompute, self.offload) if name != "none"]
+        return "-".join(wide + tail + extra).replace(":", "").replace("+", "-")

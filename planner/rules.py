@@ -1,0 +1,123 @@
+"""Named rules that a plan keeps. In a batch a rule is a mask; for one plan it also says what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.workload import Workload
+from planner.numeric import Num
+from planner.plan import Plan
+
+Mask = bool | np.bool_ | NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A broken rule of one plan, as the contract's JSON has it."""
+
+    rule: str
+    found: str
+    expected: str
+    nearest: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition that every legal plan meets.
+
+    Parameters
+    ----------
+    name : str
+        Short and stable; reports count plans by it.
+    holds : Mask
+        Whether it is met, for each plan of the batch.
+    tell : callable
+        Makes (found, expected, nearest) in words; called only for a scalar plan that breaks the rule.
+    """
+
+    name: str
+    holds: Mask
+    tell: Callable[[], tuple[str, str, str]]
+
+
+def violations(rules: Iterable[Rule]) -> tuple[Violation, ...]:
+    """Return what a scalar plan breaks, all at once."""
+    return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not np.all(rule.holds))
+
+
+def divides(part: Num, whole: Num) -> Mask:
+    """Whether ``part`` divides ``whole`` without remainder."""
+    return np.equal(np.mod(whole, part), 0)
+
+
+def divisors(whole: int) -> list[int]:
+    """Return the divisors of a positive whole number, ascending."""
+    small = [n for n in range(1, int(whole**0.5) + 1) if whole % n == 0]
+    return sorted({*small, *(whole // n for n in small)})
+
+
+def nearest_divisors(value: Num, whole: int) -> str:
+    """Return the divisors of ``whole`` next to ``value``, joined by ``or``."""
+    known = divisors(whole)
+    below = [n for n in known if n <= value][-1:]
+    above = [n for n in known if n > value][:1]
+    return " or ".join(str(n) for n in below + above)
+
+
+def structural_rules(plan: Plan, model: ModelSpec, workload: Workload, gpus: int) -> list[Rule]:
+    """Return the rules that hold for any runtime: the degrees make up the cluster, the batch and the model."""
+    world = plan.tp * plan.pp * plan.cp * plan.dp
+    sequences = plan.micro_batch * plan.num_microbatches * plan.dp
+    experts = [block.ffn.experts for block in model.blocks.values() if isinstance(block.ffn, Experts)]
+    return [
+        Rule(
+            "degrees-make-gpus",
+            np.equal(world, gpus),
+            lambda: (
+                f"tp {plan.tp:.0f} · pp {plan.pp:.0f} · cp {plan.cp:.0f} · dp {plan.dp:g} = {world:g}",
+                f"{gpus} GPUs",
+                f"dp {nearest_divisors(gpus / (plan.tp * plan.pp * plan.cp), gpus)}",
+            ),
+        ),
+        Rule(
+            "batch-divides",
+            np.equal(sequences, workload.global_batch) & (plan.num_microbatches >= 1),
+            lambda: (
+                f"global batch {workload.global_batch} over micro-batch {plan.micro_batch:.0f} · dp {plan.dp:g}",
+                "a whole number of micro-batches",
+                f"micro-batch {nearest_divisors(plan.micro_batch, max(1, int(workload.global_batch // plan.dp)))}",
+            ),
+        ),
+        Rule(
+            "stages-have-layers",
+            plan.pp * plan.vpp <= model.num_layers,
+            lambda: (
+                f"pp {plan.pp:.0f} · vpp {plan.vpp:.0f} stages",
+                f"at most {model.num_layers}, one for each layer",
+                f"pp {min(int(plan.pp), model.num_layers)}, vpp {max(1, int(model.num_layers // plan.pp))}",
+            ),
+        ),
+        Rule(
+            "experts-divide",
+            np.logical_and.reduce([divides(plan.ep, count) for count in experts]) if experts else plan.ep <= 1,
+            lambda: (
+                f"ep {plan.ep:.0f}",
+                f"a divisor of {min(experts)} experts" if experts else "1, since the model has no experts",
+                nearest_divisors(plan.ep, min(experts)) if experts else "1",
+            ),
+        ),
+        Rule(
+            "expert-mesh-divides",
+            divides(plan.ep * plan.etp, plan.tp * plan.cp * plan.dp),
+            lambda: (
+                f"ep {plan.ep:.0f} · etp {plan.etp:.0f}",
+                f"a divisor of tp · cp · dp = {plan.tp * plan.cp * plan.dp:g}",
+                nearest_divisors(plan.ep * plan.etp, max(1, int(plan.tp * plan.cp * plan.dp))),
+            ),
+        ),
+    ]

@@ -1,0 +1,103 @@
+"""A runtime whole: what it can run, its rules, its behaviour, and the files that start it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.rules import Rule
+from planner.runtimes._traits import Traits
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that a plan is for: the model, the cluster, how much of it, and the workload."""
+
+    model: ModelSpec
+    hardware: HardwareProfile
+    gpus: int
+    workload: Workload
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a launcher starts on every node: a program with its arguments, and its environment.
+
+    Parameters
+    ----------
+    program : tuple of str
+        Arguments after the launcher's own, such as ``pretrain_gpt.py --num-layers 32``. A part that is a
+        reference to a user's variable is written ``${NAME}``; everything else is literal.
+    environment : mapping
+        Variables to export.
+    needs : tuple of str
+        User variables that must be set, of the contract's list.
+    module : bool
+        Whether the program is a Python module (``-m``).
+    files : mapping
+        Other files beside the script, name to text.
+    """
+
+    program: tuple[str, ...]
+    environment: Mapping[str, str]
+    needs: tuple[str, ...] = ()
+    module: bool = False
+    files: Mapping[str, str] | None = None
+
+
+class RuleMaker(Protocol):
+    """Makes the runtime's rules for a plan or a batch of plans."""
+
+    def __call__(self, plan: Plan, job: Job) -> list[Rule]: ...
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """One training framework, as the planner sees it.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line.
+    title : str
+        As its authors write it.
+    versions : tuple of str
+        Releases whose files can be written, newest first.
+    cite : str
+        Where its rules and behaviour were read.
+    traits : Traits
+        Its behaviour.
+    default_zero : int
+        ZeRO stage where the user gives none.
+    zero_stages, schedules, cp_methods, recomputes, offloads, precisions, methods : tuple
+        Names of the techniques that it can run; search offers no others.
+    rules : RuleMaker
+        Its validity rules beside the structural ones.
+    hybrid_sharding : bool
+        Whether zero_shards may be less than dp · cp.
+    command : callable, optional
+        What to start for a scalar plan: (plan, job, version) to `Command`; None where it writes no files.
+    """
+
+    name: str
+    title: str
+    versions: tuple[str, ...]
+    cite: str
+    traits: Traits
+    default_zero: int
+    zero_stages: tuple[int, ...]
+    schedules: tuple[str, ...]
+    cp_methods: tuple[str, ...]
+    recomputes: tuple[str, ...]
+    offloads: tuple[str, ...]
+    precisions: tuple[str, ...]
+    methods: tuple[str, ...]
+    rules: RuleMaker
+    hybrid_sharding: bool = False
+    command: Callable[[Plan, Job, str], Command] | None = None
+    aliases: tuple[str, ...] = ()

@@ -1,0 +1,88 @@
+"""What a runtime does with the machine, as numbers and names that the cost model reads.
+
+A trait belongs to a runtime and its era, never to a model or a run. Defaults are today's Megatron-core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+AttentionKernel = Literal["flash-3", "flash-2", "flash-1", "triton-2023", "fused-softmax", "unfused"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Behaviour that changes time or memory.
+
+    Parameters
+    ----------
+    attention : str
+        Attention kernel; ``flash-3`` stands for the best that the accelerator has.
+    fused_norm, fused_activation, fused_rope : bool
+        Whether these are one kernel each, or a chain of elementwise ones.
+    compiled : bool
+        Whether a compiler fuses the elementwise chains.
+    dropout : bool
+        Whether residual and attention dropout run, as in GPT recipes before 2022.
+    vocab_parallel_loss : bool
+        Whether logits stay divided by tp through the loss.
+    logit_bytes : float
+        Live bytes of one logit at the loss, gradient included. [byte]
+    loss_traffic : float
+        Bytes moved for one logit by loss and softmax, forward and backward. [byte]
+    gradient_dtype : str
+        Dtype in which gradients are kept between micro-batches.
+    reduce_dtype : str
+        Dtype in which gradients travel.
+    fused_weight_gradient : bool
+        Whether the weight-gradient product adds into the gradient buffer itself.
+    early_stop : bool
+        Whether recompute stops before the last product of a layer.
+    tp_bandwidth_share : float
+        Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
+    tp_exposed, cp_exposed, ep_exposed, pp_exposed : float
+        Share of these messages that no compute hides. [-]
+    dp_exposed : float
+        Share of data-parallel traffic that is exposed however long the window; 1 without overlap. [-]
+    dp_window : float
+        Share of the last micro-batch (of every layer's compute, for ZeRO-3) that data-parallel traffic may
+        hide behind. [-]
+    hidden_collective_traffic : float
+        Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
+    compute_derate : float
+        Share of the kernels' stand-alone rate that the training step reaches. [-]
+    host_seconds_forward, host_seconds_backward : float
+        Host time to launch one layer: the floor of a layer's time. [s]
+    framework_bytes : float
+        Context, communicators and workspaces, not seen by the allocator. [byte]
+    reserve_share : float
+        Allocator slack as a share of what is allocated. [-]
+    """
+
+    attention: AttentionKernel = "flash-3"
+    fused_norm: bool = True
+    fused_activation: bool = True
+    fused_rope: bool = True
+    compiled: bool = False
+    dropout: bool = False
+    vocab_parallel_loss: bool = True
+    logit_bytes: float = 12.0
+    loss_traffic: float = 36.0
+    gradient_dtype: str = "fp32"
+    reduce_dtype: str = "fp32"
+    fused_weight_gradient: bool = True
+    early_stop: bool = False
+    tp_bandwidth_share: float = 0.75
+    tp_exposed: float = 1.0
+    cp_exposed: float = 0.5
+    ep_exposed: float = 1.0
+    pp_exposed: float = 1.0
+    dp_exposed: float = 0.3
+    dp_window: float = 0.8
+    hidden_collective_traffic: float = 0.0
+    compute_derate: float = 1.0
+    host_seconds_forward: float = 0.0
+    host_seconds_backward: float = 0.0
+    framework_bytes: float = 2.0 * 2**30
+    reserve_share: float = 0.05

@@ -1,0 +1,45 @@
+"""Options and fixtures of all tests: golden files, repeatable property tests, no network."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.helpers import assert_golden
+
+settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+settings.load_profile("repeatable")
+
+NEEDS_SOCKETS = ("ray", "browser", "torch")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compare a text with a golden file; ``--update-golden`` writes the file first."""
+    update = bool(request.config.getoption("--update-golden"))
+    return lambda path, text: assert_golden(path, text, update)
+
+
+@pytest.fixture(autouse=True)
+def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture(autouse=True)
+def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if any(request.node.get_closest_marker(name) for name in NEEDS_SOCKETS):
+        return
+
+    def refuse(_socket: socket.socket, address: object) -> None:
+        raise AssertionError(f"a light test opened a connection to {address}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)

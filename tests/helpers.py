@@ -1,0 +1,48 @@
+"""What tests share: the project's root, the command line as a user runs it, golden files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def user_environment(home: Path, pythonpath: Path = ROOT) -> dict[str, str]:
+    """Return the environment of a user with a plain pipe of 80 columns and an empty home."""
+    kept = {
+        name: value for name, value in os.environ.items() if name in {"PATH", "TMPDIR", "LD_LIBRARY_PATH"}
+    }
+    return kept | {
+        "COLUMNS": "80",
+        "HOME": str(home),
+        "LC_ALL": "C.UTF-8",
+        "NO_COLOR": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(pythonpath),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def run_planner(*arguments: str, cwd: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run ``planner`` with ``arguments`` in the folder ``cwd``, as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "planner", *arguments],
+        cwd=cwd,
+        env=user_environment(cwd),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def assert_golden(path: Path, text: str, update: bool) -> None:
+    """Compare ``text`` with the golden file, or write it there where an update was asked for."""
+    if update:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.is_file(), f"{path} is missing: run `make golden` and read what it writes"
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs: run `make golden` and read the diff"

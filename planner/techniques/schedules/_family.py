@@ -64,7 +64,7 @@ PerRank = Callable[[Num, Num, Num, Num], Num]
 """Function of (pp, vpp, microbatches, rank)."""
 
 Seconds = Callable[[Num, Num, Num, Num, Num, Num, Num], Num]
-"""Function of (pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop): times of whole slices."""
+"""Function of (pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop) of whole slices."""
 
 Condition = Callable[[Num, Num, Num, Num, Num, Num, Num], Mask]
 """As `Seconds`; true where a closed form claims to hold."""

@@ -1,0 +1,98 @@
+"""The measured kernel tables, and the datasheet of each accelerator in them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from planner.errors import InputError, Problem
+from planner.numeric import Column
+
+Row = Mapping[str, str]
+
+SOURCE = "https://github.com/ai-dynamo/aiconfigurator/tree/095f58a51c4ca8e61b66ec108d86f223f8d559ce"
+
+OPERAND_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "nvfp4": 0.5625}
+"""Bytes of an operand element; nvfp4 has one byte of scale for 16 elements. [byte]"""
+
+
+@dataclass(frozen=True)
+class Datasheet:
+    """What the efficiencies of one accelerator are shares of.
+
+    Parameters
+    ----------
+    peaks : Mapping
+        Dense peak of each data type. [FLOP/s]
+    bandwidth : float
+        Memory bandwidth. [byte/s]
+    multiprocessors : float
+        Streaming multiprocessors. [-]
+    small_tiles : bool
+        Whether its matrix kernels also come in tiles of 64, as those of single warps do.
+    source : str
+        Page of the figures.
+    """
+
+    peaks: Mapping[str, float]
+    bandwidth: float
+    multiprocessors: float
+    small_tiles: bool
+    source: str
+
+
+def _nvidia(
+    bf16: float, terabytes: float, multiprocessors: float, source: str, nvfp4: float = 0.0, small: bool = False
+) -> Datasheet:
+    peaks = {"bf16": bf16 * 1e12, "fp8": 2 * bf16 * 1e12, "fp8_block": 2 * bf16 * 1e12}
+    return Datasheet(peaks | {"nvfp4": nvfp4 * 1e12}, terabytes * 1e12, multiprocessors, small, source)
+
+
+DATASHEETS: Mapping[str, Datasheet] = {
+    "a100-80gb-sxm": _nvidia(312, 2.039, 108, "https://www.nvidia.com/en-us/data-center/a100/", small=True),
+    "h100-80gb-sxm": _nvidia(989, 3.35, 132, "https://www.nvidia.com/en-us/data-center/h100/"),
+    "h200-141gb": _nvidia(989, 4.8, 132, "https://www.nvidia.com/en-us/data-center/h200/"),
+    "b200-180gb": _nvidia(2250, 8.0, 148, "https://resources.nvidia.com/en-us-dgx-systems/dgx-b200-datasheet", 9000),
+    "gb200-186gb": _nvidia(2500, 8.0, 152, "https://www.nvidia.com/en-us/data-center/gb200-nvl72/", 10000),
+    "b300": _nvidia(2250, 8.0, 148, "https://resources.nvidia.com/en-us-dgx-systems/dgx-b300-datasheet", 12600),
+    "gb300": _nvidia(2500, 8.0, 152, "https://www.nvidia.com/en-us/data-center/gb300-nvl72/", 15000),
+    "l40s": _nvidia(362, 0.864, 142, "https://www.nvidia.com/en-us/data-center/l40s/", small=True),
+    "rtx-pro-6000-server": _nvidia(
+        467.8,
+        1.792,
+        188,
+        "https://www.nvidia.com/en-us/data-center/rtx-pro-6000-blackwell-server-edition/",
+        1871.2,
+        True,
+    ),
+}
+
+
+def rows(folder: Path, table: str) -> list[Row]:
+    """Read one table.
+
+    Raises
+    ------
+    InputError
+        If it is not there.
+    """
+    path = folder / f"{table}.csv"
+    if not path.is_file():
+        raise InputError(Problem(str(folder), f"no {table}.csv", "a folder with the measured kernel tables"))
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def select(table: Iterable[Row], **wanted: str) -> list[Row]:
+    """Return the rows whose columns have these values."""
+    return [row for row in table if all(row[name] == value for name, value in wanted.items())]
+
+
+def columns(table: Sequence[Row], names: Sequence[str]) -> dict[str, Column]:
+    """Return shape columns as float arrays, and the time in seconds."""
+    shapes = {name: np.array([float(row[name]) for row in table]) for name in names}
+    return shapes | {"seconds": np.array([float(row["time_us"]) * 1e-6 for row in table])}

@@ -1,0 +1,330 @@
+"""Matrix products: a curve for each accelerator and data type, defined for every shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.formulas.roofline import roofline_seconds
+from planner.numeric import Num
+from planner.units import parse
+
+Range = tuple[float, float]
+"""Smallest and largest size that was measured. [element]"""
+
+
+@dataclass(frozen=True)
+class GemmCurve:
+    """Constants of one accelerator and data type, resolved to base units.
+
+    Parameters
+    ----------
+    rate : float
+        FLOP/s that an endlessly large product approaches; below the dense peak. [FLOP/s]
+    half_k : float
+        Inner dimension at which half of that rate is reached. [element]
+    half_mn : float
+        The same for rows and columns; used where ``wave_weight`` is 0. [element]
+    wave_weight : float
+        Share of the loss of a last, partly filled wave of tiles that is really lost, 0 to 1. [-]
+    tiles : tuple of (float, float, float)
+        Output tiles that the library may choose: rows, columns, and the elements of output that
+        the best tile would make in the same time. [element]
+    multiprocessors : float
+        Tiles that run at once. [-]
+    launch : float
+        Time of an empty product. [s]
+    bandwidth : float
+        Memory bandwidth that operands and result really reach. [byte/s]
+    operand_bytes, output_bytes : float
+        Size of an element of the two inputs, with its scales, and of the result. [byte]
+    quantisation_bytes : float
+        Bytes moved for each element that is brought to this data type; 0 for 16 bit. [byte]
+    quantisation_launch : float
+        Time of the quantisation kernels before the first byte. [s]
+    m_range, n_range, k_range : Range
+        Sizes that were measured. [element]
+    """
+
+    rate: float
+    half_k: float
+    half_mn: float
+    wave_weight: float
+    tiles: tuple[tuple[float, float, float], ...]
+    multiprocessors: float
+    launch: float
+    bandwidth: float
+    operand_bytes: float
+    output_bytes: float
+    quantisation_bytes: float
+    quantisation_launch: float
+    m_range: Range
+    n_range: Range
+    k_range: Range
+
+
+def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
+    r"""Output elements that are computed when whole tiles run in waves over the multiprocessors.
+
+    .. math:: A = \min_{(a, b, c)} c \left[(1 - \alpha) T + \alpha P \lceil T / P \rceil\right],
+              \quad T = \lceil m / a \rceil \lceil n / b \rceil
+
+    Parameters
+    ----------
+    m, n : Num
+        Rows and columns of the result. [element]
+    curve : GemmCurve
+        Tiles :math:`(a, b)` with their cost :math:`c`, the wave weight :math:`\alpha` and the
+        number of multiprocessors :math:`P`.
+
+    Returns
+    -------
+    Num
+        Area in elements, never below ``m * n``. [element^2]
+
+    References
+    ----------
+    .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, sections on tile
+       quantization and wave quantization.
+    """
+    rows = {a: np.ceil(m / a) for a in sorted({tile[0] for tile in curve.tiles})}
+    columns = {b: np.ceil(n / b) for b in sorted({tile[1] for tile in curve.tiles})}
+    best: Num = np.inf
+    for a, b, cost in curve.tiles:
+        count = rows[a] * columns[b]
+        waves = np.ceil(count / curve.multiprocessors)
+        padded = (cost * (1 - curve.wave_weight)) * count
+        best = np.minimum(best, padded + (cost * curve.wave_weight * curve.multiprocessors) * waves)
+    return best
+
+
+def gemm_compute_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
+    r"""Seconds that the arithmetic of an m by n product over k takes.
+
+    .. math:: t_c = \frac{2 A (k + k_0)}{R}, \quad A = (m + h)(n + h)
+              \ \text{or the area of whole waves of tiles}
+
+    Parameters
+    ----------
+    m, n, k : Num
+        Rows and columns of the result, and the inner dimension. [element]
+    curve : GemmCurve
+        Rate :math:`R`, half-rate lengths :math:`k_0` and :math:`h`, or the tiles.
+
+    Returns
+    -------
+    Num
+        Time, never below ``2 * m * n * k / R``. [s]
+
+    References
+    ----------
+    .. [1] R. W. Hockney, "The Science of Computer Benchmarking," SIAM, 1996, section 1.3 (half-performance
+       length).
+    """
+    area = wave_area(m, n, curve) if curve.wave_weight else (m + curve.half_mn) * (n + curve.half_mn)
+    return (2.0 / curve.rate) * (area * (k + curve.half_k))
+
+
+def gemm_memory_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
+    r"""Seconds that reading both operands once and writing the result once takes.
+
+    .. math:: t_m = \frac{b (m + n) k + b_o m n}{W}
+
+    Parameters
+    ----------
+    m, n, k : Num
+        Rows and columns of the result, and the inner dimension. [element]
+    curve : GemmCurve
+        Bytes of an operand :math:`b` and of the result :math:`b_o`, and the bandwidth :math:`W`.
+
+    Returns
+    -------
+    Num
+        Time. [s]
+
+    References
+    ----------
+    .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, section on math and
+       memory bounds.
+    """
+    operands = (m + n) * k * (curve.operand_bytes / curve.bandwidth)
+    return operands + m * n * (curve.output_bytes / curve.bandwidth)
+
+
+def gemm_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
+    r"""Seconds of one matrix product, operands ready in the curve's data type.
+
+    .. math:: t = t_0 + \sqrt[4]{t_c^4 + t_m^4}
+
+    Parameters
+    ----------
+    m, n, k : Num
+        Rows and columns of the result, and the inner dimension. [element]
+    curve : GemmCurve
+        Constants of the accelerator and data type; its launch time is :math:`t_0`.
+
+    Returns
+    -------
+    Num
+        Elapsed time; monotone in each dimension and never faster than the dense peak. [s]
+
+    Notes
+    -----
+    Bringing operands to 8 or 4 bit is not in it: add ``quantisation_seconds`` for each tensor.
+
+    References
+    ----------
+    .. [1] S. Williams, A. Waterman, D. Patterson, "Roofline: An Insightful Visual Performance Model
+       for Multicore Architectures," Commun. ACM 52(4), 2009, doi:10.1145/1498765.1498785.
+    """
+    compute = gemm_compute_seconds(m, n, k, curve)
+    return curve.launch + roofline_seconds(compute, gemm_memory_seconds(m, n, k, curve))
+
+
+def quantisation_seconds(elements: Num, curve: GemmCurve) -> Num:
+    r"""Seconds to bring one 16-bit tensor to the curve's data type, and nothing for 16 bit itself.
+
+    .. math:: t = t_q + \frac{b_q N}{W}
+
+    Parameters
+    ----------
+    elements : Num
+        Elements :math:`N` of the tensor. [element]
+    curve : GemmCurve
+        Launch time :math:`t_q`, bytes per element :math:`b_q`, bandwidth :math:`W`.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] P. Micikevicius et al., "FP8 Formats for Deep Learning," arXiv:2209.05433, section 3.2.
+    """
+    return curve.quantisation_launch + elements * (curve.quantisation_bytes / curve.bandwidth)
+
+
+def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
+    """One where a dimension lies outside the sizes that the curve was fitted to, else zero.
+
+    Parameters
+    ----------
+    m, n, k : Num
+        Rows and columns of the result, and the inner dimension. [element]
+    curve : GemmCurve
+        Its ranges.
+
+    Returns
+    -------
+    Num
+        0 or 1. [-]
+    """
+    outside = (m < curve.m_range[0]) | (m > curve.m_range[1])
+    outside = outside | (n < curve.n_range[0]) | (n > curve.n_range[1])
+    outside = outside | (k < curve.k_range[0]) | (k > curve.k_range[1])
+    result: Num = np.where(outside, 1.0, 0.0)
+    return result
+
+
+def _bounds(value: object) -> Range:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise ValueError("a range is two numbers, the smallest and the largest")
+    return parse(value[0], "-"), parse(value[1], "-")
+
+
+def tile_costs(tiles: Sequence[Range], edge: float) -> tuple[tuple[float, float, float], ...]:
+    r"""Add to each tile what it costs when each of its sides has a border that does no work.
+
+    .. math:: c = \frac{(a + \epsilon)(b + \epsilon)}{\min_{(a, b)} (a + \epsilon)(b + \epsilon) / (a b)}
+
+    Parameters
+    ----------
+    tiles : sequence of (float, float)
+        Rows and columns. [element]
+    edge : float
+        Border :math:`\epsilon`. [element]
+
+    Returns
+    -------
+    tuple of (float, float, float)
+        Rows, columns and cost; the cost of the best tile is its area. [element]
+
+    Examples
+    --------
+    >>> tile_costs([(128.0, 256.0), (128.0, 128.0)], 0.0)
+    ((128.0, 256.0, 32768.0), (128.0, 128.0, 16384.0))
+    """
+    best = min((a + edge) * (b + edge) / (a * b) for a, b in tiles)
+    return tuple((a, b, (a + edge) * (b + edge) / best) for a, b in tiles)
+
+
+def _tiles(value: object) -> list[Range]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise ValueError("tiles are a list of [rows, columns]")
+    return [_bounds(tile) for tile in value]
+
+
+def gemm_curve(
+    fields: Mapping[str, object],
+    peak: float,
+    bandwidth: float,
+    multiprocessors: float,
+    sustained: bool = True,
+) -> GemmCurve:
+    """Resolve one ``gemm`` entry of a curve file.
+
+    Parameters
+    ----------
+    fields : Mapping
+        The entry, every quantity a text with its unit.
+    peak : float
+        Dense peak of the data type. [FLOP/s]
+    bandwidth : float
+        Memory bandwidth of the datasheet. [byte/s]
+    multiprocessors : float
+        Streaming multiprocessors, or what the vendor calls the units that tiles run on. [-]
+    sustained : bool
+        Multiply by the share of the burst rate that hours of work hold.
+
+    Returns
+    -------
+    GemmCurve
+        Constants in base units.
+
+    Raises
+    ------
+    KeyError
+        If a field is missing.
+    ValueError
+        If a field is not what it should be.
+    """
+
+    def number(key: str, dimension: str = "-") -> float:
+        return parse(fields[key], dimension)
+
+    ranges = fields["range"]
+    if not isinstance(ranges, Mapping):
+        raise ValueError("range: expected m, n and k, each with two numbers")
+    efficiency = number("efficiency") * (number("sustained_ratio") if sustained else 1.0)
+    if not 0 < efficiency <= 1:
+        raise ValueError(f"efficiency {efficiency} is not above 0 and at most 1")
+    return GemmCurve(
+        rate=efficiency * peak,
+        half_k=number("half_k"),
+        half_mn=number("half_mn"),
+        wave_weight=number("wave_weight"),
+        tiles=tile_costs(_tiles(fields["tiles"]), number("tile_edge")),
+        multiprocessors=multiprocessors,
+        launch=number("launch", "s"),
+        bandwidth=number("memory_efficiency") * bandwidth,
+        operand_bytes=number("operand_bytes", "byte"),
+        output_bytes=number("output_bytes", "byte"),
+        quantisation_bytes=number("quantisation_bytes", "byte"),
+        quantisation_launch=number("quantisation_launch", "s"),
+        m_range=_bounds(ranges["m"]),
+        n_range=_bounds(ranges["n"]),
+        k_range=_bounds(ranges["k"]),
+    )

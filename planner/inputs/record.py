@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import math
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictBool,
+    ValidationInfo,
+)
 
 from planner import units
 
@@ -16,6 +26,17 @@ class Record(BaseModel):
     """A frozen input record; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _whole(raw: Any) -> Any:
+    if isinstance(raw, bool | str):
+        raise ValueError("a whole number, without quotes")
+    return raw
+
+
+Flag = StrictBool
+Positive = Annotated[int, Field(gt=0, le=10**15), BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=0, le=10**15), BeforeValidator(_whole)]
 
 
 class Sourced(float):
@@ -50,9 +71,11 @@ def _read(raw: Any, dimension: str, info: ValidationInfo) -> Sourced:
     sources: dict[str, str] = (info.context or {}).get("sources", {})
     source = str(fields.get("source", ""))
     standing = fields.get("standing", "datasheet" if source else "user")
+    if standing not in get_args(Standing):
+        raise ValueError(f"a standing of {', '.join(get_args(Standing))}, not {standing}")
     value = units.parse(fields["value"], dimension)
-    if value < 0:
-        raise ValueError("negative")
+    if not 0 <= value < math.inf:
+        raise ValueError("a finite number, not negative")
     return Sourced(value, str(fields["value"]), sources.get(source, source), standing)
 
 

@@ -1,0 +1,88 @@
+"""Find and load what ships with the planner, and what a user names: the only door for files."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from planner.errors import InputError, Problem, nearest
+from planner.inputs.build import build
+from planner.inputs.model import ModelSpec
+from planner.inputs.yaml_file import read_yaml
+
+_ALIASES = re.compile(r"^aliases: *\[(.*)\]", re.MULTILINE)
+
+
+def data_folder(name: str) -> Path:
+    """Return the folder of shipped data called ``name``: in the installed package, or beside its source.
+
+    Raises
+    ------
+    FileNotFoundError
+        If neither is there, which means a broken installation.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "data" / name, package.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"{name} is missing from the installation of planner")
+
+
+@cache
+def names_and_aliases(folder: Path) -> dict[str, Path]:
+    """Return the file of each name and alias, in lower case, of the YAML files in ``folder``.
+
+    A file's name is its stem. Aliases come from a scan for the line ``aliases: [...]``, so that the
+    index of a hundred files costs no more than reading them.
+    """
+    index: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        found = _ALIASES.search(path.read_text(encoding="utf-8"))
+        words = found[1].split(",") if found else []
+        index |= {word.strip(" \"'").lower(): path for word in [path.stem, *words] if word.strip()}
+    return index
+
+
+def find_file(text: str, folder: Path, kind: str) -> Path:
+    """Return the file that ``text`` means: a name or alias in ``folder``, whatever its case, or a path.
+
+    Raises
+    ------
+    InputError
+        If it is neither; the message has the nearest names.
+    """
+    shipped = folder / f"{text.lower()}.yaml"
+    if re.fullmatch(r"[\w.+-]+", text) and shipped.is_file():
+        return shipped
+    index = names_and_aliases(folder)
+    if text.strip().lower() in index:
+        return index[text.strip().lower()]
+    path = Path(text).expanduser()
+    if text.strip() and "\0" not in text and path.exists():
+        return path
+    stems = sorted({file.stem for file in index.values()})
+    expected = f"a {kind}: one of {', '.join(stems)}; or a path"
+    raise InputError(Problem(kind, repr(text), expected, nearest(text, index)))
+
+
+def model_names() -> list[str]:
+    """Return the names of the models that ship with the planner."""
+    return sorted(path.stem for path in data_folder("models_zoo").glob("*.yaml"))
+
+
+def load_model(text: str) -> ModelSpec:
+    """Return the model that ``text`` means.
+
+    Parameters
+    ----------
+    text : str
+        A name or alias from the zoo, a model YAML, a Hugging Face ``config.json``, or a folder with one.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, or its file is wrong.
+    """
+    path = find_file(text, data_folder("models_zoo"), "model")
+    return build(ModelSpec, read_yaml(path), str(path))

@@ -1,0 +1,276 @@
+"""Read a YAML or JSON file that somebody else wrote: bounded, strict, every fault named with its place.
+
+YAML is read as version 1.2 has it, not 1.1: ``1e9`` is a number, ``no`` and ``on`` are words, a date is text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final, NoReturn
+
+import yaml
+
+from planner.errors import InputError, Problem
+
+MAX_BYTES: Final = 2_000_000
+MAX_NODES: Final = 200_000
+MAX_DEPTH: Final = 40
+
+_BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_BaseLoader):  # type: ignore[misc]
+    """The safe loader with the scalars of YAML 1.2's core schema."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+
+_NUMBER = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_NOT_FINITE = r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    ("float", rf"{_NUMBER}|{_NOT_FINITE}", "-+.0123456789"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first))
+
+
+def _decimal(loader: Any, node: Any) -> int:
+    """Read an integer without YAML 1.1's octal and base-60 forms: ``010`` is ten."""
+    text = loader.construct_scalar(node)
+    return int(text, 16) if "x" in text else int(text)
+
+
+def _float(loader: Any, node: Any) -> float:
+    return float(loader.construct_scalar(node).lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _decimal)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file of at most `MAX_BYTES` bytes.
+
+    Raises
+    ------
+    InputError
+        If it is missing, no regular file, unreadable, too large, or not UTF-8.
+    """
+    where = str(path)
+    try:
+        if not path.is_file():
+            found = "a folder" if path.is_dir() else "no such file"
+            raise InputError(Problem(where, found, "a readable file"))
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(Problem(where, str(error), "a readable file")) from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(Problem(where, f"more than {MAX_BYTES:,} bytes", "a file that people write"))
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise InputError(Problem(f"{where}:{line}", f"byte 0x{raw[error.start]:02x}", "UTF-8 text")) from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping that a YAML file holds.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not YAML, repeats a key, indents with tabs, nests or expands beyond
+        `MAX_DEPTH` or `MAX_NODES`, has a tag, a NaN or an infinity, or is no mapping at the top.
+    """
+    return parse_yaml(read_text(path), str(path))
+
+
+def parse_yaml(text: str, where: str) -> dict[str, Any]:
+    """Return the mapping that YAML ``text`` holds; ``where`` names it in messages. Raises as `read_yaml`."""
+    problems = list(_tabs(text, where))
+    if problems:
+        raise InputError(problems)
+    try:
+        problems = _Scan(where).problems(text)
+        value = None if problems else yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise InputError(_syntax(error, where)) from None
+    except ValueError as error:
+        raise InputError(Problem(where, str(error), "numbers of a sensible size")) from None
+    if problems:
+        raise InputError(problems)
+    return _finite_mapping(value, where)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not JSON, repeats a key, nests too deeply, has a NaN or an infinity,
+        or is no object at the top.
+    """
+    where = str(path)
+
+    def refuse(word: str) -> NoReturn:
+        raise InputError(Problem(where, word, "finite numbers"))
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        table = dict(pairs)
+        if len(table) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise InputError([Problem(where, f"key {name!r} twice", "each key once") for name in twice])
+        return table
+
+    try:
+        value = json.loads(read_text(path), parse_constant=refuse, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}"
+        raise InputError(Problem(place, f"no JSON ({error.msg})", "a JSON object")) from None
+    except RecursionError:
+        raise InputError(Problem(where, "nesting without end", "a JSON object of few levels")) from None
+    except ValueError as error:
+        raise InputError(Problem(where, str(error), "numbers of a sensible size")) from None
+    return _finite_mapping(value, where)
+
+
+def _tabs(text: str, where: str) -> Iterator[Problem]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            yield Problem(f"{where}:{number}", "a tab in the indentation", "spaces")
+
+
+def _syntax(error: yaml.YAMLError, where: str) -> Problem:
+    mark = getattr(error, "problem_mark", None)
+    place = f"{where}:{mark.line + 1}" if mark else where
+    found = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return Problem(place, f"no YAML ({found})", "a YAML mapping")
+
+
+def _finite_mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        found = "nothing" if value is None else f"a {type(value).__name__}"
+        raise InputError(Problem(where, found, "a mapping at the top"))
+    problems = [
+        Problem(f"{where}: {place}", str(leaf), "a finite number")
+        for place, leaf in _leaves(value)
+        if isinstance(leaf, float) and not math.isfinite(leaf)
+    ]
+    if problems:
+        raise InputError(problems)
+    return value
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{place}[{number}]")
+    else:
+        yield place, value
+
+
+class _Open:
+    """A collection whose end the scan has not met yet."""
+
+    def __init__(self, anchor: str | None, mapping: bool) -> None:
+        self.anchor, self.mapping = anchor, mapping
+        self.size, self.children = 1, 0
+        self.keys: set[str] = set()
+
+
+class _Scan:
+    """One pass over the events of a YAML text, before anything is built from them.
+
+    It holds no more than the open collections, so that a text made to exhaust memory or stack is
+    refused at its first excess.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.found: list[Problem] = []
+        self.open: list[_Open] = []
+        self.sizes: dict[str, int] = {}
+        self.documents = 0
+
+    def problems(self, text: str) -> list[Problem]:
+        """Return every fault below syntax; stops at the first that is a danger."""
+        for event in yaml.parse(text, _Loader):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            try:
+                self._event(event, line)
+            except OverflowError as danger:
+                return [*self.found, Problem(f"{self.where}:{line}", *danger.args)]
+        return self.found
+
+    def _event(self, event: yaml.Event, line: int) -> None:
+        if isinstance(event, yaml.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                raise OverflowError("a second document", "one document")
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._start(event, line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._end()
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event)
+        elif isinstance(event, yaml.ScalarEvent):
+            self._scalar(event, line)
+
+    def _start(self, event: yaml.CollectionStartEvent, line: int) -> None:
+        self._tag(event.tag, line)
+        if self.open:
+            self.open[-1].children += 1
+        self.open.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent)))
+        if len(self.open) > MAX_DEPTH:
+            raise OverflowError(f"more than {MAX_DEPTH} levels", "a flat mapping")
+
+    def _end(self) -> None:
+        closed = self.open.pop()
+        if closed.anchor:
+            self.sizes[closed.anchor] = closed.size
+        self._grow(closed.size)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        if any(collection.anchor == event.anchor for collection in self.open):
+            raise OverflowError(f"*{event.anchor} inside itself", "an alias of something complete")
+        self.open[-1].children += 1
+        self._grow(self.sizes.get(str(event.anchor), 1))
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        self._tag(event.tag, line)
+        if event.anchor:
+            self.sizes[event.anchor] = 1
+        if not self.open:
+            return
+        parent = self.open[-1]
+        if parent.mapping and parent.children % 2 == 0:
+            if event.value in parent.keys:
+                self._tell(line, f"key {event.value!r} twice", "each key once")
+            parent.keys.add(event.value)
+        parent.children += 1
+        self._grow(1)
+
+    def _tag(self, tag: str | None, line: int) -> None:
+        if tag not in (None, "!"):
+            self._tell(line, f"tag {tag}", "plain text, numbers, lists and mappings")
+
+    def _tell(self, line: int, found: str, expected: str) -> None:
+        self.found.append(Problem(f"{self.where}:{line}", found, expected))
+
+    def _grow(self, size: int) -> None:
+        if self.open:
+            self.open[-1].size += size
+            if self.open[-1].size > MAX_NODES:
+                raise OverflowError(f"more than {MAX_NODES:,} values once expanded", "a smaller file")

@@ -1,0 +1,12 @@
+"""Ways to split attention along the sequence, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.context._family import ContextMethod
+
+CONTEXT_METHODS = load_family(sys.modules[__name__], ContextMethod)
+
+__all__ = ["CONTEXT_METHODS", "ContextMethod"]

@@ -1,0 +1,70 @@
+"""Ways to share one sequence's attention among ranks.
+
+Symbols: ``tokens`` on a rank, ``q_width`` and ``kv_width`` elements of its queries (as wide as its outputs)
+and of its keys and values together for one token, ``cp`` ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.formulas.collectives import Tier
+from planner.numeric import Num
+
+Mask = bool | np.bool_ | NDArray[np.bool_]
+
+Buffer = Callable[[Num, Num, Num, Num], Num]
+"""Function of (tokens, q_width, kv_width, cp): elements in the collective's whole buffer."""
+
+Elapsed = Callable[[Num, Num, Num, Sequence[Tier]], Num]
+"""Function of (nbytes, ranks, stride, tiers): seconds."""
+
+
+@dataclass(frozen=True)
+class ContextMethod:
+    """One way to split attention along the sequence.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line.
+    cite : str
+        Where it is described.
+    splits_heads : bool
+        Whether a rank computes some heads over the whole sequence, rather than all over a part.
+    legal : callable
+        Mask from (cp, query heads on a rank, key/value heads on a rank): whether the heads can be split.
+    forward_elements, backward_elements : Buffer
+        Elements in the whole buffer of the collectives of one layer.
+    seconds : Elapsed
+        Time of a collective over such a buffer, in bytes.
+    sent_share : callable
+        Share of the buffer that one rank sends, from cp.
+    gathered_elements : Buffer
+        Elements that a rank holds beside its own part while it computes attention.
+    """
+
+    name: str
+    cite: str
+    splits_heads: bool
+    legal: Callable[[Num, Num, Num], Mask]
+    forward_elements: Buffer
+    backward_elements: Buffer
+    seconds: Elapsed
+    sent_share: Callable[[Num], Num]
+    gathered_elements: Buffer
+    aliases: tuple[str, ...] = ()
+
+
+def any_heads(cp: Num, heads: Num, kv_heads: Num) -> Mask:
+    """Return true: the heads of a rank stay together."""
+    return np.greater_equal(cp * heads * kv_heads, 0)
+
+
+def ring_share(cp: Num) -> Num:
+    """Share of the gathered buffer that one rank sends around a ring. [-]"""
+    return (cp - 1) / cp

@@ -1,0 +1,36 @@
+"""Ulysses: an all-to-all turns a part of the sequence with all heads into the whole with some heads."""
+
+import numpy as np
+
+from planner.formulas.collectives import all_to_all_seconds
+from planner.numeric import Num
+from planner.techniques.context._family import ContextMethod, Mask, ring_share
+
+
+def legal(cp: Num, heads: Num, kv_heads: Num) -> Mask:
+    """Whether every rank gets the same whole number of query and of key/value heads."""
+    return np.equal(np.mod(heads, cp), 0) & np.equal(np.mod(kv_heads, cp), 0)
+
+
+def exchanged_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
+    """Elements of queries, keys, values and outputs of one rank. [element]"""
+    return tokens * (2 * q_width + kv_width)
+
+
+def gathered_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
+    """Elements of the send and the receive buffer beside the tensors themselves. [element]"""
+    return tokens * (2 * q_width + kv_width) * (cp > 1)
+
+
+ENTRY = ContextMethod(
+    name="all-to-all",
+    cite="arXiv:2309.14509",
+    splits_heads=True,
+    legal=legal,
+    forward_elements=exchanged_elements,
+    backward_elements=exchanged_elements,
+    seconds=all_to_all_seconds,
+    sent_share=ring_share,
+    gathered_elements=gathered_elements,
+    aliases=("a2a", "ulysses"),
+)

@@ -1,0 +1,12 @@
+"""What of a model is trained, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.methods._family import Method
+
+METHODS = load_family(sys.modules[__name__], Method)
+
+__all__ = ["METHODS", "Method"]

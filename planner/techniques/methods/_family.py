@@ -1,0 +1,72 @@
+"""What of a model is trained, and how the rest is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planner.numeric import Num
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to train: everything, or small adapters beside frozen weights.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line.
+    cite : str
+        Where it is described.
+    frozen_weight_bytes : float
+        Bytes of each base weight while it is frozen; 0 where the base is trained. [byte]
+    dequantise_bytes : float
+        Bytes moved to rebuild one 16-bit weight before its product. [byte]
+    adapter_params : callable
+        Trained parameters beside one linear layer, from its inputs, outputs and rank; zero where the base
+        itself is trained.
+    """
+
+    name: str
+    cite: str
+    frozen_weight_bytes: float
+    dequantise_bytes: float
+    adapter_params: Callable[[Num, Num, Num], Num]
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def trains_base(self) -> bool:
+        """Whether the base weights learn."""
+        return self.frozen_weight_bytes == 0.0
+
+
+def no_adapter_params(inputs: Num, outputs: Num, rank: Num) -> Num:
+    """Return no parameters: the base itself is trained."""
+    return 0.0 * (inputs + outputs + rank)
+
+
+def lora_params(inputs: Num, outputs: Num, rank: Num) -> Num:
+    """Parameters of the two low-rank factors beside one linear layer.
+
+    Parameters
+    ----------
+    inputs, outputs, rank : Num
+        Width of the layer's input and output, and of the bottleneck. [element]
+
+    Returns
+    -------
+    Num
+        Parameters. [element]
+
+    References
+    ----------
+    .. [1] E. Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models," arXiv:2106.09685, sec. 4.1.
+
+    Examples
+    --------
+    GPT-3, query and value of 96 layers at rank 4, as the paper's 18.9M:
+
+    >>> 96 * 2 * lora_params(12288, 12288, 4)
+    18874368
+    """
+    return rank * (inputs + outputs)

@@ -1,0 +1,12 @@
+"""What is kept in host memory, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.offload._family import Offload
+
+OFFLOADS = load_family(sys.modules[__name__], Offload)
+
+__all__ = ["OFFLOADS", "Offload"]

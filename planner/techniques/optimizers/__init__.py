@@ -1,0 +1,12 @@
+"""Optimizers by what they keep and move, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.optimizers._family import Optimizer
+
+OPTIMIZERS = load_family(sys.modules[__name__], Optimizer)
+
+__all__ = ["OPTIMIZERS", "Optimizer"]

@@ -1,0 +1,70 @@
+"""Optimizers: what they keep for each parameter, and what a step moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """One optimizer.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line.
+    cite : str
+        Where it is described.
+    states : int
+        Moments kept for each parameter.
+    state_bytes : float
+        Bytes of one moment, its scales included, where the user names no dtype. [byte]
+    master_bytes : float
+        Bytes of the master weight. [byte]
+    step_flops : float
+        Arithmetic for each parameter and step beside what is bound by memory, times the smaller
+        dimension of its matrix. [FLOP]
+    gathers_matrices : bool
+        Whether a step needs whole matrices, so that a shard is gathered first.
+    """
+
+    name: str
+    cite: str
+    states: int
+    state_bytes: float
+    master_bytes: float = 4.0
+    step_flops: float = 0.0
+    gathers_matrices: bool = False
+    aliases: tuple[str, ...] = ()
+
+    def kept_bytes(self, state_bytes: float | None = None, master_bytes: float | None = None) -> float:
+        """Bytes kept for each parameter, master weight included. [byte]"""
+        state = self.state_bytes if state_bytes is None else state_bytes
+        return self.states * state + (self.master_bytes if master_bytes is None else master_bytes)
+
+
+def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float) -> float:
+    """Bytes of device memory that a step moves for each parameter: states both ways, gradient in, weight out.
+
+    Parameters
+    ----------
+    kept_bytes, gradient_bytes, weight_bytes : float
+        Bytes of optimizer state with master weight, of the gradient, and of the weight. [byte]
+
+    Returns
+    -------
+    float
+        Bytes for each parameter. [byte]
+
+    References
+    ----------
+    .. [1] D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization," arXiv:1412.6980, algorithm 1.
+
+    Examples
+    --------
+    Adam with fp32 master, moments and gradient, and 16-bit weights:
+
+    >>> step_traffic(12.0, 4.0, 2.0)
+    30.0
+    """
+    return 2 * kept_bytes + gradient_bytes + weight_bytes

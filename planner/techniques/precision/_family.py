@@ -1,0 +1,40 @@
+"""Number formats: which products run in fewer bits, and what copies that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Precision:
+    """One recipe of number formats.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line.
+    cite : str
+        Where it is described.
+    linear : str
+        Dtype of the products of linear layers, a key of the accelerator's peaks and curves.
+    peak : str
+        Dtype whose dense peak is the denominator of MFU.
+    activation : str
+        Dtype of everything else.
+    weight_copies_bytes : float
+        Bytes of extra weight copies for each parameter of a linear layer: low-bit copy and transpose. [byte]
+    saved_input_bytes : float
+        Bytes kept of each element that a linear layer needs again in backward. [byte]
+    loss_scaling : bool
+        Whether an overflow check runs before the optimizer.
+    """
+
+    name: str
+    cite: str
+    linear: str
+    peak: str
+    activation: str
+    weight_copies_bytes: float = 0.0
+    saved_input_bytes: float = 2.0
+    loss_scaling: bool = False
+    aliases: tuple[str, ...] = ()

@@ -1,0 +1,15 @@
+"""Linear layers in 8 bit with one scale for each tensor; weights keep a copy and its transpose."""
+
+from planner.techniques.precision._family import Precision
+
+ENTRY = Precision(
+    name="fp8",
+    cite="arXiv:2209.05433",
+    linear="fp8",
+    peak="fp8",
+    activation="bf16",
+    weight_copies_bytes=2.0,
+    saved_input_bytes=1.0,
+    loss_scaling=False,
+    aliases=("fp8-tensorwise", "fp8-delayed", "fp8-current"),
+)

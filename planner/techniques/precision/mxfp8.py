@@ -1,0 +1,15 @@
+"""Linear layers in 8 bit with a shared exponent for each 32 elements."""
+
+from planner.techniques.precision._family import Precision
+
+ENTRY = Precision(
+    name="mxfp8",
+    cite="arXiv:2310.10537",
+    linear="mxfp8",
+    peak="fp8",
+    activation="bf16",
+    weight_copies_bytes=2.0625,
+    saved_input_bytes=1.03125,
+    loss_scaling=False,
+    aliases=(),
+)

@@ -1,0 +1,15 @@
+"""Linear layers in 4 bit with a scale for each 16 elements."""
+
+from planner.techniques.precision._family import Precision
+
+ENTRY = Precision(
+    name="nvfp4",
+    cite="arXiv:2509.25149",
+    linear="nvfp4",
+    peak="nvfp4",
+    activation="bf16",
+    weight_copies_bytes=1.125,
+    saved_input_bytes=0.5625,
+    loss_scaling=False,
+    aliases=("fp4",),
+)

@@ -1,0 +1,12 @@
+"""Ways to rebuild activations, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.recompute._family import Recompute
+
+RECOMPUTES = load_family(sys.modules[__name__], Recompute)
+
+__all__ = ["RECOMPUTES", "Recompute"]

@@ -1,0 +1,80 @@
+"""Which activations are thrown away after forward and rebuilt before backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from planner.errors import InputError, Problem, nearest
+
+MODULES: Final = ("norm", "qkv", "core_attn", "attn_out", "mlp", "moe_act", "router", "moe", "shared_experts")
+"""Names of the parts of a block that can be recomputed by themselves, as Megatron spells them."""
+
+
+@dataclass(frozen=True)
+class RecomputeChoice:
+    """A technique with its argument, ready to price.
+
+    Parameters
+    ----------
+    whole_layer : bool
+        Whether only the input of a layer is kept.
+    modules : frozenset of str
+        Parts whose forward runs again, where not the whole layer.
+    layers : float
+        Layers of each stage to which it applies; infinite for all. [-]
+    """
+
+    whole_layer: bool
+    modules: frozenset[str]
+    layers: float
+
+
+@dataclass(frozen=True)
+class Recompute:
+    """One way to recompute.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line, before the colon.
+    cite : str
+        Where it is described.
+    choice : callable
+        Makes the `RecomputeChoice` from the argument after the colon, empty where there is none; raises
+        ValueError with what is accepted.
+    """
+
+    name: str
+    cite: str
+    choice: Callable[[str], RecomputeChoice]
+    aliases: tuple[str, ...] = ()
+
+
+def module_set(argument: str) -> frozenset[str]:
+    """Return the modules named by ``core_attn+mlp``."""
+    modules = frozenset(argument.split("+"))
+    unknown = sorted(modules - set(MODULES))
+    if unknown:
+        hint = nearest(unknown[0], MODULES)
+        raise ValueError(f"modules joined by +, out of {', '.join(MODULES)}" + (f" ({hint}?)" if hint else ""))
+    return modules
+
+
+def read_choice(table: dict[str, Recompute], text: str, where: str = "--recompute") -> RecomputeChoice:
+    """Read ``none``, ``selective``, ``selective:mlp+norm``, ``full`` or ``full:4``.
+
+    Raises
+    ------
+    InputError
+        If the name or its argument is unknown.
+    """
+    name, _, argument = text.partition(":")
+    spellings = {spelling: entry for entry in table.values() for spelling in (*entry.aliases, entry.name)}
+    if name not in spellings:
+        raise InputError(Problem(where, repr(text), f"one of {', '.join(table)}", nearest(name, spellings)))
+    try:
+        return spellings[name].choice(argument)
+    except ValueError as error:
+        raise InputError(Problem(where, repr(text), str(error))) from None

@@ -1,0 +1,12 @@
+"""ZeRO stages, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.sharding._family import Sharding
+
+SHARDINGS = load_family(sys.modules[__name__], Sharding)
+
+__all__ = ["SHARDINGS", "Sharding"]

@@ -1,11 +1,13 @@
-"""Parameter counts of a transformer's parts. All counts are elements."""
+"""Parameter counts of a transformer's parts, and how far its attention reaches. All counts are elements."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from planner.numeric import Num
 
 
-def attention_params(hidden: Num, heads: Num, kv_heads: Num, head_dim: Num) -> Num:
+def attention_params(hidden: Num, heads: Num, kv_heads: Num, qk_dim: Num, value_dim: Num) -> Num:
     """Weights of query, key, value and output projections.
 
     Parameters
@@ -14,8 +16,8 @@ def attention_params(hidden: Num, heads: Num, kv_heads: Num, head_dim: Num) -> N
         Model width. [element]
     heads, kv_heads : Num
         Query heads and key/value heads. [-]
-    head_dim : Num
-        Width of one head. [element]
+    qk_dim, value_dim : Num
+        Widths of one query or key head, and of one value head. [element]
 
     Returns
     -------
@@ -29,10 +31,10 @@ def attention_params(hidden: Num, heads: Num, kv_heads: Num, head_dim: Num) -> N
 
     Examples
     --------
-    >>> attention_params(4096, 32, 8, 128)
+    >>> attention_params(4096, 32, 8, 128, 128)
     41943040
     """
-    return 2 * hidden * (heads + kv_heads) * head_dim
+    return hidden * (heads + kv_heads) * (qk_dim + value_dim)
 
 
 def latent_attention_params(
@@ -99,3 +101,62 @@ def ffn_params(hidden: Num, inner: Num, matrices: Num) -> Num:
     176160768
     """
     return matrices * hidden * inner
+
+
+def windowed_keys(seq_len: Num, window: Num) -> Num:
+    r"""Keys that a query meets on average, itself included, under a causal mask and a sliding window.
+
+    .. math:: \frac{1}{s} \sum_{i=1}^{s} \min(i, w)
+
+    Parameters
+    ----------
+    seq_len : Num
+        Sequence length :math:`s`. [element]
+    window : Num
+        Keys in the window :math:`w`, the query's own included; ``seq_len`` or more is plain causal. [element]
+
+    Returns
+    -------
+    Num
+        Keys per query. [element]
+
+    References
+    ----------
+    .. [1] I. Beltagy et al., "Longformer: The Long-Document Transformer," arXiv:2004.05150, 2020, sec. 3.1.
+
+    Examples
+    --------
+    >>> float(windowed_keys(4.0, 4.0)), float(windowed_keys(4.0, 2.0))
+    (2.5, 1.75)
+    """
+    reach: Num = np.minimum(seq_len, window)
+    return reach - reach * (reach - 1) / (2 * seq_len)
+
+
+def chunked_keys(seq_len: Num, chunk: Num) -> Num:
+    r"""Keys that a query meets on average, itself included, when causal attention stays within chunks.
+
+    Parameters
+    ----------
+    seq_len : Num
+        Sequence length. [element]
+    chunk : Num
+        Length of a chunk; ``seq_len`` or more is plain causal. [element]
+
+    Returns
+    -------
+    Num
+        Keys per query. [element]
+
+    References
+    ----------
+    .. [1] Meta, "The Llama 4 herd," 2025, https://ai.meta.com/blog/llama-4-multimodal-intelligence/, and
+       ``attention_chunk_size`` in the models' ``config.json``.
+
+    Examples
+    --------
+    >>> float(chunked_keys(4.0, 4.0)), float(chunked_keys(5.0, 2.0))
+    (2.5, 1.4)
+    """
+    rest: Num = np.mod(seq_len, chunk)
+    return ((seq_len - rest) * (chunk + 1) + rest * (rest + 1)) / (2 * seq_len)

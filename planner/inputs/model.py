@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from planner.errors import nearest
 from planner.formulas import transformer
-from planner.inputs.record import Record
-
-Count = Annotated[int, Field(ge=0)]
+from planner.inputs.layers import parse_layers
+from planner.inputs.record import Count, Flag, Positive, Record
 
 
 class Attention(Record):
-    """Multi-head or grouped-query attention, over the whole sequence or a sliding window."""
+    """Multi-head or grouped-query attention, over the whole sequence or a window of it.
+
+    A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows.
+    """
 
     kind: Literal["attention"] = "attention"
-    heads: PositiveInt
-    kv_heads: PositiveInt
-    head_dim: PositiveInt
-    window: PositiveInt | None = None
-    qkv_bias: bool = False
-    output_bias: bool = False
+    heads: Positive
+    kv_heads: Positive
+    head_dim: Positive
+    v_head_dim: Positive | None = None
+    window: Positive | None = None
+    chunked: Flag = False
+    qkv_bias: Flag = False
+    output_bias: Flag = False
     qk_norm: Literal["none", "head", "full"] = "none"
-    sinks: bool = False
-    rotary: bool = True
+    sinks: Flag = False
+    rotary: Flag = True
 
     @property
     def qk_head_dim(self) -> int:
@@ -36,27 +41,47 @@ class Attention(Record):
     @property
     def value_head_dim(self) -> int:
         """Width of one value head. [element]"""
-        return self.head_dim
+        return self.v_head_dim or self.head_dim
+
+    @property
+    def qkv_width(self) -> int:
+        """Width of queries, keys and values together. [element]"""
+        return self.heads * self.head_dim + self.kv_heads * (self.head_dim + self.value_head_dim)
+
+    def mean_keys(self, seq_len: float) -> float:
+        """Keys that a query meets on average under the causal mask. [element]"""
+        if self.chunked and self.window:
+            return float(transformer.chunked_keys(seq_len, self.window))
+        return float(transformer.windowed_keys(seq_len, self.window or seq_len))
 
     def params(self, hidden: int) -> int:
         """Parameters, biases and inner norms included. [element]"""
-        weights = int(transformer.attention_params(hidden, self.heads, self.kv_heads, self.head_dim))
-        bias = self.qkv_bias * (self.heads + 2 * self.kv_heads) * self.head_dim + self.output_bias * hidden
+        weights = transformer.attention_params(
+            hidden, self.heads, self.kv_heads, self.head_dim, self.value_head_dim
+        )
+        bias = self.qkv_bias * self.qkv_width + self.output_bias * hidden
         norms = {"none": 0, "head": 2 * self.head_dim, "full": (self.heads + self.kv_heads) * self.head_dim}
-        return weights + bias + norms[self.qk_norm] + self.sinks * self.heads
+        return int(weights) + bias + norms[self.qk_norm] + self.sinks * self.heads
+
+    @model_validator(mode="after")
+    def _check(self) -> Attention:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) that kv_heads ({self.kv_heads}) divides")
+        if self.chunked and self.window is None:
+            raise ValueError("a window, the length of one chunk, where chunked is true")
+        return self
 
 
 class LatentAttention(Record):
     """Multi-head latent attention: keys and values rebuilt from one low-rank stream."""
 
     kind: Literal["latent"] = "latent"
-    heads: PositiveInt
+    heads: Positive
     q_lora_rank: Count = 0
-    kv_lora_rank: PositiveInt
-    qk_nope_head_dim: PositiveInt
-    qk_rope_head_dim: PositiveInt
-    v_head_dim: PositiveInt
-    window: PositiveInt | None = None
+    kv_lora_rank: Positive
+    qk_nope_head_dim: Positive
+    qk_rope_head_dim: Positive
+    v_head_dim: Positive
 
     @property
     def kv_heads(self) -> int:
@@ -72,6 +97,15 @@ class LatentAttention(Record):
     def value_head_dim(self) -> int:
         """Width of one value head. [element]"""
         return self.v_head_dim
+
+    @property
+    def window(self) -> None:
+        """Nothing: it always attends to the whole sequence."""
+        return
+
+    def mean_keys(self, seq_len: float) -> float:
+        """Keys that a query meets on average under the causal mask. [element]"""
+        return float(transformer.windowed_keys(seq_len, seq_len))
 
     def params(self, hidden: int) -> int:
         """Parameters, inner norms included. [element]"""
@@ -92,9 +126,9 @@ class DenseFfn(Record):
     """A feed-forward layer that every token passes."""
 
     kind: Literal["dense"] = "dense"
-    inner: PositiveInt
-    gated: bool = True
-    bias: bool = False
+    inner: Positive
+    gated: Flag = True
+    bias: Flag = False
 
     def params(self, hidden: int) -> int:
         """Parameters. [element]"""
@@ -110,19 +144,19 @@ class Experts(Record):
     """A mixture of experts: a router, routed experts, and shared experts that every token passes."""
 
     kind: Literal["moe"] = "moe"
-    experts: PositiveInt
-    topk: PositiveInt
-    inner: PositiveInt
-    gated: bool = True
-    bias: bool = False
+    experts: Positive
+    topk: Positive
+    inner: Positive
+    gated: Flag = True
+    bias: Flag = False
     shared_inner: Count = 0
-    shared_gate: bool = False
-    router_bias: bool = False
+    shared_gate: Flag = False
+    router_bias: Flag = False
 
     @model_validator(mode="after")
     def _check(self) -> Experts:
         if self.topk > self.experts:
-            raise ValueError(f"topk {self.topk} of only {self.experts} experts")
+            raise ValueError(f"topk ({self.topk}) of at most experts ({self.experts})")
         return self
 
     def expert_params(self, hidden: int) -> int:
@@ -169,43 +203,72 @@ class Prediction(Record):
     Embedding and head are shared with the model (DeepSeek-V3, arXiv:2412.19437, sec. 2.2).
     """
 
-    layers: PositiveInt
+    layers: Positive
     block: str
 
     def extra_params(self, hidden: int, norm_width: int) -> int:
-        """Parameters of one layer beside its block: the projection of two streams and three norms. [element]"""
+        """Parameters of one layer beside its block: a projection of two streams, three norms. [element]"""
         return 2 * hidden * hidden + 3 * norm_width
 
 
-class Published(Record):
-    """What the model's authors say of its size."""
+Printed = Annotated[str, Field(pattern=r"^\d[\d,]*(\.\d+)?[KMBT]?$")]
+Part = Literal["embedding", "head"]
 
-    params: PositiveInt | None = None
-    active_params: PositiveInt | None = None
+
+class Published(Record):
+    """What the model's authors say of its size, digit for digit, and which parts they leave out."""
+
+    params: Printed | None = None
+    params_without: tuple[Part, ...] = ()
+    active_params: Printed | None = None
+    active_without: tuple[Part, ...] = ()
+    with_prediction: Flag = False
     source: str = ""
 
 
 class ModelSpec(Record):
     """A transformer as the planner prices it.
 
-    ``layers`` names the block of each layer, first to last; consecutive equal names make a run.
+    ``layers`` names the block of each layer, first to last; consecutive equal names make a run. A file may
+    write it as text, such as ``3 dense, 58 moe``.
     """
 
     name: str
     aliases: tuple[str, ...] = ()
     source: str = ""
     note: str = ""
-    hidden: PositiveInt
-    vocab: PositiveInt
-    tied_embeddings: bool
-    max_positions: PositiveInt | None = None
-    learned_positions: bool = False
+    hidden: Positive
+    vocab: Positive
+    tied_embeddings: Flag
+    max_positions: Positive | None = None
+    learned_positions: Flag = False
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
-    final_norm: bool = True
+    norm_bias: Flag = False
+    final_norm: Flag = True
     blocks: dict[str, Block]
-    layers: tuple[str, ...]
+    layers: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     prediction: Prediction | None = None
     published: Published = Published()
+
+    @field_validator("layers", mode="before")
+    @classmethod
+    def _layers(cls, raw: Any) -> Any:
+        return parse_layers(raw) if isinstance(raw, str) else raw
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelSpec:
+        named = set(self.layers) | ({self.prediction.block} if self.prediction else set())
+        known = ", ".join(self.blocks)
+        faults = [
+            f"layers of the blocks {known}, not {name} (nearest: {nearest(name, self.blocks)})"
+            for name in sorted(named - set(self.blocks))
+        ]
+        faults += [f"block {name} in layers, or no such block" for name in self.blocks if name not in named]
+        if self.learned_positions and self.max_positions is None:
+            faults.append("max_positions, since learned_positions is true")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
 
     @property
     def num_layers(self) -> int:
@@ -224,8 +287,8 @@ class ModelSpec(Record):
 
     @property
     def norm_params(self) -> int:
-        """Parameters of one norm: a weight, and a bias for layer norm. [element]"""
-        return self.hidden * (2 if self.norm == "layernorm" else 1)
+        """Parameters of one norm. [element]"""
+        return self.hidden * (2 if self.norm_bias else 1)
 
     @property
     def embedding_params(self) -> int:
@@ -261,3 +324,15 @@ class ModelSpec(Record):
             return 0
         extra = self.prediction.extra_params(self.hidden, self.norm_params)
         return self.prediction.layers * (extra + self.block_params(self.prediction.block))
+
+    def published_params(self, active: bool) -> int:
+        """Parameters counted as the authors count them, for comparison with what they print. [element]"""
+        said = self.published
+        parts = {
+            "embedding": self.embedding_params,
+            "head": self.head_params - self.final_norm * self.norm_params,
+        }
+        without = said.active_without if active else said.params_without
+        whole = self.active_params if active else self.params
+        extra = self.prediction_params if said.with_prediction and not active else 0
+        return whole + extra - sum(parts[part] for part in without)

@@ -1,0 +1,111 @@
+"""The order of a model's layers as people write it: ``3 dense, 58 moe`` or ``10 x (5 sliding, 1 full)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+MAX_LAYERS: Final = 10_000
+_TOKEN = re.compile(r"\s*(?:(\d+)(?![\w-])\s*(?:x(?![\w-]))?|([A-Za-z][\w-]*)|([(),]))")
+
+
+def parse_layers(text: str) -> tuple[str, ...]:
+    """Return the block of each layer, first to last.
+
+    Parameters
+    ----------
+    text : str
+        Parts joined by commas; a part is a block's name or a list in parentheses, either with a count.
+
+    Raises
+    ------
+    ValueError
+        If the text is no such list, or has more than `MAX_LAYERS` layers.
+
+    Examples
+    --------
+    >>> parse_layers("2 x (2 sliding, 1 full), 1 sliding")
+    ('sliding', 'sliding', 'full', 'sliding', 'sliding', 'full', 'sliding')
+    """
+    tokens = _tokens(text)
+    layers, rest = _sequence(tokens, 0)
+    if rest != len(tokens):
+        raise ValueError(f"a comma before {tokens[rest]!r}")
+    return tuple(layers)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    place = 0
+    while place < len(text.rstrip()):
+        match = _TOKEN.match(text, place)
+        if match is None or len(tokens) > MAX_LAYERS:
+            raise ValueError(f"a list such as '3 dense, 58 moe', not {text[place : place + 20]!r}")
+        tokens.append(next(group for group in match.groups() if group))
+        place = match.end()
+    return tokens
+
+
+def _sequence(tokens: list[str], start: int, depth: int = 0) -> tuple[list[str], int]:
+    layers: list[str] = []
+    place = start
+    while True:
+        part, place = _part(tokens, place, depth)
+        layers += part
+        if len(layers) > MAX_LAYERS:
+            raise ValueError(f"at most {MAX_LAYERS:,} layers")
+        if place >= len(tokens) or tokens[place] != ",":
+            return layers, place
+        place += 1
+
+
+def _part(tokens: list[str], place: int, depth: int) -> tuple[list[str], int]:
+    count = 1
+    if place < len(tokens) and tokens[place].isdigit():
+        count = int(tokens[place]) if len(tokens[place]) < 9 else MAX_LAYERS + 1
+        place += 1
+    if place >= len(tokens) or tokens[place] in "),":
+        raise ValueError("a block's name after each count and comma")
+    if tokens[place] == "(":
+        if depth > 8:
+            raise ValueError("fewer parentheses in parentheses")
+        layers, place = _sequence(tokens, place + 1, depth + 1)
+        if place >= len(tokens) or tokens[place] != ")":
+            raise ValueError("a closing parenthesis")
+    elif tokens[place].isdigit():
+        raise ValueError(f"a block's name after the count, not {tokens[place]}")
+    else:
+        layers = [tokens[place]]
+    if not 0 < count * len(layers) <= MAX_LAYERS:
+        raise ValueError(f"1 to {MAX_LAYERS:,} layers")
+    return layers * count, place + 1
+
+
+def layers_text(layers: Sequence[str]) -> str:
+    """Return the shortest text that `parse_layers` reads as ``layers``.
+
+    Examples
+    --------
+    >>> layers_text(["sliding", "full"] * 12)
+    '12 x (1 sliding, 1 full)'
+    """
+    plain = _runs_text(layers)
+    repeated = [text for period in range(2, len(layers) // 2 + 1) if (text := _repeated_text(layers, period))]
+    return min([plain, *repeated], key=len)
+
+
+def _runs_text(layers: Sequence[str]) -> str:
+    return ", ".join(f"{len(list(run))} {name}" for name, run in groupby(layers))
+
+
+def _repeated_text(layers: Sequence[str], period: int) -> str:
+    """Text of ``layers`` as repeats of their first ``period``, or nothing where they do not repeat."""
+    times = 1
+    while layers[times * period : (times + 1) * period] == layers[:period]:
+        times += 1
+    if times == 1:
+        return ""
+    rest = layers[times * period :]
+    return f"{times} x ({_runs_text(layers[:period])})" + (f", {_runs_text(rest)}" if rest else "")

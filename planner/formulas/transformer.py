@@ -1,8 +1,6 @@
-"""Parameter counts of a transformer's parts, and how far its attention reaches. All counts are elements."""
+"""Parameter counts of a transformer's parts. All counts are elements."""
 
 from __future__ import annotations
-
-import numpy as np
 
 from planner.numeric import Num
 
@@ -101,62 +99,3 @@ def ffn_params(hidden: Num, inner: Num, matrices: Num) -> Num:
     176160768
     """
     return matrices * hidden * inner
-
-
-def windowed_keys(seq_len: Num, window: Num) -> Num:
-    r"""Keys that a query meets on average, itself included, under a causal mask and a sliding window.
-
-    .. math:: \frac{1}{s} \sum_{i=1}^{s} \min(i, w)
-
-    Parameters
-    ----------
-    seq_len : Num
-        Sequence length :math:`s`. [element]
-    window : Num
-        Keys in the window :math:`w`, the query's own included; ``seq_len`` or more is plain causal. [element]
-
-    Returns
-    -------
-    Num
-        Keys per query. [element]
-
-    References
-    ----------
-    .. [1] I. Beltagy et al., "Longformer: The Long-Document Transformer," arXiv:2004.05150, 2020, sec. 3.1.
-
-    Examples
-    --------
-    >>> float(windowed_keys(4.0, 4.0)), float(windowed_keys(4.0, 2.0))
-    (2.5, 1.75)
-    """
-    reach: Num = np.minimum(seq_len, window)
-    return reach - reach * (reach - 1) / (2 * seq_len)
-
-
-def chunked_keys(seq_len: Num, chunk: Num) -> Num:
-    r"""Keys that a query meets on average, itself included, when causal attention stays within chunks.
-
-    Parameters
-    ----------
-    seq_len : Num
-        Sequence length. [element]
-    chunk : Num
-        Length of a chunk; ``seq_len`` or more is plain causal. [element]
-
-    Returns
-    -------
-    Num
-        Keys per query. [element]
-
-    References
-    ----------
-    .. [1] Meta, "The Llama 4 herd," 2025, https://ai.meta.com/blog/llama-4-multimodal-intelligence/, and
-       ``attention_chunk_size`` in the models' ``config.json``.
-
-    Examples
-    --------
-    >>> float(chunked_keys(4.0, 4.0)), float(chunked_keys(5.0, 2.0))
-    (2.5, 1.4)
-    """
-    rest: Num = np.mod(seq_len, chunk)
-    return ((seq_len - rest) * (chunk + 1) + rest * (rest + 1)) / (2 * seq_len)

@@ -17,7 +17,8 @@ from planner.inputs.record import Count, Flag, Positive, Record
 class Attention(Record):
     """Multi-head or grouped-query attention, over the whole sequence or a window of it.
 
-    A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows.
+    A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows, each a
+    causal sequence of its own.
     """
 
     kind: Literal["attention"] = "attention"
@@ -47,12 +48,6 @@ class Attention(Record):
     def qkv_width(self) -> int:
         """Width of queries, keys and values together. [element]"""
         return self.heads * self.head_dim + self.kv_heads * (self.head_dim + self.value_head_dim)
-
-    def mean_keys(self, seq_len: float) -> float:
-        """Keys that a query meets on average under the causal mask. [element]"""
-        if self.chunked and self.window:
-            return float(transformer.chunked_keys(seq_len, self.window))
-        return float(transformer.windowed_keys(seq_len, self.window or seq_len))
 
     def params(self, hidden: int) -> int:
         """Parameters, biases and inner norms included. [element]"""
@@ -102,10 +97,6 @@ class LatentAttention(Record):
     def window(self) -> None:
         """Nothing: it always attends to the whole sequence."""
         return
-
-    def mean_keys(self, seq_len: float) -> float:
-        """Keys that a query meets on average under the causal mask. [element]"""
-        return float(transformer.windowed_keys(seq_len, seq_len))
 
     def params(self, hidden: int) -> int:
         """Parameters, inner norms included. [element]"""

@@ -59,9 +59,9 @@ class Fit:
     naive_error: float
 
 
-def rounded(value: float) -> float:
-    """Return ``value`` to four significant figures, which is how it is written and used."""
-    return float(f"{value:.4g}")
+def rounded(value: float, start: float) -> float:
+    """Return ``value`` to four figures, as it is written and used; what is as good as nothing is zero."""
+    return float(f"{value:.4g}") if abs(value) > 1e-4 * start else 0.0
 
 
 def solve(
@@ -74,9 +74,7 @@ def solve(
     target = np.log(columns["seconds"])
 
     def constants(point: Column) -> dict[str, float]:
-        return dict(fixed) | {
-            one.name: float(value) for one, value in zip(free, point * scale, strict=True)
-        }
+        return dict(fixed) | {one.name: float(value) for one, value in zip(free, point * scale, strict=True)}
 
     def residuals(point: Column) -> Column:
         return np.asarray(np.log(model(constants(point), columns)) - target, dtype=np.float64)
@@ -85,7 +83,8 @@ def solve(
     answer = least_squares(
         residuals, np.ones(len(free)), bounds=(low, high), loss="soft_l1", f_scale=ROBUST_SCALE
     )
-    return {name: rounded(value) for name, value in constants(answer.x).items()}
+    values = zip(free, answer.x * scale, strict=True)
+    return dict(fixed) | {one.name: rounded(float(value), one.start) for one, value in values}
 
 
 def relative_errors(model: Model, values: Mapping[str, float], columns: Columns) -> Column:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.calibrate.kernel_entries import Entry, accuracy, microseconds, percent, plain, size_range
 from planner.calibrate.kernel_fit import Columns, Fit, Free, Model, fit, relative_errors, solve
 from planner.calibrate.kernel_tables import OPERAND_BYTES, Datasheet, Row, columns, select
 from planner.formulas.gemm import (
@@ -20,7 +21,7 @@ from planner.formulas.roofline import roofline_seconds
 from planner.numeric import Column
 
 BACKENDS = ("trtllm-1.3.0rc20", "sglang-0.5.10")
-"""Backends whose rows are fitted, the first that has the accelerator; never mixed."""
+"""Backends with a complete table; the one with the most rows is fitted, and never mixed with another."""
 
 DROOP_SECONDS = 8e-3
 """Length of a product at which half of the loss of clock has set in. [s]"""
@@ -31,15 +32,31 @@ WAVES_MUST_EARN = 0.003
 LARGE_TILES = ((128.0, 256.0), (256.0, 128.0), (128.0, 128.0))
 SMALL_TILES = ((64.0, 256.0), (256.0, 64.0), (64.0, 128.0), (128.0, 64.0))
 
-COMMON = (
+RATE = (
     Free("efficiency", 0.8, 0.05, 1.0),
     Free("half_k", 100.0, 0.0, 5000.0),
     Free("launch", 4e-6, 0.0, 5e-5),
-    Free("memory_efficiency", 0.7, 0.3, 1.0),
-    Free("droop", 0.1, 0.0, 1.0),
 )
-SMOOTH = (*COMMON, Free("half_mn", 20.0, 0.0, 500.0))
-WAVES = (*COMMON, Free("wave_weight", 0.2, 0.0, 1.0), Free("tile_edge", 3.0, 0.0, 30.0))
+SMOOTH = (*RATE, Free("half_mn", 20.0, 0.0, 500.0))
+WAVES = (*RATE, Free("wave_weight", 0.2, 0.0, 1.0), Free("tile_edge", 3.0, 0.0, 128.0))
+MACHINE = (Free("memory_efficiency", 0.7, 0.3, 1.0), Free("droop", 0.1, 0.0, 1.0))
+"""What belongs to the accelerator whatever the data type: fitted to bf16, then kept."""
+CAST = (Free("quantisation_bytes", 3.0, 0.0, 20.0),)
+
+ABSENT = {
+    name: 0.0 for name in ("half_mn", "wave_weight", "tile_edge", "quantisation_bytes", "quantisation_launch")
+}
+
+KEPT_RATIOS = {"fp8_block": "fp8"}
+"""Data types whose kernel changed between the two tables, and whose ratio they take."""
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """Share of the burst rate that lasts, and how that is known."""
+
+    ratio: float
+    fields: Entry
 
 
 def burst_seconds(shape: Columns, curve: GemmCurve, droop: float) -> Column:
@@ -62,7 +79,6 @@ def tiles_of(sheet: Datasheet) -> tuple[tuple[float, float], ...]:
 
 def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> GemmCurve:
     """Curve with these constants, without the loss of clock."""
-    operand = OPERAND_BYTES[dtype]
     everywhere = (0.0, float("inf"))
     return GemmCurve(
         rate=values["efficiency"] * sheet.peaks[dtype],
@@ -73,19 +89,14 @@ def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> GemmC
         multiprocessors=sheet.multiprocessors,
         launch=values["launch"],
         bandwidth=values["memory_efficiency"] * sheet.bandwidth,
-        operand_bytes=operand,
+        operand_bytes=OPERAND_BYTES[dtype],
         output_bytes=2.0,
-        quantisation_bytes=quantisation_bytes(dtype),
+        quantisation_bytes=values["quantisation_bytes"],
         quantisation_launch=values["quantisation_launch"],
         m_range=everywhere,
         n_range=everywhere,
         k_range=everywhere,
     )
-
-
-def quantisation_bytes(dtype: str) -> float:
-    """Bytes to read a bf16 element and write it in ``dtype``, nothing for bf16. [byte]"""
-    return 0.0 if dtype == "bf16" else 2.0 + OPERAND_BYTES[dtype]
 
 
 def model_of(dtype: str, sheet: Datasheet) -> Model:
@@ -98,22 +109,22 @@ def model_of(dtype: str, sheet: Datasheet) -> Model:
 
 
 def backend_of(table: Sequence[Row]) -> str:
-    """Backend to fit: the newest complete one that the accelerator has.
+    """Backend with the most rows.
 
     Raises
     ------
     ValueError
-        If it has none of them.
+        If none of the known ones has any.
     """
     counts = {name: len(select(table, source=name)) for name in BACKENDS}
-    known = [name for name in BACKENDS if counts[name]]
-    if not known:
+    best = max(counts, key=lambda name: counts[name])
+    if not counts[best]:
         raise ValueError(f"no rows of {', '.join(BACKENDS)}")
-    return known[0] if counts[known[0]] >= max(counts.values()) else known[-1]
+    return best
 
 
 def fit_gemm(
-    table: Sequence[Row], dtype: str, sheet: Datasheet, launch: float | None = None
+    table: Sequence[Row], dtype: str, sheet: Datasheet, base: Mapping[str, float] | None = None
 ) -> Fit:
     """Fit one data type of one accelerator; waves of tiles stay only where they earn their place.
 
@@ -125,32 +136,46 @@ def fit_gemm(
         Data type.
     sheet : Datasheet
         Its accelerator.
-    launch : float, optional
-        Launch time of the 16-bit product; the rest belongs to the quantisation kernels. [s]
+    base : Mapping, optional
+        Constants of the 16-bit fit, whose memory efficiency, clock and launch hold here too.
+
+    Returns
+    -------
+    Fit
+        Constants, with the time of the quantisation kernels told apart from that of the product.
     """
     shape = columns(table, ("m", "n", "k"))
     work = 2 * shape["m"] * shape["n"] * shape["k"]
-    known = {"half_mn": 0.0, "wave_weight": 0.0, "tile_edge": 0.0, "quantisation_launch": 0.0}
+    known = ABSENT if base is None else ABSENT | {one.name: base[one.name] for one in MACHINE}
+    more = MACHINE if base is None else CAST
     model = model_of(dtype, sheet)
-    smooth = fit(model, SMOOTH, known, shape, work)
-    waves = fit(model, WAVES, known, shape, work)
+    smooth = fit(model, (*SMOOTH, *more), known, shape, work)
+    waves = fit(model, (*WAVES, *more), known, shape, work)
     best = waves if waves.held_out_error < smooth.held_out_error - WAVES_MUST_EARN else smooth
-    if launch is None:
-        return best
-    extra = max(best.values["launch"] - launch, 0.0)
-    parts = {"launch": best.values["launch"] - extra, "quantisation_launch": extra}
-    return replace(best, values=dict(best.values) | parts)
+    return best if base is None else replace(best, values=split_launch(best.values, base["launch"]))
 
 
-def sustained_ratio(table: Sequence[Row], dtype: str, sheet: Datasheet, values: Mapping[str, float]) -> tuple[float, float]:
+def split_launch(values: Mapping[str, float], product: float) -> dict[str, float]:
+    """Give the launch time beyond that of a 16-bit product to the quantisation kernels."""
+    launch = min(values["launch"], product)
+    return dict(values) | {"launch": launch, "quantisation_launch": values["launch"] - launch}
+
+
+def sustained_ratio(
+    table: Sequence[Row], dtype: str, sheet: Datasheet, values: Mapping[str, float]
+) -> tuple[float, float]:
     """Share of the burst rate held over a second and more, and the mean error with it.
 
     Parameters
     ----------
     table : sequence of rows
         Products that were repeated for at least one second.
-    dtype, sheet, values
-        Data type, accelerator and constants of the burst fit; all but the rate are kept.
+    dtype : str
+        Data type.
+    sheet : Datasheet
+        Its accelerator.
+    values : Mapping
+        Constants of the burst fit; all but the rate are kept.
     """
     shape = columns(table, ("m", "n", "k"))
     model = model_of(dtype, sheet)
@@ -160,90 +185,62 @@ def sustained_ratio(table: Sequence[Row], dtype: str, sheet: Datasheet, values: 
         return model(dict(values) | {"efficiency": rate, "droop": 0.0}, rows)
 
     ratio = solve(sustained, [Free("ratio", 0.9, 0.3, 1.2)], {}, shape)
-    return ratio["ratio"], float(relative_errors(sustained, ratio, shape).mean())
+    return min(ratio["ratio"], 1.0), float(relative_errors(sustained, ratio, shape).mean())
 
 
-def percent(share: float) -> str:
-    """Return a share as text in percent."""
-    return f"{100 * share:.1f}%"
-
-
-def size_range(shape: Column) -> list[int]:
-    """Return the smallest and the largest size."""
-    return [int(shape.min()), int(shape.max())]
-
-
-def accuracy(fitted: Fit) -> dict[str, object]:
-    """Fields that say how well a curve holds."""
-    return {
-        "rows": fitted.rows,
-        "mean_error": percent(fitted.mean_error),
-        "p90_error": percent(fitted.p90_error),
-        "held_out_error": percent(fitted.held_out_error),
-        "held_out_p90_error": percent(fitted.held_out_p90_error),
-        "naive_error": percent(fitted.naive_error),
-        "standing": "fitted",
+def lasting_of(table: Sequence[Row], dtype: str, sheet: Datasheet, fitted: Fit) -> Lasting:
+    """Share of the burst rate that lasts: measured where there is a table, else seen in long products."""
+    if not table:
+        return Lasting(
+            1 / (1 + fitted.values["droop"]), {"sustained_standing": "long bf16 products of the burst table"}
+        )
+    ratio, error = sustained_ratio(table, dtype, sheet, fitted.values)
+    fields: Entry = {
+        "sustained_standing": "products repeated for a second and more",
+        "sustained_backend": table[0]["source"],
+        "sustained_rows": len(table),
+        "sustained_mean_error": percent(error),
     }
+    return Lasting(ratio, fields)
 
 
-def gemm_entry(
-    fitted: Fit, dtype: str, sheet: Datasheet, shape: Columns, sustained: Mapping[str, object]
-) -> dict[str, object]:
-    """One ``gemm`` entry of a curve file."""
+def gemm_entry(fitted: Fit, dtype: str, sheet: Datasheet, shape: Columns, lasting: Lasting) -> Entry:
+    """Fields of one data type that `planner.formulas.gemm.gemm_curve` reads."""
     values = fitted.values
     return {
-        "efficiency": f"{values['efficiency']:.4g}",
-        **sustained,
-        "half_k": f"{values['half_k']:.4g}",
-        "half_mn": f"{values['half_mn']:.4g}",
-        "wave_weight": f"{values['wave_weight']:.4g}",
-        "tile_edge": f"{values['tile_edge']:.4g}",
+        "efficiency": plain(values["efficiency"]),
+        "sustained_ratio": plain(lasting.ratio),
+        **lasting.fields,
+        "half_k": plain(values["half_k"]),
+        "half_mn": plain(values["half_mn"]),
+        "wave_weight": plain(values["wave_weight"]),
+        "tile_edge": plain(values["tile_edge"]),
         "tiles": [[int(a), int(b)] for a, b in tiles_of(sheet)],
-        "launch": f"{values['launch'] * 1e6:.4g} us",
-        "memory_efficiency": f"{values['memory_efficiency']:.4g}",
+        "launch": microseconds(values["launch"]),
+        "memory_efficiency": plain(values["memory_efficiency"]),
         "operand_bytes": f"{OPERAND_BYTES[dtype]:.4g} B",
         "output_bytes": "2 B",
-        "quantisation_bytes": f"{quantisation_bytes(dtype):.4g} B",
-        "quantisation_launch": f"{values['quantisation_launch'] * 1e6:.4g} us",
+        "quantisation_bytes": f"{values['quantisation_bytes']:.4g} B",
+        "quantisation_launch": microseconds(values["quantisation_launch"]),
         "range": {name: size_range(shape[name]) for name in ("m", "n", "k")},
-        **accuracy(fitted),
     }
 
 
-def sustained_entry(
-    table: Sequence[Row], dtype: str, sheet: Datasheet, fitted: Fit
-) -> dict[str, object]:
-    """How much of the burst rate lasts, and how that is known."""
-    if table:
-        ratio, error = sustained_ratio(table, dtype, sheet, fitted.values)
-        return {
-            "sustained_ratio": f"{min(ratio, 1.0):.4g}",
-            "sustained_standing": "fitted to products repeated for a second and more",
-            "sustained_backend": table[0]["source"],
-            "sustained_rows": len(table),
-            "sustained_mean_error": percent(error),
-        }
-    return {
-        "sustained_ratio": f"{1 / (1 + fitted.values['droop']):.4g}",
-        "sustained_standing": "fitted to the slowing of products longer than 8 ms in short benchmarks",
-    }
-
-
-def gemm_entries(
-    table: Sequence[Row], sustained: Sequence[Row], sheet: Datasheet
-) -> dict[str, dict[str, object]]:
+def gemm_entries(table: Sequence[Row], sustained: Sequence[Row], sheet: Datasheet) -> dict[str, Entry]:
     """Fit every data type that one accelerator was measured in."""
-    entries: dict[str, dict[str, object]] = {}
-    launch = None
+    entries: dict[str, Entry] = {}
+    base: Mapping[str, float] | None = None
+    ratios: dict[str, Lasting] = {}
     for dtype in OPERAND_BYTES:
         measured = select(table, dtype=dtype)
         if not measured:
             continue
         backend = backend_of(measured)
         measured = select(measured, source=backend)
-        fitted = fit_gemm(measured, dtype, sheet, launch)
-        launch = fitted.values["launch"] if launch is None else launch
-        lasting = sustained_entry(select(sustained, dtype=dtype), dtype, sheet, fitted)
+        fitted = fit_gemm(measured, dtype, sheet, base)
+        base = fitted.values if base is None else base
+        lasting = lasting_of(select(sustained, dtype=dtype), dtype, sheet, fitted)
+        ratios[dtype] = ratios[KEPT_RATIOS[dtype]] if dtype in KEPT_RATIOS else lasting
         shape = columns(measured, ("m", "n", "k"))
-        entries[dtype] = gemm_entry(fitted, dtype, sheet, shape, lasting) | {"backend": backend}
+        entries[dtype] = gemm_entry(fitted, dtype, sheet, shape, ratios[dtype]) | accuracy(fitted, backend)
     return entries

@@ -11,6 +11,7 @@ import numpy as np
 
 from planner.errors import InputError, Problem
 from planner.numeric import Column
+from planner.units import TB, TFLOP
 
 Row = Mapping[str, str]
 
@@ -46,30 +47,34 @@ class Datasheet:
 
 
 def _nvidia(
-    bf16: float, terabytes: float, multiprocessors: float, source: str, nvfp4: float = 0.0, small: bool = False
+    tera_flops: tuple[float, float, float],
+    terabytes: float,
+    multiprocessors: float,
+    source: str,
+    small: bool = False,
 ) -> Datasheet:
-    peaks = {"bf16": bf16 * 1e12, "fp8": 2 * bf16 * 1e12, "fp8_block": 2 * bf16 * 1e12}
-    return Datasheet(peaks | {"nvfp4": nvfp4 * 1e12}, terabytes * 1e12, multiprocessors, small, source)
+    bf16, fp8, nvfp4 = (tera * TFLOP for tera in tera_flops)
+    peaks = {"bf16": bf16, "fp8": fp8, "fp8_block": fp8, "nvfp4": nvfp4}
+    return Datasheet(peaks, terabytes * TB, multiprocessors, small, source)
 
+
+_PAGE = "https://www.nvidia.com/en-us/data-center/"
+_DGX = "https://resources.nvidia.com/en-us-dgx-systems/"
 
 DATASHEETS: Mapping[str, Datasheet] = {
-    "a100-80gb-sxm": _nvidia(312, 2.039, 108, "https://www.nvidia.com/en-us/data-center/a100/", small=True),
-    "h100-80gb-sxm": _nvidia(989, 3.35, 132, "https://www.nvidia.com/en-us/data-center/h100/"),
-    "h200-141gb": _nvidia(989, 4.8, 132, "https://www.nvidia.com/en-us/data-center/h200/"),
-    "b200-180gb": _nvidia(2250, 8.0, 148, "https://resources.nvidia.com/en-us-dgx-systems/dgx-b200-datasheet", 9000),
-    "gb200-186gb": _nvidia(2500, 8.0, 152, "https://www.nvidia.com/en-us/data-center/gb200-nvl72/", 10000),
-    "b300": _nvidia(2250, 8.0, 148, "https://resources.nvidia.com/en-us-dgx-systems/dgx-b300-datasheet", 12600),
-    "gb300": _nvidia(2500, 8.0, 152, "https://www.nvidia.com/en-us/data-center/gb300-nvl72/", 15000),
-    "l40s": _nvidia(362, 0.864, 142, "https://www.nvidia.com/en-us/data-center/l40s/", small=True),
+    "a100-80gb-sxm": _nvidia((312, 0, 0), 2.039, 108, f"{_PAGE}a100/", small=True),
+    "h100-80gb-sxm": _nvidia((989, 1979, 0), 3.35, 132, f"{_PAGE}h100/"),
+    "h200-141gb": _nvidia((989, 1979, 0), 4.8, 132, f"{_PAGE}h200/"),
+    "b200-180gb": _nvidia((2250, 4500, 9000), 8.0, 148, f"{_DGX}dgx-b200-datasheet"),
+    "gb200-186gb": _nvidia((2500, 5000, 10000), 8.0, 152, f"{_PAGE}gb200-nvl72/"),
+    "b300": _nvidia((2250, 4500, 12600), 8.0, 148, f"{_DGX}dgx-b300-datasheet"),
+    "gb300": _nvidia((2500, 5000, 15000), 8.0, 152, f"{_PAGE}gb300-nvl72/"),
+    "l40s": _nvidia((362, 733, 0), 0.864, 142, f"{_PAGE}l40s/", small=True),
     "rtx-pro-6000-server": _nvidia(
-        467.8,
-        1.792,
-        188,
-        "https://www.nvidia.com/en-us/data-center/rtx-pro-6000-blackwell-server-edition/",
-        1871.2,
-        True,
+        (467.8, 935.6, 1871.2), 1.792, 188, f"{_PAGE}rtx-pro-6000-blackwell-server-edition/", small=True
     ),
 }
+"""Accelerators with a table; dense peaks in TFLOP/s of bf16, fp8 and nvfp4 (0 is none), then TB/s."""
 
 
 def rows(folder: Path, table: str) -> list[Row]:

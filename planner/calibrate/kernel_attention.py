@@ -1,0 +1,132 @@
+"""Fit the fused attention curve of each accelerator, data type and head size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from planner.calibrate.kernel_entries import Entry, accuracy, microseconds, plain, size_range
+from planner.calibrate.kernel_fit import Columns, Fit, Free, Model, fit
+from planner.calibrate.kernel_gemm import DROOP_SECONDS
+from planner.calibrate.kernel_tables import Datasheet, Row, columns, select
+from planner.formulas.attention import (
+    AttentionCurve,
+    attention_flops,
+    attention_forward_seconds,
+    visible_keys,
+)
+from planner.numeric import Column
+
+BACKENDS = ("sglang-0.5.14", "sglang-0.5.10", "sglang-0.5.9", "vllm-0.24.0")
+"""Backends that time attention alone; the first that has the accelerator is fitted."""
+
+FREE = (
+    Free("efficiency", 0.6, 0.05, 1.0),
+    Free("half_keys", 200.0, 0.0, 5000.0),
+    Free("half_queries_per_multiprocessor", 50.0, 0.0, 2000.0),
+    Free("launch", 5e-6, 0.0, 1e-4),
+    Free("droop", 0.1, 0.0, 1.0),
+)
+
+DIAGONAL_KEYS = 64.0
+"""Half of a tile of 128: the keys beyond the diagonal that a tile computes for each query. [element]"""
+
+BACKWARD_SOURCES = {
+    "fa2": ("0.57", "https://arxiv.org/abs/2307.08691", "FlashAttention-2, in training runs on A100"),
+    "fa3": ("0.52", "https://arxiv.org/abs/2407.08608", "FlashAttention-3, in training recipes on H100"),
+    "cudnn": ("0.55", "https://github.com/NVIDIA/cudnn-frontend", "cuDNN, in training recipes on Blackwell"),
+}
+"""Backward efficiency, where it is from, and in words; no kernel table has the backward pass."""
+
+
+def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> AttentionCurve:
+    """Curve with these constants, without the loss of clock."""
+    rate = values["efficiency"] * sheet.peaks[dtype]
+    return AttentionCurve(
+        rate=rate,
+        half_keys=values["half_keys"],
+        half_queries=values["half_queries_per_multiprocessor"] * sheet.multiprocessors,
+        launch=values["launch"],
+        backward_rate=rate,
+        backward_half_keys=values["half_keys"],
+        seq_range=(0.0, float("inf")),
+    )
+
+
+def model_of(dtype: str, sheet: Datasheet) -> Model:
+    """Formula of one accelerator, data type and head size, causal, from constants to seconds."""
+
+    def model(values: Mapping[str, float], shape: Columns) -> Column:
+        curve = curve_of(values, dtype, sheet)
+        seq = shape["seq"]
+        visible = visible_keys(seq, seq, seq)
+        size = (shape["batch"], shape["heads"], seq, visible, shape["head_dim"])
+        busy = attention_forward_seconds(*size, curve) - curve.launch
+        slowed = busy * (1 + values["droop"] * busy / (busy + DROOP_SECONDS))
+        return np.asarray(curve.launch + slowed, dtype=np.float64)
+
+    return model
+
+
+def backend_of(table: Sequence[Row]) -> str:
+    """First of the known backends that has rows.
+
+    Raises
+    ------
+    ValueError
+        If none has any.
+    """
+    for name in BACKENDS:
+        if select(table, source=name):
+            return name
+    raise ValueError(f"no rows of {', '.join(BACKENDS)}")
+
+
+def fit_attention(table: Sequence[Row], dtype: str, sheet: Datasheet) -> Fit:
+    """Fit one head size of one accelerator and data type."""
+    shape = columns(table, ("batch", "heads", "seq", "head_dim"))
+    work = attention_flops(shape["batch"], shape["heads"], shape["seq"], shape["seq"] / 2, shape["head_dim"])
+    return fit(model_of(dtype, sheet), FREE, {}, shape, np.asarray(work))
+
+
+def backward_kernel(sheet: Datasheet) -> str:
+    """Which backward kernel training runs on this accelerator."""
+    if sheet.small_tiles:
+        return "fa2"
+    return "cudnn" if sheet.peaks["nvfp4"] else "fa3"
+
+
+def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, kernel: str) -> Entry:
+    """Fields of one head size that `planner.formulas.attention.attention_curve` reads."""
+    values = fitted.values
+    efficiency, source, words = BACKWARD_SOURCES[backward_kernel(sheet)]
+    return {
+        "efficiency": plain(values["efficiency"]),
+        "sustained_ratio": plain(1 / (1 + values["droop"])),
+        "sustained_standing": "long calls of the burst table",
+        "half_keys": plain(values["half_keys"]),
+        "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
+        "launch": microseconds(values["launch"]),
+        "range": {name: size_range(shape[name]) for name in ("seq", "batch", "heads")},
+        "kernel": kernel,
+        "backward_efficiency": efficiency,
+        "backward_half_keys": plain(DIAGONAL_KEYS),
+        "backward_standing": "literature",
+        "backward_source": source,
+        "backward_kernel": words,
+    }
+
+
+def attention_entries(table: Sequence[Row], sheet: Datasheet) -> dict[str, dict[str, Entry]]:
+    """Fit every data type and head size that one accelerator was measured in."""
+    entries: dict[str, dict[str, Entry]] = {}
+    for dtype in sorted({row["dtype"] for row in table}):
+        own = select(table, dtype=dtype, source=backend_of(select(table, dtype=dtype)))
+        for head_dim in sorted({row["head_dim"] for row in own}, key=int):
+            measured = select(own, head_dim=head_dim)
+            fitted = fit_attention(measured, dtype, sheet)
+            shape = columns(measured, ("batch", "heads", "seq", "head_dim"))
+            entry = attention_entry(fitted, sheet, shape, measured[0]["kernel"])
+            entries.setdefault(dtype, {})[head_dim] = entry | accuracy(fitted, measured[0]["source"])
+    return entries

@@ -1,0 +1,373 @@
+"""Attention: fused kernels by a curve for each head size, and the unfused products of older stacks.
+
+FLOPs are counted on the pairs of query and key that the mask lets through: half of the square where
+attention is causal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.numeric import Num
+from planner.units import parse
+
+BACKWARD_FLOPS = 2.5
+"""Five products instead of two: the scores are computed again. [-]"""
+
+
+@dataclass(frozen=True)
+class AttentionCurve:
+    """Constants of a fused kernel on one accelerator, for one head size and data type.
+
+    Parameters
+    ----------
+    rate : float
+        FLOP/s that an endlessly long sequence approaches, forward. [FLOP/s]
+    half_keys : float
+        Visible keys for each query at which half of that is reached, forward. [element]
+    half_queries : float
+        Query rows over all heads and sequences at which half of it is reached. [element]
+    launch : float
+        Time of an empty call. [s]
+    backward_rate : float
+        FLOP/s of the backward pass, on 2.5 times the FLOPs of the forward pass. [FLOP/s]
+    backward_half_keys : float
+        As ``half_keys``, backward. [element]
+    seq_range : (float, float)
+        Sequence lengths that were measured. [element]
+    """
+
+    rate: float
+    half_keys: float
+    half_queries: float
+    launch: float
+    backward_rate: float
+    backward_half_keys: float
+    seq_range: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class UnfusedAttention:
+    """Constants of attention as two batched products and a softmax that goes through memory.
+
+    Parameters
+    ----------
+    rate : float
+        FLOP/s of the two products. [FLOP/s]
+    misaligned_rate : float
+        The same where the head size is no multiple of 8 and the matrix units stay idle. [FLOP/s]
+    score_bytes : float
+        Bytes moved for each score, forward and backward together. [byte]
+    forward_share : float
+        Share of these bytes that moves in the forward pass. [-]
+    bandwidth : float
+        Memory bandwidth that such kernels reach. [byte/s]
+    """
+
+    rate: float
+    misaligned_rate: float
+    score_bytes: float
+    forward_share: float
+    bandwidth: float
+
+
+def visible_keys(seq_q: Num, seq_kv: Num, window: Num) -> Num:
+    r"""Mean number of keys that a query sees where nobody looks ahead.
+
+    .. math:: v = \frac{F(s_{kv}) - F(s_{kv} - s_q)}{s_q}, \quad F(x) = u \left(x - \frac{u}{2}\right),
+              \quad u = \min(x, w)
+
+    Parameters
+    ----------
+    seq_q : Num
+        Queries :math:`s_q`, the last ones of the sequence. [element]
+    seq_kv : Num
+        Keys :math:`s_{kv} \ge s_q`. [element]
+    window : Num
+        Keys :math:`w` within reach of a query; the sequence length or more where all are. [element]
+
+    Returns
+    -------
+    Num
+        Keys for each query: half of the sequence for plain causal attention. [element]
+
+    References
+    ----------
+    .. [1] I. Beltagy, M. E. Peters, A. Cohan, "Longformer: The Long-Document Transformer,"
+       arXiv:2004.05150, section 3.1.
+
+    Examples
+    --------
+    >>> float(visible_keys(4096.0, 4096.0, 4096.0)), float(visible_keys(1024.0, 4096.0, 512.0))
+    (2048.0, 512.0)
+    """
+    before = seq_kv - seq_q
+    reach_end = np.minimum(seq_kv, window)
+    reach_start = np.minimum(before, window)
+    pairs = reach_end * (seq_kv - 0.5 * reach_end) - reach_start * (before - 0.5 * reach_start)
+    result: Num = pairs / seq_q
+    return result
+
+
+def attention_flops(batch: Num, heads: Num, seq_q: Num, visible: Num, head_dim: Num) -> Num:
+    r"""FLOPs of the two products of one attention layer, forward.
+
+    .. math:: F = 4 b a s v d
+
+    Parameters
+    ----------
+    batch, heads : Num
+        Sequences :math:`b` and query heads :math:`a`. [-]
+    seq_q : Num
+        Queries :math:`s` of one sequence. [element]
+    visible : Num
+        Keys :math:`v` that a query sees in the mean. [element]
+    head_dim : Num
+        Head size :math:`d`; the mean of both where scores and values have different ones. [element]
+
+    Returns
+    -------
+    Num
+        Work, two operations for each multiplication. [FLOP]
+
+    References
+    ----------
+    .. [1] T. Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning,"
+       arXiv:2307.08691, section 4.1.
+
+    Examples
+    --------
+    >>> attention_flops(1.0, 32.0, 4096.0, 2048.0, 128.0)
+    137438953472.0
+    """
+    return 4.0 * batch * heads * seq_q * visible * head_dim
+
+
+def attention_forward_seconds(
+    batch: Num, heads: Num, seq_q: Num, visible: Num, head_dim: Num, curve: AttentionCurve
+) -> Num:
+    r"""Seconds of a fused attention kernel, forward.
+
+    .. math:: t = t_0 + \frac{4 d (v + v_0)(b a s + q_0)}{R}
+
+    Parameters
+    ----------
+    batch, heads : Num
+        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
+    seq_q : Num
+        Queries :math:`s` of one sequence. [element]
+    visible : Num
+        Keys :math:`v` that a query sees in the mean; see ``visible_keys``. [element]
+    head_dim : Num
+        Head size :math:`d`. [element]
+    curve : AttentionCurve
+        Rate :math:`R`, half-rate lengths :math:`v_0`, :math:`q_0` and launch time :math:`t_0`.
+
+    Returns
+    -------
+    Num
+        Elapsed time; monotone in every size. [s]
+
+    References
+    ----------
+    .. [1] T. Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning,"
+       arXiv:2307.08691, section 3.2 (rows are spread over the multiprocessors).
+    .. [2] R. W. Hockney, "The Science of Computer Benchmarking," SIAM, 1996, section 1.3 (half-performance
+       length).
+    """
+    rows = batch * heads * seq_q + curve.half_queries
+    return curve.launch + (4.0 / curve.rate) * (head_dim * (visible + curve.half_keys) * rows)
+
+
+def attention_backward_seconds(
+    batch: Num, heads: Num, seq_q: Num, visible: Num, head_dim: Num, curve: AttentionCurve
+) -> Num:
+    r"""Seconds of a fused attention kernel, backward.
+
+    .. math:: t = t_0 + \frac{2.5 \cdot 4 d (v + v_b)(b a s + q_0)}{R_b}
+
+    Parameters
+    ----------
+    batch, heads : Num
+        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
+    seq_q : Num
+        Queries :math:`s` of one sequence. [element]
+    visible : Num
+        Keys :math:`v` that a query sees in the mean. [element]
+    head_dim : Num
+        Head size :math:`d`. [element]
+    curve : AttentionCurve
+        Backward rate :math:`R_b`, half-rate lengths :math:`v_b`, :math:`q_0`, launch :math:`t_0`.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] T. Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning,"
+       arXiv:2307.08691, section 4.1 (2.5 times the forward FLOPs).
+    """
+    rows = batch * heads * seq_q + curve.half_queries
+    work = head_dim * (visible + curve.backward_half_keys) * rows
+    return curve.launch + (BACKWARD_FLOPS * 4.0 / curve.backward_rate) * work
+
+
+def attention_extrapolated(seq: Num, curve: AttentionCurve) -> Num:
+    """One where the sequence length is outside those that the curve was fitted to, else zero.
+
+    Parameters
+    ----------
+    seq : Num
+        Keys of one sequence. [element]
+    curve : AttentionCurve
+        Its range.
+
+    Returns
+    -------
+    Num
+        0 or 1. [-]
+    """
+    result: Num = np.where((seq < curve.seq_range[0]) | (seq > curve.seq_range[1]), 1.0, 0.0)
+    return result
+
+
+def unfused_attention_forward_seconds(
+    batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
+) -> Num:
+    r"""Seconds of attention through a matrix of scores in memory, forward.
+
+    .. math:: t = b a s_q s_{kv} \left(\frac{4 d}{R} + \frac{\phi S}{W}\right)
+
+    Parameters
+    ----------
+    batch, heads : Num
+        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
+    seq_q, seq_kv : Num
+        Queries and keys; the full square is computed, whatever the mask. [element]
+    head_dim : Num
+        Head size :math:`d`. [element]
+    kernel : UnfusedAttention
+        Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
+       arXiv:2205.05198, section 4.1 (what attention reads and writes for each score).
+    """
+    scores = batch * heads * seq_q * seq_kv
+    traffic = kernel.score_bytes * kernel.forward_share / kernel.bandwidth
+    return scores * (4.0 * head_dim / unfused_rate(head_dim, kernel) + traffic)
+
+
+def unfused_attention_backward_seconds(
+    batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
+) -> Num:
+    r"""Seconds of attention through a matrix of scores in memory, backward.
+
+    .. math:: t = b a s_q s_{kv} \left(\frac{8 d}{R} + \frac{(1 - \phi) S}{W}\right)
+
+    Parameters
+    ----------
+    batch, heads : Num
+        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
+    seq_q, seq_kv : Num
+        Queries and keys. [element]
+    head_dim : Num
+        Head size :math:`d`. [element]
+    kernel : UnfusedAttention
+        Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
+       arXiv:2205.05198, section 4.1.
+    """
+    scores = batch * heads * seq_q * seq_kv
+    traffic = kernel.score_bytes * (1.0 - kernel.forward_share) / kernel.bandwidth
+    return scores * (8.0 * head_dim / unfused_rate(head_dim, kernel) + traffic)
+
+
+def unfused_rate(head_dim: Num, kernel: UnfusedAttention) -> Num:
+    r"""FLOP/s of the score products, which leave the matrix units where the head size is odd to them.
+
+    Parameters
+    ----------
+    head_dim : Num
+        Head size. [element]
+    kernel : UnfusedAttention
+        Both rates.
+
+    Returns
+    -------
+    Num
+        Rate. [FLOP/s]
+
+    References
+    ----------
+    .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, section on tensor core
+       requirements.
+    """
+    result: Num = np.where(np.floor(head_dim / 8.0) * 8.0 == head_dim, kernel.rate, kernel.misaligned_rate)
+    return result
+
+
+def attention_curve(
+    fields: Mapping[str, object], peak: float, multiprocessors: float, sustained: bool = True
+) -> AttentionCurve:
+    """Resolve one ``attention`` entry of a curve file.
+
+    Parameters
+    ----------
+    fields : Mapping
+        The entry, every quantity a text with its unit.
+    peak : float
+        Dense peak of the data type. [FLOP/s]
+    multiprocessors : float
+        Streaming multiprocessors. [-]
+    sustained : bool
+        Multiply by the share of the burst rate that hours of work hold.
+
+    Returns
+    -------
+    AttentionCurve
+        Constants in base units.
+
+    Raises
+    ------
+    KeyError
+        If a field is missing.
+    ValueError
+        If a field is not what it should be.
+    """
+
+    def number(key: str, dimension: str = "-") -> float:
+        return parse(fields[key], dimension)
+
+    ranges = fields["range"]
+    if not isinstance(ranges, Mapping):
+        raise ValueError("range: expected seq with two numbers")
+    lasting = number("sustained_ratio") if sustained else 1.0
+    return AttentionCurve(
+        rate=number("efficiency") * lasting * peak,
+        half_keys=number("half_keys"),
+        half_queries=number("half_queries_per_multiprocessor") * multiprocessors,
+        launch=number("launch", "s"),
+        backward_rate=number("backward_efficiency") * lasting * peak,
+        backward_half_keys=number("backward_half_keys"),
+        seq_range=(parse(ranges["seq"][0], "-"), parse(ranges["seq"][1], "-")),
+    )

@@ -1,0 +1,270 @@
+"""The measured-run table: a CSV row for each training run that somebody really made becomes a `Run`.
+
+A fault belongs to its row and column and never spoils another row. The table streams: a million rows are read
+one at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+from planner.errors import InputError, Problem, nearest
+
+NEEDED: Final = ("id", "gpu", "num_gpus", "framework")
+"""Columns without which no row can be priced; any other may be absent and is then blank in each row."""
+OPTIONAL: Final = ("fused_norm", "memory_kind", "mark")
+"""Columns that a table may leave out without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measured training run: the table's columns by name, None where blank, and the line it stands on.
+
+    ``docs/reference/run-table.md`` has each column's meaning and unit.
+    """
+
+    line: int
+    id: str
+    source: str = ""
+    ref: str = ""
+    gpu: str = ""
+    gpus_per_node: int | None = None
+    num_gpus: int | None = None
+    interconnect: str = ""
+    model: str = ""
+    num_layers: int | None = None
+    hidden: int | None = None
+    ffn_hidden: int | None = None
+    gated_mlp: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    vocab: int | None = None
+    tied_embeddings: int | None = None
+    seq_len: int | None = None
+    experts: int | None = None
+    topk: int | None = None
+    moe_ffn: int | None = None
+    n_moe_layers: int | None = None
+    shared_experts: int | None = None
+    params_b: float | None = None
+    framework: str = ""
+    tp: int | None = None
+    pp: int | None = None
+    vpp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    etp: int | None = None
+    dp: int | None = None
+    cp_method: str = ""
+    zero: str = ""
+    seq_parallel: int | None = None
+    micro_batch: int | None = None
+    global_batch: int | None = None
+    recompute: str = ""
+    flash_attn: int | None = None
+    precision: str = ""
+    schedule: str = ""
+    offload: str = ""
+    overlap: str = ""
+    step_time_s: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    tflops_per_gpu: float | None = None
+    flops_convention: str = ""
+    mfu_pct: float | None = None
+    hfu_pct: float | None = None
+    peak_mem_gib: float | None = None
+    oom: int | None = None
+    notes: str = ""
+    memory_kind: str = ""
+    mark: str = ""
+    fused_norm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with one row, so that it is told, counted and not priced."""
+
+    line: int
+    id: str
+    column: str
+    found: str
+    expected: str
+    hint: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The fault in one sentence."""
+        near = f"; nearest: {self.hint}" if self.hint else ""
+        return f"row {self.line}, column {self.column}: found {self.found}; expected {self.expected}{near}"
+
+
+def _whole(text: str) -> int:
+    number = float(text)
+    if number != int(number) or number < 1:
+        raise ValueError
+    return int(number)
+
+
+def _count(text: str) -> int:
+    return 0 if float(text) == 0 else _whole(text)
+
+
+def _amount(text: str) -> float:
+    number = float(text)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError
+    return number
+
+
+def _switch(text: str) -> int:
+    return {"0": 0, "1": 1}[text]
+
+
+def _kernel(text: str) -> int:
+    return {"0": 0, "1": 1, "2": 2, "3": 3}[text]
+
+
+def _shards(text: str) -> str:
+    if not re.fullmatch(r"[0-3]|hsdp:[1-9]\d*", text):
+        raise ValueError
+    return text
+
+
+def _memory_kind(text: str) -> str:
+    if text not in ("allocated", "reserved", "device"):
+        raise ValueError
+    return text
+
+
+_Reader = Callable[[str], object]
+_KINDS: Final[dict[str, tuple[_Reader, str]]] = {
+    "int | None": (_whole, "a whole number above 0"),
+    "float | None": (_amount, "a finite number above 0"),
+    "str": (str, "text"),
+}
+_SWITCH = (_switch, "0 or 1")
+_COUNT = (_count, "a whole number, 0 or above")
+_SPECIAL: Final[dict[str, tuple[_Reader, str]]] = {
+    **dict.fromkeys(("gated_mlp", "tied_embeddings", "seq_parallel", "oom", "fused_norm"), _SWITCH),
+    **dict.fromkeys(("experts", "n_moe_layers", "shared_experts", "topk", "moe_ffn"), _COUNT),
+    "flash_attn": (_kernel, "0, 1, 2 or 3"),
+    "zero": (_shards, "0, 1, 2, 3 or hsdp:<shard size>"),
+    "memory_kind": (_memory_kind, "allocated, reserved, device or blank"),
+}
+COLUMNS: Final = {
+    field.name: _SPECIAL.get(field.name, _KINDS[str(field.type)]) for field in fields(Run) if field.name != "line"
+}
+"""Column to its reader and what it accepts."""
+
+Header = list[tuple[str, _Reader] | None]
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """A table as read: its rows or their faults in order, and what is odd about its header."""
+
+    rows: Iterator[Run | Fault]
+    warnings: tuple[str, ...]
+
+
+def read_header(names: list[str], where: str) -> tuple[Header, tuple[str, ...]]:
+    """Return the reader of each column, and warnings about columns that are missing or unknown.
+
+    Raises
+    ------
+    InputError
+        If a column that every row needs is missing or stands twice; all such faults at once.
+    """
+    clean = [name.strip().lstrip("\ufeff") for name in names]
+    problems = [
+        Problem(f"{where}: column {name}", "missing", "a column of that name", nearest(name, set(clean) - set(COLUMNS)))
+        for name in NEEDED
+        if name not in clean
+    ]
+    problems += [
+        Problem(f"{where}: column {name}", f"{clean.count(name)} times", "once")
+        for name in sorted(set(clean) & set(COLUMNS))
+        if clean.count(name) > 1
+    ]
+    if problems:
+        raise InputError(problems)
+    absent = [name for name in COLUMNS if name not in (*clean, *OPTIONAL)]
+    strange = [name for name in clean if name not in COLUMNS]
+    warnings = [f"{where}: no column {', '.join(absent)}: taken as blank"] if absent else []
+    for name in strange:
+        hint = nearest(name, COLUMNS)
+        warnings.append(f"{where}: column {name!r} is not in the schema: not read" + (f" ({hint}?)" if hint else ""))
+    return [(name, COLUMNS[name][0]) if name in COLUMNS else None for name in clean], tuple(warnings)
+
+
+def read_row(cells: list[str], header: Header, line: int) -> Run | Fault:
+    """Return one row as a `Run`, or its first fault."""
+    if len(cells) != len(header):
+        return Fault(line, cells[0] if cells else "", "-", f"{len(cells)} cells", f"{len(header)}, as in the header")
+    values: dict[str, object] = {}
+    for column, cell in zip(header, cells, strict=True):
+        text = cell.strip()
+        if not text or column is None:
+            continue
+        try:
+            values[column[0]] = column[1](text)
+        except (ValueError, KeyError, OverflowError):
+            name = next((c.strip() for h, c in zip(header, cells, strict=True) if h and h[0] == "id"), "")
+            return Fault(line, name, column[0], repr(text[:80]), COLUMNS[column[0]][1])
+    if "id" not in values:
+        return Fault(line, "", "id", "blank", "a unique key")
+    return Run(line=line, **values)  # type: ignore[arg-type]
+
+
+def read_runs(lines: Iterable[str], where: str = "runs") -> RunTable:
+    """Read a table whose first line is the header; rows are read when asked for.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Lines of the CSV, such as an open file.
+    where : str
+        What to call the table in messages.
+
+    Raises
+    ------
+    InputError
+        If there is no header, or it lacks a needed column.
+    """
+    reader = csv.reader(lines)
+    try:
+        names = next(reader, None)
+    except csv.Error as error:
+        raise InputError(Problem(f"{where}: line 1", str(error), "a header of comma-separated names")) from None
+    if not names or not any(name.strip() for name in names):
+        raise InputError(Problem(where, "nothing", f"a header with the columns {', '.join(NEEDED)} and others"))
+    header, warnings = read_header(names, where)
+    return RunTable(_rows(reader, header), warnings)
+
+
+def _rows(reader: Iterator[list[str]], header: Header) -> Iterator[Run | Fault]:
+    first: dict[str, int] = {}
+    line = 1
+    while True:
+        line += 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Fault(line, "", "-", str(error), "a line of comma-separated cells")
+            continue
+        if not any(cells):
+            continue
+        row = read_row(cells, header, line)
+        if isinstance(row, Run) and row.id in first:
+            row = Fault(line, row.id, "id", f"{row.id!r} again, as in row {first[row.id]}", "a unique key")
+        elif isinstance(row, Run):
+            first[row.id] = line
+        yield row

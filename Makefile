@@ -4,7 +4,8 @@ VENV ?= .venv
 RUN := $(VENV)/bin/python -m
 READY := $(VENV)/ready
 PYTEST := $(RUN) pytest
-PACKAGES := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install -q --python $(VENV)/bin/python' || echo '$(RUN) pip install -q')
+# uv where it is installed; pip where it is not, or where uv does not know the package index that pip is set to.
+install = { command -v uv >/dev/null && uv pip install -q --python $(VENV)/bin/python -c constraints.txt $(1); } || $(RUN) pip install -q -c constraints.txt $(1)
 
 export OMP_NUM_THREADS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -73,7 +74,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PACKAGES) -c constraints.txt pip
-	$(PACKAGES) -c constraints.txt --group dev
-	$(PACKAGES) -c constraints.txt --no-build-isolation --editable .
+	$(call install,pip)
+	$(call install,--group dev)
+	$(call install,--no-build-isolation --editable .)
 	@touch $(READY)

@@ -58,6 +58,7 @@ coverage: setup  ## the light tests with branch coverage
 	$(RUN) coverage report
 
 wheel: setup  ## dist/*.whl
+	rm -f dist/*.whl
 	$(RUN) hatchling build -t wheel
 
 install-test: wheel  ## an ordinary install into an empty environment, used from another folder

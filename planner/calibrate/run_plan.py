@@ -1,0 +1,202 @@
+"""The plan of a run: stated degrees, and documented rules for those left blank."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from planner.calibrate.eras import Era
+from planner.calibrate.run_table import Run
+from planner.inputs.model import ModelSpec
+from planner.plan import Plan
+
+SCHEDULES: Final = {"interleaved": "interleaved-1f1b"}
+CP_METHODS: Final = (("ulysses", "all-to-all"), ("a2a", "all-to-all"), ("all-to-all", "all-to-all"))
+UNACCUMULATED: Final = 16
+"""Sequences up to which a rank without pipeline stages is taken to run its batch in one pass. [-]"""
+
+_LAYOUT_PART: Final = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z|])(?:\*(\d+))?")
+
+
+def degree_defaults(run: Run, era: Era) -> dict[str, object]:
+    """Return values for blank degrees: what is left of the accelerators, tensor parallel inside the node first."""
+    chosen: dict[str, object] = {"cp": 1, "ep": 1, "etp": 1}
+    known = {name: getattr(run, name) for name in ("tp", "pp", "dp")}
+    gpus, cp = run.num_gpus, run.cp or 1
+    if gpus is None and all(known.values()):
+        gpus = chosen["num_gpus"] = math.prod(known.values()) * cp
+    blank = [name for name, value in known.items() if value is None]
+    if gpus and blank:
+        stated = math.prod(value for value in known.values() if value) * cp
+        if gpus % stated:
+            return _blank(run, chosen)
+        left = gpus // stated
+        if blank == ["tp", "pp"]:
+            tensor = math.gcd(left, run.gpus_per_node or 8)
+            chosen |= {"tp": tensor, "pp": left // tensor}
+        elif len(blank) == 1:
+            chosen[blank[0]] = left
+        elif run.zero in ("2", "3") or era.zero == "3":
+            chosen |= {**dict.fromkeys(blank, 1), "dp": left}
+    return _blank(run, chosen)
+
+
+def batch_defaults(run: Run) -> dict[str, object]:
+    """Return values for a blank micro-batch or global batch, once the degrees are known."""
+    chosen: dict[str, object] = {}
+    dp, pp = run.dp or 1, run.pp or 1
+    if run.global_batch and run.micro_batch is None:
+        share = run.global_batch // dp
+        whole = pp == 1 and run.global_batch % dp == 0 and 1 <= share <= UNACCUMULATED
+        chosen["micro_batch"] = share if whole else 1
+    elif run.micro_batch and run.global_batch is None and pp == 1:
+        chosen["global_batch"] = run.micro_batch * dp
+    return _blank(run, chosen)
+
+
+def stage_defaults(run: Run, era: Era) -> dict[str, object]:
+    """Return the virtual stages and the schedule of a run that leaves them blank."""
+    pp, layers = run.pp or 1, run.num_layers or 1
+    interleaved = run.schedule in ("interleaved", "interleaved-1f1b", "")
+    vpp = run.vpp
+    if vpp is None:
+        single = era.interleaved == "single-layer" and pp > 1 and interleaved
+        if single and (run.schedule or "nemo" in era.name):
+            vpp = -(-layers // pp)
+        else:
+            vpp = 2 if run.schedule.startswith("interleaved") and pp > 1 else 1
+    schedule = "interleaved-1f1b" if vpp > 1 else "1f1b"
+    return _blank(run, {"vpp": vpp, "schedule": schedule})
+
+
+def habit_defaults(run: Run, era: Era) -> dict[str, object]:
+    """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism."""
+    volta = run.gpu.lower().startswith("v100")
+    chosen: dict[str, object] = {
+        "precision": "fp16" if volta else era.precision,
+        "zero": era.zero,
+        "recompute": era.recompute,
+        "seq_parallel": int(era.sequence_parallel and (run.tp or 1) > 1),
+        "offload": "none",
+        "cp_method": "ring",
+    }
+    return _blank(run, chosen)
+
+
+def _blank(run: Run, chosen: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in chosen.items() if getattr(run, name) in (None, "")}
+
+
+def recompute_name(text: str, layers_per_stage: int) -> str:
+    """Return a run table's recompute as the planner spells it.
+
+    Examples
+    --------
+    >>> recompute_name("block:5", 8), recompute_name("selective:layer", 8), recompute_name("every-layer", 8)
+    ('full:5', 'full:4', 'full')
+    """
+    head, _, rest = text.partition(":")
+    if head in ("block", "full") and rest:
+        return f"full:{rest}"
+    if text == "selective:layer":
+        return f"full:{max(1, layers_per_stage // 2)}"
+    modules = rest.replace("layernorm", "norm").replace("mla_up_proj", "qkv")
+    return {"every-layer": "full"}.get(head, head) + (f":{modules}" if modules and modules != "per-op" else "")
+
+
+def layout_layers(notes: str, stages: int) -> tuple[int, ...] | None:
+    """Return the layers of each virtual stage that a Megatron pipeline layout in the notes states.
+
+    ``E``, ``t``, ``m`` and ``L`` are embedding, transformer layer, prediction layer and loss; a bar ends a stage.
+
+    Examples
+    --------
+    >>> layout_layers("pp_layout=Et*2|(t*3|)*2tmL overlap=True", 4)
+    (2, 3, 3, 1)
+    """
+    stated = re.search(r"pp_layout=([Etm|L*()\d]+)", notes)
+    if stated is None:
+        return None
+    parts = _LAYOUT_PART.findall(stated[1])
+    text = "".join(
+        _expand(group) * int(count) if group else letter * int(times or 1) for group, count, letter, times in parts
+    )
+    layers = tuple(stage.count("t") for stage in text.split("|"))
+    return layers if len(layers) == stages else None
+
+
+def _expand(group: str) -> str:
+    return "".join(letter * int(times or 1) for _, _, letter, times in _LAYOUT_PART.findall(group))
+
+
+def even_layers(layers: int, stages: int) -> tuple[int, ...] | None:
+    """Return the layers of each virtual stage where they do not divide evenly, as Megatron cuts them.
+
+    Embedding and loss count as a layer each where that divides; else stages are filled by ceiling, from the first.
+
+    Examples
+    --------
+    >>> even_layers(22, 8), even_layers(61, 16)[-2:], even_layers(24, 8)
+    ((2, 3, 3, 3, 3, 3, 3, 2), (4, 1), None)
+    """
+    if layers % stages == 0:
+        return None
+    if (layers + 2) % stages == 0:
+        each = (layers + 2) // stages
+        return (each - 1, *[each] * (stages - 2), each - 1)
+    each = -(-layers // stages)
+    return tuple(max(0, min(each, layers - each * stage)) for stage in range(stages))
+
+
+def weighed_layers(layers: int, stages: int, weight: float) -> tuple[int, ...] | None:
+    """Return the layers of each stage when embedding and head weigh as ``weight`` layers each.
+
+    Examples
+    --------
+    >>> weighed_layers(40, 4, 2.07), weighed_layers(40, 2, 2.07)
+    ((9, 11, 11, 9), None)
+    """
+    share = (layers + 2 * weight) / stages
+    ends = [0, *(round(stage * share - weight) for stage in range(1, stages)), layers]
+    cut = tuple(end - start for start, end in zip(ends, ends[1:], strict=False))
+    return None if len(set(cut)) == 1 or min(cut) < 1 else cut
+
+
+def stage_layers(run: Run, model: ModelSpec, era: Era) -> tuple[int, ...] | None:
+    """Return the layers of each virtual stage: as stated, as the era cuts them, or None for evenly."""
+    stages = (run.pp or 1) * (run.vpp or 1)
+    if stages == 1:
+        return None
+    if (stated := layout_layers(run.notes, stages)) is not None:
+        return stated
+    if era.stage_cut == "parameters":
+        weight = model.vocab * model.hidden / model.block_params(model.layers[0])
+        return weighed_layers(model.num_layers, stages, weight)
+    return even_layers(model.num_layers, stages)
+
+
+def run_plan(run: Run, model: ModelSpec, era: Era) -> Plan:
+    """Return the plan of a run whose blanks are filled."""
+    tp, pp, cp, dp = (float(getattr(run, name)) for name in ("tp", "pp", "cp", "dp"))
+    vpp, hybrid = float(run.vpp or 1), run.zero.partition(":")[2]
+    schedule = SCHEDULES.get(run.schedule, run.schedule)
+    return Plan(
+        tp=tp,
+        pp=pp,
+        vpp=vpp,
+        cp=cp,
+        ep=float(run.ep or 1),
+        etp=float(run.etp or 1),
+        dp=dp,
+        zero_shards=float(hybrid) if hybrid else dp * cp,
+        micro_batch=float(run.micro_batch or 1),
+        num_microbatches=(run.global_batch or 1) / ((run.micro_batch or 1) * dp),
+        zero=3 if hybrid else int(run.zero),
+        recompute=recompute_name(run.recompute, int(-(-model.num_layers // pp))),
+        sequence_parallel=bool(run.seq_parallel) and tp > 1,
+        cp_method=next((name for word, name in CP_METHODS if word in run.cp_method), "ring"),
+        schedule=schedule if pp > 1 else "1f1b",
+        offload=run.offload,
+        stage_layers=stage_layers(run, model, era),
+    )

@@ -1,0 +1,159 @@
+"""A model as the Hugging Face ``config.json`` of the architecture that has exactly its parts."""
+
+from __future__ import annotations
+
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.runtimes._offered import uses
+
+_FAMILIES: dict[frozenset[str], str] = {
+    frozenset(): "llama",
+    frozenset({"query/key/value biases"}): "qwen2",
+    frozenset({"norms on heads"}): "qwen3",
+}
+"""What a dense grouped-query block needs beyond the common parts, and the architecture that has it."""
+
+_CLASSES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "deepseek_v3": "DeepseekV3ForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+}
+
+LAYER_CLASSES = {
+    "llama": "LlamaDecoderLayer",
+    "qwen2": "Qwen2DecoderLayer",
+    "qwen3": "Qwen3DecoderLayer",
+    "mixtral": "MixtralDecoderLayer",
+    "qwen3_moe": "Qwen3MoeDecoderLayer",
+    "deepseek_v3": "DeepseekV3DecoderLayer",
+    "gpt2": "GPT2Block",
+}
+"""Architecture to the class of one layer, the unit that is sharded and recomputed."""
+
+
+def architecture(model: ModelSpec) -> str | None:
+    """Return the ``model_type`` that builds exactly the model's parameters, if there is one."""
+    blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
+    if len({block.mixer for block in blocks}) != 1 or model.prediction is not None or not model.final_norm:
+        return None
+    needs = frozenset.union(*(frozenset(uses(model, block)) for block in blocks))
+    experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
+    if isinstance(blocks[0].mixer, LatentAttention):
+        return "deepseek_v3" if needs == {"latent attention"} and _deepseek_layers(model, blocks) else None
+    needs -= {"heads that do not add up to the hidden size"}
+    if experts:
+        return _expert_architecture(needs, blocks)
+    if len({block.ffn for block in blocks}) == 1 and needs in _FAMILIES:
+        return _FAMILIES[needs]
+    return "gpt2" if _is_gpt2(model, blocks[0], needs) else None
+
+
+def _expert_architecture(needs: frozenset[str], blocks: list[Block]) -> str | None:
+    ffns = {block.ffn for block in blocks}
+    plain = all(
+        isinstance(ffn, Experts) and not (ffn.shared_inner or ffn.shared_gate or ffn.router_bias)
+        for ffn in ffns
+    )
+    if len(ffns) != 1 or not plain:
+        return None
+    return {frozenset[str](): "mixtral", frozenset({"norms on heads"}): "qwen3_moe"}.get(needs)
+
+
+def _deepseek_layers(model: ModelSpec, blocks: list[Block]) -> bool:
+    dense = [name for name in model.layers if isinstance(model.blocks[name].ffn, DenseFfn)]
+    kinds = [block.ffn for block in blocks]
+    experts = [ffn for ffn in kinds if isinstance(ffn, Experts)]
+    return (
+        list(model.layers[: len(dense)]) == dense
+        and len(experts) == 1
+        and len(kinds) <= 2
+        and experts[0].shared_inner % experts[0].inner == 0
+        and experts[0].shared_inner > 0
+        and not experts[0].shared_gate
+    )
+
+
+def _is_gpt2(model: ModelSpec, block: Block, needs: frozenset[str]) -> bool:
+    parts = {
+        "learned positions", "layer norm", "a plain feed-forward", "feed-forward biases",
+        "query/key/value biases", "an output bias", "attention without rotary positions",
+    }  # fmt: skip
+    mixer = block.mixer
+    square = isinstance(mixer, Attention) and mixer.heads == mixer.kv_heads
+    return needs == parts and square and mixer.heads * mixer.qk_head_dim == model.hidden
+
+
+def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
+    """Return the ``config.json`` of a model that has an `architecture`, for sequences of ``seq_len``."""
+    kind = architecture(model)
+    if kind is None:
+        raise ValueError(f"{model.name} has no architecture in the hub")
+    block = model.blocks[model.layers[-1]]
+    common: dict[str, object] = {
+        "architectures": [_CLASSES[kind]],
+        "model_type": kind,
+        "vocab_size": model.vocab,
+        "tie_word_embeddings": model.tied_embeddings,
+    }
+    if kind == "gpt2":
+        return common | _gpt2_fields(model, block)
+    common |= {
+        "hidden_size": model.hidden,
+        "num_hidden_layers": model.num_layers,
+        "num_attention_heads": block.mixer.heads,
+        "num_key_value_heads": block.mixer.kv_heads,
+        "intermediate_size": block.ffn.inner,
+        "hidden_act": "silu",
+        "max_position_embeddings": max(model.max_positions or 0, seq_len),
+        "use_cache": False,
+    }
+    if isinstance(block.mixer, LatentAttention):
+        return common | _latent_fields(model, block.mixer)
+    common |= {"head_dim": block.mixer.qk_head_dim}
+    return common | (_expert_fields(kind, block.ffn) if isinstance(block.ffn, Experts) else {})
+
+
+def _expert_fields(kind: str, ffn: Experts) -> dict[str, object]:
+    count = {"mixtral": "num_local_experts"}.get(kind, "num_experts")
+    width = {} if kind == "mixtral" else {"moe_intermediate_size": ffn.inner, "norm_topk_prob": True}
+    return {count: ffn.experts, "num_experts_per_tok": ffn.topk, **width}
+
+
+def _latent_fields(model: ModelSpec, mixer: LatentAttention) -> dict[str, object]:
+    blocks = [model.blocks[name] for name in model.layers]
+    dense = [block.ffn for block in blocks if isinstance(block.ffn, DenseFfn)]
+    ffn = blocks[-1].ffn
+    if not isinstance(ffn, Experts):
+        raise ValueError(f"{model.name} has no experts in its last layer")
+    return {
+        "intermediate_size": dense[0].inner if dense else ffn.inner,
+        "first_k_dense_replace": len(dense),
+        "moe_intermediate_size": ffn.inner,
+        "n_routed_experts": ffn.experts,
+        "n_shared_experts": ffn.shared_inner // ffn.inner,
+        "num_experts_per_tok": ffn.topk,
+        "n_group": 1,
+        "topk_group": 1,
+        "q_lora_rank": mixer.q_lora_rank or None,
+        "kv_lora_rank": mixer.kv_lora_rank,
+        "qk_nope_head_dim": mixer.qk_nope_head_dim,
+        "qk_rope_head_dim": mixer.qk_rope_head_dim,
+        "v_head_dim": mixer.v_head_dim,
+    }
+
+
+def _gpt2_fields(model: ModelSpec, block: Block) -> dict[str, object]:
+    return {
+        "n_embd": model.hidden,
+        "n_layer": model.num_layers,
+        "n_head": block.mixer.heads,
+        "n_inner": block.ffn.inner,
+        "n_positions": model.max_positions,
+        "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0,
+        "use_cache": False,
+    }

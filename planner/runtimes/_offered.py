@@ -1,0 +1,190 @@
+"""Rules that every runtime states the same way: what it offers by name, and how it cuts stages and shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from planner.errors import nearest
+from planner.inputs.model import Attention, Block, ModelSpec
+from planner.inputs.workload import Workload
+from planner.numeric import Num
+from planner.plan import Plan
+from planner.rules import Mask, Rule, divides, nearest_divisors
+from planner.runtimes._family import Job, Runtime
+
+
+def offered(rule: str, option: str, found: str, choices: Iterable[str], where: Mask = True) -> Rule:
+    """Return the rule that ``found`` is among ``choices``, for the plans of the mask ``where``."""
+    known = tuple(choices)
+    return Rule(
+        rule,
+        np.logical_not(where) | (found in known),
+        lambda: (f"{option} {found}", f"one of {', '.join(known)}", nearest(found, known) or known[0]),
+    )
+
+
+def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules that the plan's and the workload's techniques are among those of ``runtime``."""
+    work = job.workload
+    stages = tuple(str(stage) for stage in runtime.zero_stages)
+    return [
+        offered("zero-offered", "zero", str(plan.zero), stages),
+        offered("schedule-offered", "schedule", plan.schedule, runtime.schedules, np.greater(plan.pp, 1)),
+        offered("cp-method-offered", "cp method", plan.cp_method, runtime.cp_methods, np.greater(plan.cp, 1)),
+        offered("recompute-offered", "recompute", plan.recompute, runtime.recomputes),
+        offered("offload-offered", "offload", plan.offload, runtime.offloads),
+        offered("precision-offered", "precision", work.precision, runtime.precisions),
+        offered("method-offered", "method", work.method, runtime.methods),
+    ]
+
+
+def optimizer_rules(
+    workload: Workload, optimizers: Iterable[str], dtypes: Mapping[str, tuple[str, ...]]
+) -> list[Rule]:
+    """Return the rules on the optimizer and on what the user says of its dtypes.
+
+    ``dtypes`` has the choices for state_dtype, master_dtype and gradient_dtype; what the user leaves open is
+    the runtime's own.
+    """
+    chosen = {name: getattr(workload, name) for name in dtypes}
+    return [offered("optimizer-offered", "optimizer", workload.optimizer, optimizers)] + [
+        offered(f"{name.replace('_', '-')}-offered", name.replace("_", " "), chosen[name], choices)
+        for name, choices in dtypes.items()
+        if chosen[name] is not None
+    ]
+
+
+def exactly(rule: str, option: str, found: Num, wanted: Num, why: str, where: Mask = True) -> Rule:
+    """Return the rule that a degree has the one value ``wanted``, for the plans of the mask ``where``."""
+    return Rule(
+        rule,
+        np.logical_not(where) | np.equal(found, wanted),
+        lambda: (f"{option} {found:g}", f"{option} {wanted:g}: {why}", f"{option} {wanted:g}"),
+    )
+
+
+def fits_model(rule: str, reasons: tuple[str, ...], remedy: str) -> Rule:
+    """Return the rule that nothing of the model is missing in the runtime; ``reasons`` say what is."""
+    return Rule(rule, not reasons, lambda: ("; ".join(reasons), "a model that it can build", remedy))
+
+
+def divisor_rule(rule: str, option: str, part: Num, whole: int, thing: str) -> Rule:
+    """Return the rule that a degree divides a size of the model."""
+    return Rule(
+        rule,
+        divides(part, whole),
+        lambda: (
+            f"{option} {part:g}",
+            f"a divisor of {thing} {whole}",
+            f"{option} {nearest_divisors(part, whole)}",
+        ),
+    )
+
+
+def head_counts(model: ModelSpec) -> tuple[int, int]:
+    """Return the greatest number of query heads and of key/value heads that divides those of every block."""
+    mixers = [block.mixer for block in model.blocks.values()]
+    heads = np.gcd.reduce([mixer.heads for mixer in mixers])
+    return int(heads), int(np.gcd.reduce([mixer.kv_heads for mixer in mixers]))
+
+
+def ffn_width(model: ModelSpec) -> int:
+    """Return the greatest width that divides the inner width of every feed-forward layer."""
+    return int(np.gcd.reduce([block.ffn.inner for block in model.blocks.values()]))
+
+
+def uses(model: ModelSpec, block: Block) -> set[str]:
+    """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
+    mixer, ffn = block.mixer, block.ffn
+    parts = {"learned positions": model.learned_positions, "layer norm": model.norm == "layernorm"}
+    parts |= {"norms without a bias": model.norm == "layernorm" and not model.norm_bias}
+    parts |= {"norms with a bias": model.norm == "rmsnorm" and model.norm_bias}
+    parts |= {"more than two norms a layer": block.norms != 2, "a plain feed-forward": not ffn.gated}
+    parts |= {"feed-forward biases": ffn.bias, "sliding windows": mixer.window is not None}
+    if isinstance(mixer, Attention):
+        parts |= {"query/key/value biases": mixer.qkv_bias, "an output bias": mixer.output_bias}
+        parts |= {
+            "norms on heads": mixer.qk_norm == "head",
+            "norms on all heads at once": mixer.qk_norm == "full",
+        }
+        parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
+        parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}
+        parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}
+    else:
+        parts |= {"latent attention": True}
+    return {name for name, used in parts.items() if used}
+
+
+def even_split(layers: int, stages: int) -> tuple[int, ...]:
+    """Return layers per stage that differ by one at most, the longer stages first.
+
+    Examples
+    --------
+    >>> even_split(10, 4)
+    (3, 3, 2, 2)
+    """
+    share, rest = divmod(layers, stages)
+    return tuple(share + (stage < rest) for stage in range(stages))
+
+
+def stage_layers(plan: Plan, model: ModelSpec) -> tuple[int, ...]:
+    """Return the layers of each virtual stage of a scalar plan."""
+    return plan.stage_layers or even_split(model.num_layers, int(plan.pp * plan.vpp))
+
+
+def split_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rules on a given split: one entry for each virtual stage, and all layers placed."""
+    if plan.stage_layers is None:
+        return []
+    split = plan.stage_layers
+    text = "-".join(map(str, split))
+    return [
+        Rule(
+            "split-has-all-stages",
+            np.equal(plan.pp * plan.vpp, len(split)) & (sum(split) == model.num_layers) & (min(split) > 0),
+            lambda: (
+                f"stage layers {text}",
+                f"{plan.pp * plan.vpp:g} stages of one layer or more that add up to {model.num_layers}",
+                "-".join(map(str, even_split(model.num_layers, int(plan.pp * plan.vpp)))),
+            ),
+        )
+    ]
+
+
+def mesh_shard_rule(plan: Plan) -> Rule:
+    """Return the rule of a mesh replicate · shard · cp: sharding spans every context-parallel rank."""
+    group = plan.dp * plan.cp
+    return Rule(
+        "zero-shards-on-mesh",
+        (plan.zero == 0) | (divides(plan.zero_shards, group) & divides(plan.cp, plan.zero_shards)),
+        lambda: (
+            f"zero shards {plan.zero_shards:g}",
+            f"a multiple of cp {plan.cp:g} that divides dp · cp = {group:g}",
+            f"zero shards {group:g}",
+        ),
+    )
+
+
+def whole_shard_rule(plan: Plan) -> Rule:
+    """Return the rule that states are sharded over all data-parallel ranks."""
+    group = plan.dp * plan.cp
+    return Rule(
+        "zero-shards-whole",
+        (plan.zero == 0) | np.equal(plan.zero_shards, group),
+        lambda: (f"zero shards {plan.zero_shards:g}", f"dp · cp = {group:g}", f"zero shards {group:g}"),
+    )
+
+
+def sequence_rule(seq_len: Num, divisor: Num, words: str) -> Rule:
+    """Return the rule that the sequence divides over the ranks that share it."""
+    return Rule(
+        "sequence-divides",
+        divides(divisor, seq_len),
+        lambda: (
+            f"{seq_len:g} tokens",
+            f"a multiple of {words} = {divisor:g}",
+            f"{seq_len - seq_len % divisor:g}",
+        ),
+    )

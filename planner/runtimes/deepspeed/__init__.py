@@ -1,0 +1,40 @@
+"""DeepSpeed: ZeRO, offload, its pipeline engine, Ulysses sequence parallelism, AutoTP and AutoEP."""
+
+from __future__ import annotations
+
+from planner.runtimes._family import Runtime
+from planner.runtimes._traits import Traits
+from planner.runtimes.deepspeed import rules
+
+__all__ = ["ENTRY"]
+
+ENTRY = Runtime(
+    name="deepspeed",
+    aliases=("zero",),
+    title="DeepSpeed",
+    versions=("0.19.8",),
+    cite="DeepSpeed 0.19.8, runtime/engine.py, runtime/pipe, module_inject, runtime/sequence_parallel",
+    traits=Traits(
+        attention="flash-2",
+        fused_norm=False,
+        fused_activation=False,
+        fused_rope=False,
+        vocab_parallel_loss=False,
+        logit_bytes=12.0,
+        gradient_dtype="bf16",
+        reduce_dtype="bf16",
+        fused_weight_gradient=False,
+        early_stop=True,
+        dp_exposed=0.5,
+        hidden_collective_traffic=5.0,
+    ),
+    default_zero=3,
+    zero_stages=(0, 1, 2, 3),
+    schedules=("1f1b",),
+    cp_methods=("all-to-all",),
+    recomputes=("none", "full"),
+    offloads=("none", "optimizer"),
+    precisions=("bf16", "fp16"),
+    methods=("full", "lora"),
+    rules=rules.deepspeed_rules,
+)

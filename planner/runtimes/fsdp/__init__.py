@@ -1,0 +1,39 @@
+"""PyTorch FSDP2 through Hugging Face Accelerate."""
+
+from __future__ import annotations
+
+from planner.runtimes._family import Runtime
+from planner.runtimes._traits import Traits
+from planner.runtimes.fsdp import rules
+
+__all__ = ["ENTRY"]
+
+ENTRY = Runtime(
+    name="fsdp",
+    aliases=("accelerate", "fsdp2", "pytorch-fsdp"),
+    title="PyTorch FSDP2 through Accelerate",
+    versions=("1.15.0",),
+    cite="Accelerate 1.15.0, parallelism_config.py and utils/dataclasses.py; transformers 5.23.0; torch 2.13",
+    traits=Traits(
+        attention="flash-2",
+        fused_norm=False,
+        fused_activation=False,
+        fused_rope=False,
+        vocab_parallel_loss=False,
+        logit_bytes=12.0,
+        fused_weight_gradient=False,
+        early_stop=True,
+        dp_window=1.0,
+        hidden_collective_traffic=3.0,
+    ),
+    default_zero=3,
+    zero_stages=(0, 2, 3),
+    schedules=("1f1b",),
+    cp_methods=("all-gather", "ring"),
+    recomputes=("none", "full"),
+    offloads=("none",),
+    precisions=("bf16",),
+    methods=("full", "lora"),
+    rules=rules.fsdp_rules,
+    hybrid_sharding=True,
+)

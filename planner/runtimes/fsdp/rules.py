@@ -1,0 +1,136 @@
+"""What Accelerate and transformers accept: FSDP2, tensor and context parallelism, no pipeline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.inputs.model import Attention, Experts, LatentAttention, ModelSpec
+from planner.plan import Plan
+from planner.rules import Rule, divides
+from planner.runtimes._family import Job
+from planner.runtimes._hub_config import architecture
+from planner.runtimes._offered import (
+    divisor_rule,
+    exactly,
+    ffn_width,
+    fits_model,
+    head_counts,
+    mesh_shard_rule,
+    optimizer_rules,
+    sequence_rule,
+    technique_rules,
+)
+
+DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype": ("fp32",)}
+"""FSDP2 keeps parameters, gradients and states in the parameters' own dtype; the script loads float32."""
+
+
+def fsdp_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return what a plan must keep to run on FSDP2 through Accelerate."""
+    from planner.runtimes.fsdp import ENTRY
+
+    model, work = job.model, job.workload
+    return [
+        *technique_rules(plan, job, ENTRY),
+        *optimizer_rules(work, ("adamw",), DTYPES),
+        exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
+        exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),
+        Rule("no-stage-layers", plan.stage_layers is None, lambda: ("stage layers", "one stage", "no split")),
+        exactly("no-expert-parallel", "ep", plan.ep, 1.0, "Accelerate has no expert-parallel mesh axis"),
+        *_mesh_rules(plan),
+        *_tensor_rules(plan, model),
+        *_context_rules(plan, model, work.seq_len),
+        fits_model("model-in-transformers", _missing(model), "llama3-8b"),
+    ]
+
+
+def _missing(model: ModelSpec) -> tuple[str, ...]:
+    return (
+        ()
+        if architecture(model)
+        else (f"no transformers architecture has exactly the parts of {model.name}",)
+    )
+
+
+def _mesh_rules(plan: Plan) -> list[Rule]:
+    shard = plan.zero_shards / plan.cp
+    several = plan.tp * plan.cp * plan.dp > 1
+    mixed = np.greater(plan.tp * plan.cp, 1)
+    replicated = np.greater(plan.dp * plan.cp, plan.zero_shards)
+    return [
+        mesh_shard_rule(plan),
+        Rule(
+            "fsdp-has-shards",
+            (plan.zero == 0) | np.logical_not(several) | np.greater(plan.zero_shards, 1),
+            lambda: (
+                f"zero {plan.zero} over {plan.zero_shards:g} shards",
+                "two shards or more: FSDP needs an axis to shard over",
+                "zero 0" if plan.dp * plan.cp == 1 else f"zero shards {plan.dp * plan.cp:g}",
+            ),
+        ),
+        Rule(
+            "replicas-of-shards",
+            (plan.zero == 0) | np.logical_not(mixed & replicated) | np.greater(shard, 1),
+            lambda: (
+                f"dp_shard {shard:g} under tp {plan.tp:g}, cp {plan.cp:g} and several replicas",
+                "dp_shard of 2 or more where replicas meet tensor or context parallelism",
+                f"zero shards {plan.dp * plan.cp:g}",
+            ),
+        ),
+        Rule(
+            "ddp-alone",
+            (plan.zero > 0) | (np.equal(plan.cp, 1) & (np.equal(plan.tp, 1) | np.equal(plan.dp, 1))),
+            lambda: (
+                f"zero 0 with tp {plan.tp:g}, cp {plan.cp:g}, dp {plan.dp:g}",
+                "plain data parallelism alone: tp and cp 1",
+                "zero 3",
+            ),
+        ),
+    ]
+
+
+def _tensor_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    heads, kv_heads = head_counts(model)
+    blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
+    experts = any(isinstance(block.ffn, Experts) for block in blocks)
+    latent = any(isinstance(block.mixer, LatentAttention) for block in blocks)
+    rules = [
+        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
+        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
+        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
+        Rule(
+            "no-sequence-parallel",
+            not plan.sequence_parallel or np.equal(plan.tp, 1),
+            lambda: ("sequence parallelism", "none: the tensor-parallel plans keep activations whole", "off"),
+        ),
+        exactly(
+            "experts-follow-tp",
+            "etp",
+            plan.etp,
+            plan.tp if experts else 1.0,
+            "tensor parallelism splits every expert" if experts else "there are no experts",
+        ),
+    ]
+    if latent or architecture(model) == "gpt2":
+        why = "the tensor-parallel plan of this architecture leaves attention whole"
+        rules.append(exactly("attention-splits", "tp", plan.tp, 1.0, why))
+    return rules
+
+
+def _context_rules(plan: Plan, model: ModelSpec, seq_len: int) -> list[Rule]:
+    masked = [
+        block.mixer
+        for block in model.blocks.values()
+        if block.mixer.window or (isinstance(block.mixer, Attention) and block.mixer.sinks)
+    ]
+    rules = [
+        sequence_rule(seq_len, np.where(np.greater(plan.cp, 1), 2 * plan.cp, 1), "2 · cp"),
+        Rule(
+            "context-needs-shards",
+            np.equal(plan.cp, 1) | (plan.zero > 0) & divides(plan.cp, plan.zero_shards),
+            lambda: (f"cp {plan.cp:g} with zero {plan.zero}", "FSDP2 under context parallelism", "zero 3"),
+        ),
+    ]
+    if masked:
+        rules.append(exactly("context-is-causal", "cp", plan.cp, 1.0, "ring attention here is plain causal"))
+    return rules

@@ -1,0 +1,33 @@
+"""Nanotron: tensor, pipeline and data parallelism for Llama- and Qwen-shaped models."""
+
+from __future__ import annotations
+
+from planner.runtimes._family import Runtime
+from planner.runtimes._traits import Traits
+from planner.runtimes.nanotron import rules
+
+__all__ = ["ENTRY"]
+
+ENTRY = Runtime(
+    name="nanotron",
+    title="nanotron",
+    versions=("0.5",),
+    cite="nanotron 2411b022 (2026-04-07): config/, parallel/context.py, models/, trainer.py",
+    traits=Traits(
+        attention="flash-2",
+        vocab_parallel_loss=True,
+        logit_bytes=12.0,
+        fused_weight_gradient=False,
+        early_stop=False,
+        dp_exposed=0.5,
+    ),
+    default_zero=1,
+    zero_stages=(0, 1),
+    schedules=("1f1b", "gpipe"),
+    cp_methods=("all-gather",),
+    recomputes=("none", "full"),
+    offloads=("none",),
+    precisions=("bf16",),
+    methods=("full",),
+    rules=rules.nanotron_rules,
+)

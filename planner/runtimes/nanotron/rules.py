@@ -1,0 +1,139 @@
+"""What nanotron accepts, its own cut of stages included."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.inputs.model import Experts, ModelSpec
+from planner.plan import Plan
+from planner.rules import Mask, Rule
+from planner.runtimes._family import Job
+from planner.runtimes._offered import (
+    divisor_rule,
+    even_split,
+    exactly,
+    ffn_width,
+    fits_model,
+    head_counts,
+    optimizer_rules,
+    sequence_rule,
+    split_rules,
+    technique_rules,
+    uses,
+    whole_shard_rule,
+)
+
+DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype": ("fp32",)}
+"""Master weights and accumulated gradients are float32."""
+
+
+def nanotron_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return what a plan must keep to run on nanotron."""
+    from planner.runtimes.nanotron import ENTRY
+
+    model, work = job.model, job.workload
+    heads, kv_heads = head_counts(model)
+    divisor = np.where(plan.sequence_parallel, plan.tp, 1.0)
+    start = "the trainer cannot initialise weights under context parallelism"
+    mesh = "the ranks of expert parallelism are missing from its product of degrees"
+    return [
+        *technique_rules(plan, job, ENTRY),
+        *optimizer_rules(work, ("adamw",), DTYPES),
+        whole_shard_rule(plan),
+        fits_model("model-in-nanotron", missing_parts(model), "llama3-8b"),
+        exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "its engines run one stage per rank"),
+        exactly("no-context-parallel", "cp", plan.cp, 1.0, start),
+        exactly("no-expert-parallel", "ep", plan.ep, 1.0, mesh),
+        exactly("experts-whole", "etp", plan.etp, 1.0, "experts are not split"),
+        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
+        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
+        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
+        divisor_rule("vocabulary-divides", "tp", plan.tp, model.vocab, "the vocabulary"),
+        sequence_rule(work.seq_len, divisor, "tp"),
+        *_pipeline_rules(plan, model),
+        *_expert_rules(plan, model),
+    ]
+
+
+def missing_parts(model: ModelSpec) -> tuple[str, ...]:
+    """Return the parts of a model that nanotron's Qwen2 model does not have."""
+    blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
+    needs = set().union(*(uses(model, block) for block in blocks)) - {"query/key/value biases"}
+    if len({block.mixer for block in blocks}) != 1:
+        needs.add("layers with different attention")
+    if model.prediction is not None:
+        needs.add("multi-token prediction")
+    ffns = [block.ffn for block in blocks]
+    experts = [ffn for ffn in ffns if isinstance(ffn, Experts)]
+    if len(experts) > 1 or len(ffns) - len(experts) > 1:
+        needs.add("feed-forward layers of several widths")
+    if any(ffn.router_bias for ffn in experts):
+        needs.add("router biases")
+    if any(bool(ffn.shared_inner) != ffn.shared_gate for ffn in experts):
+        needs.add("shared experts without a gate")
+    return tuple(sorted(needs))
+
+
+def own_split(model: ModelSpec, stages: int) -> tuple[int, ...]:
+    """Return the layers per stage that nanotron chooses: a stage closes once it passes its share of the cost.
+
+    The cost of a layer is that of its attention and feed-forward weights, as if every head had its own keys
+    and values, and the last block is the output head.
+
+    References
+    ----------
+    .. [1] nanotron, models/base.py, ``build_model``, and models/qwen.py, ``get_block_compute_costs``.
+    """
+    block = model.blocks[model.layers[0]]
+    width = block.ffn.inner
+    layer = 4 * model.hidden * model.hidden + 3 * width * model.hidden
+    costs = [0, *(layer for _ in model.layers), 0, model.vocab * model.hidden, 0, 0]
+    ends = np.cumsum(costs)
+    shares = [ends[-1] * ((stage + 1) / stages) for stage in range(stages)]
+    counts, stage = [0] * stages, 0
+    for index, end in enumerate(ends):
+        counts[stage] += 1 <= index <= model.num_layers
+        stage += bool(end > shares[stage])
+    return tuple(counts)
+
+
+def _split_holds(plan: Plan, model: ModelSpec) -> Mask:
+    degrees = np.asarray(plan.pp, dtype=float)
+    stages = {int(pp) for pp in np.unique(degrees) if pp <= model.num_layers}
+    kept = [
+        pp for pp in stages if own_split(model, pp) == (plan.stage_layers or even_split(model.num_layers, pp))
+    ]
+    return np.isin(degrees, kept)
+
+
+def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    def tell() -> tuple[str, str, str]:
+        split = plan.stage_layers or even_split(model.num_layers, int(plan.pp))
+        own = "-".join(map(str, own_split(model, int(plan.pp))))
+        return (
+            f"stage layers {'-'.join(map(str, split))}",
+            f"nanotron's own split {own}",
+            f"stage layers {own}",
+        )
+
+    return [
+        *split_rules(plan, model),
+        Rule("split-is-own", _split_holds(plan, model), tell),
+        Rule(
+            "enough-micro-batches",
+            (plan.schedule != "1f1b") | np.greater_equal(plan.num_microbatches, plan.pp - 1),
+            lambda: (
+                f"{plan.num_microbatches:g} micro-batches over pp {plan.pp:g}",
+                f"pp - 1 = {plan.pp - 1:g} or more",
+                "a smaller micro-batch",
+            ),
+        ),
+    ]
+
+
+def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    if not any(isinstance(block.ffn, Experts) for block in model.blocks.values()):
+        return []
+    return [
+        exactly("experts-without-tp", "tp", plan.tp, 1.0, "experts are not split over tensor-parallel ranks")
+    ]

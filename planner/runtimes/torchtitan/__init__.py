@@ -1,0 +1,41 @@
+"""torchtitan: FSDP2 with tensor, context, pipeline and expert parallelism."""
+
+from __future__ import annotations
+
+from planner.runtimes._family import Runtime
+from planner.runtimes._traits import Traits
+from planner.runtimes.torchtitan import rules
+from planner.runtimes.torchtitan.schedules import SCHEDULES
+
+__all__ = ["ENTRY"]
+
+ENTRY = Runtime(
+    name="torchtitan",
+    aliases=("titan",),
+    title="torchtitan",
+    versions=("main-2026-08-21", "0.2.2", "0.2.1", "0.2.0"),
+    cite="torchtitan b5bcd76c (2026-08-21): config/, distributed/, trainer.py; torch 2.13 pipelining",
+    traits=Traits(
+        attention="flash-2",
+        fused_norm=True,
+        fused_activation=True,
+        fused_rope=True,
+        compiled=True,
+        vocab_parallel_loss=True,
+        logit_bytes=6.0,
+        fused_weight_gradient=False,
+        early_stop=False,
+        dp_window=1.0,
+        hidden_collective_traffic=3.0,
+    ),
+    default_zero=3,
+    zero_stages=(0, 2, 3),
+    schedules=tuple(SCHEDULES),
+    cp_methods=("all-gather",),
+    recomputes=("none", "selective", "full"),
+    offloads=("none",),
+    precisions=("bf16",),
+    methods=("full",),
+    rules=rules.torchtitan_rules,
+    hybrid_sharding=True,
+)

@@ -1,0 +1,156 @@
+"""What torchtitan accepts, and what PyTorch's pipeline schedules ask of the micro-batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.inputs.model import Experts, LatentAttention, ModelSpec
+from planner.plan import Plan
+from planner.rules import Rule, divides, nearest_divisors
+from planner.runtimes._family import Job
+from planner.runtimes._offered import (
+    divisor_rule,
+    ffn_width,
+    fits_model,
+    head_counts,
+    mesh_shard_rule,
+    optimizer_rules,
+    sequence_rule,
+    split_rules,
+    technique_rules,
+    uses,
+)
+from planner.runtimes.torchtitan.schedules import SCHEDULES
+
+BUILDABLE = {"norms on heads", "heads that do not add up to the hidden size", "latent attention"}
+"""Parts beyond a plain gated layer that the models of torchtitan have."""
+
+DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype": ("fp32",)}
+"""Parameters, states and reduced gradients are float32; compute is bfloat16."""
+
+
+def torchtitan_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return what a plan must keep to run on torchtitan."""
+    from planner.runtimes.torchtitan import ENTRY
+
+    model, work = job.model, job.workload
+    tokens = plan.micro_batch * work.seq_len
+    shared = np.where(plan.sequence_parallel, plan.tp, 1.0) * np.where(
+        np.greater(plan.cp, 1), 2 * plan.cp, 1.0
+    )
+    return [
+        *technique_rules(plan, job, ENTRY),
+        *optimizer_rules(work, ("adamw",), DTYPES),
+        fits_model("model-in-torchtitan", missing_parts(model), "llama3-8b"),
+        mesh_shard_rule(plan),
+        Rule(
+            "replicas-without-context",
+            (plan.zero > 0) | np.equal(plan.cp, 1),
+            lambda: (f"zero 0 with cp {plan.cp:g}", "zero 2 or 3: context parallelism shards", "zero 3"),
+        ),
+        *_tensor_rules(plan, model),
+        _positions_rule(model, work.seq_len),
+        sequence_rule(tokens, shared, "tp under sequence parallelism · 2 · cp"),
+        *_pipeline_rules(plan, model),
+        *_expert_rules(plan, model),
+    ]
+
+
+def missing_parts(model: ModelSpec) -> tuple[str, ...]:
+    """Return the parts of a model that torchtitan's models do not have."""
+    blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
+    needs = set().union(*(uses(model, block) for block in blocks)) - BUILDABLE
+    if len({type(block.mixer) for block in blocks}) != 1:
+        needs.add("latent attention beside other attention")
+    if isinstance(blocks[0].mixer, LatentAttention) and len({block.mixer for block in blocks}) != 1:
+        needs.add("latent attention of several shapes")
+    experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
+    if any(ffn.shared_gate for ffn in experts):
+        needs.add("gates on shared experts")
+    if model.prediction is not None:
+        needs.add("multi-token prediction")
+    return tuple(sorted(needs))
+
+
+def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
+    most = model.max_positions or seq_len
+    return Rule(
+        "sequence-within-positions",
+        seq_len <= most,
+        lambda: (f"sequence {seq_len}", f"at most the model's {most} positions", f"sequence {most}"),
+    )
+
+
+def _tensor_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    heads, kv_heads = head_counts(model)
+    return [
+        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
+        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
+        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
+        divisor_rule("vocabulary-divides", "tp", plan.tp, model.vocab, "the vocabulary"),
+    ]
+
+
+def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    flat = np.equal(plan.pp, 1)
+    rules = [
+        *split_rules(plan, model),
+        Rule(
+            "no-stages-without-pipeline",
+            np.logical_not(flat) | np.equal(plan.vpp, 1),
+            lambda: (f"vpp {plan.vpp:g} with pp 1", "vpp 1 without a pipeline", "vpp 1"),
+        ),
+        Rule(
+            "pipeline-ties",
+            flat | (not model.tied_embeddings),
+            lambda: (f"pp {plan.pp:g} with tied embeddings", "pp 1, or untied embeddings", "pp 1"),
+        ),
+    ]
+    if plan.schedule not in SCHEDULES:
+        return rules
+    schedule = SCHEDULES[plan.schedule]
+    least, most = schedule.least_chunks, schedule.most_chunks
+    chunks = f"{least:g} or more" if most > least else f"{least:g}"
+    return [
+        *rules,
+        Rule(
+            "schedule-chunks",
+            flat | (np.greater_equal(plan.vpp, least) & np.less_equal(plan.vpp, most)),
+            lambda: (f"{schedule.name} with vpp {plan.vpp:g}", f"vpp {chunks}", f"vpp {least:g}"),
+        ),
+        Rule(
+            "schedule-micro-batches",
+            flat | schedule.microbatches(plan.pp, plan.num_microbatches),
+            lambda: (
+                f"{schedule.name} with {plan.num_microbatches:g} micro-batches over pp {plan.pp:g}",
+                schedule.text,
+                "schedule gpipe" if most == 1 else "schedule breadth-first",
+            ),
+        ),
+    ]
+
+
+def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    experts = any(isinstance(block.ffn, Experts) for block in model.blocks.values())
+    region = np.where(plan.zero == 0, 1.0, plan.zero_shards) * plan.tp
+    degree = np.where(np.greater(plan.ep, 1), 1.0, plan.tp) if experts else 1.0
+    return [
+        Rule(
+            "expert-parallel-in-shards",
+            divides(plan.ep, region),
+            lambda: (
+                f"ep {plan.ep:g}",
+                f"a divisor of dp_shard · cp · tp = {float(region):g}",
+                f"ep {nearest_divisors(plan.ep, int(region))}",
+            ),
+        ),
+        Rule(
+            "expert-tensor-degree",
+            np.equal(plan.etp, degree),
+            lambda: (
+                f"etp {plan.etp:g} with ep {plan.ep:g} and tp {plan.tp:g}",
+                "etp 1 under expert parallelism, tp without it",
+                f"etp {float(degree):g}",
+            ),
+        ),
+    ]

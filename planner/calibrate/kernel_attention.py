@@ -26,7 +26,6 @@ FREE = (
     Free("half_keys", 200.0, 0.0, 5000.0),
     Free("half_queries_per_multiprocessor", 50.0, 0.0, 2000.0),
     Free("launch", 5e-6, 0.0, 1e-4),
-    Free("droop", 0.1, 0.0, 1.0),
 )
 
 DIAGONAL_KEYS = 64.0
@@ -83,11 +82,11 @@ def backend_of(table: Sequence[Row]) -> str:
     raise ValueError(f"no rows of {', '.join(BACKENDS)}")
 
 
-def fit_attention(table: Sequence[Row], dtype: str, sheet: Datasheet) -> Fit:
-    """Fit one head size of one accelerator and data type."""
+def fit_attention(table: Sequence[Row], dtype: str, sheet: Datasheet, droop: float) -> Fit:
+    """Fit one head size of one accelerator and data type; the clock falls as it does in matrix products."""
     shape = columns(table, ("batch", "heads", "seq", "head_dim"))
     work = attention_flops(shape["batch"], shape["heads"], shape["seq"], shape["seq"] / 2, shape["head_dim"])
-    return fit(model_of(dtype, sheet), FREE, {}, shape, np.asarray(work))
+    return fit(model_of(dtype, sheet), FREE, {"droop": droop}, shape, np.asarray(work))
 
 
 def backward_kernel(sheet: Datasheet) -> str:
@@ -97,14 +96,14 @@ def backward_kernel(sheet: Datasheet) -> str:
     return "cudnn" if sheet.peaks["nvfp4"] else "fa3"
 
 
-def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, kernel: str) -> Entry:
+def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, kernel: str, lasting: float) -> Entry:
     """Fields of one head size that `planner.formulas.attention.attention_curve` reads."""
     values = fitted.values
     efficiency, source, words = BACKWARD_SOURCES[backward_kernel(sheet)]
     return {
         "efficiency": plain(values["efficiency"]),
-        "sustained_ratio": plain(1 / (1 + values["droop"])),
-        "sustained_standing": "long calls of the burst table",
+        "sustained_ratio": plain(lasting),
+        "sustained_standing": "that of bf16 products",
         "half_keys": plain(values["half_keys"]),
         "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
         "launch": microseconds(values["launch"]),
@@ -118,15 +117,29 @@ def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, kernel: str) 
     }
 
 
-def attention_entries(table: Sequence[Row], sheet: Datasheet) -> dict[str, dict[str, Entry]]:
-    """Fit every data type and head size that one accelerator was measured in."""
+def attention_entries(
+    table: Sequence[Row], sheet: Datasheet, droop: float, lasting: float
+) -> dict[str, dict[str, Entry]]:
+    """Fit every data type and head size that one accelerator was measured in.
+
+    Parameters
+    ----------
+    table : sequence of rows
+        Rows of one accelerator.
+    sheet : Datasheet
+        The accelerator.
+    droop : float
+        Share by which long bf16 products slow down. [-]
+    lasting : float
+        Share of the burst rate that bf16 products hold for hours. [-]
+    """
     entries: dict[str, dict[str, Entry]] = {}
     for dtype in sorted({row["dtype"] for row in table}):
         own = select(table, dtype=dtype, source=backend_of(select(table, dtype=dtype)))
         for head_dim in sorted({row["head_dim"] for row in own}, key=int):
             measured = select(own, head_dim=head_dim)
-            fitted = fit_attention(measured, dtype, sheet)
+            fitted = fit_attention(measured, dtype, sheet, droop)
             shape = columns(measured, ("batch", "heads", "seq", "head_dim"))
-            entry = attention_entry(fitted, sheet, shape, measured[0]["kernel"])
+            entry = attention_entry(fitted, sheet, shape, measured[0]["kernel"], lasting)
             entries.setdefault(dtype, {})[head_dim] = entry | accuracy(fitted, measured[0]["source"])
     return entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -16,19 +17,20 @@ BACKENDS = ("trtllm-1.3.0rc20", "sglang-0.5.10")
 
 NAMES = ("tokens", "hidden", "inter", "topk", "experts", "etp", "ep")
 
-FREE = (
-    Free("layer_efficiency", 0.7, 0.05, 1.0),
-    Free("half_rows", 100.0, 0.0, 5000.0),
-    Free("launch", 5e-5, 0.0, 1e-3),
-    Free("activation_efficiency", 0.5, 0.05, 1.0),
-    Free("weight_efficiency", 0.7, 0.05, 1.0),
-)
+COMMON = (Free("launch", 5e-5, 0.0, 1e-3), Free("weight_efficiency", 0.7, 0.05, 1.0))
+HALF_ROWS = Free("half_rows", 100.0, 0.0, 5000.0)
+ACTIVATION = Free("activation_efficiency", 0.5, 0.05, 1.0)
+
+COUNTED_EFFICIENCY = 0.85
+"""Share of the memory bandwidth that bf16 activations are counted at, as elsewhere. [-]"""
+
+FEWEST_ROWS = 50
 
 
 def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> ExpertCurve:
     """Curve with these constants."""
     return ExpertCurve(
-        rate=values["layer_efficiency"] * sheet.peaks[dtype],
+        rate=values["efficiency"] * sheet.peaks[dtype],
         half_rows=values["half_rows"],
         launch=values["launch"],
         weight_bandwidth=values["weight_efficiency"] * sheet.bandwidth,
@@ -56,12 +58,37 @@ def model_of(dtype: str, sheet: Datasheet) -> Model:
     return model
 
 
-def fit_experts(table: Sequence[Row], dtype: str, sheet: Datasheet) -> Fit:
-    """Fit one data type of one accelerator, balanced router."""
+def fit_experts(
+    table: Sequence[Row], dtype: str, sheet: Datasheet, efficiency: float, half_rows: float | None = None
+) -> Fit:
+    """Fit one data type of one accelerator, balanced router.
+
+    The rate is the dense product's, since the rows are optimistic about it. Rows of an expert and bytes of
+    its activations explain the same loss: bf16 counts the bytes and fits the rows; the other types keep
+    those rows and fit the bytes, which their quantisation adds to.
+
+    Parameters
+    ----------
+    table : sequence of rows
+        Rows of one accelerator, data type and backend.
+    dtype : str
+        Data type.
+    sheet : Datasheet
+        Its accelerator.
+    efficiency : float
+        Burst efficiency of the dense product. [-]
+    half_rows : float, optional
+        Rows that the bf16 fit found. [element]
+    """
     shape = columns(table, NAMES)
     routed = shape["tokens"] * shape["topk"] / shape["ep"]
     work = 6 * routed * shape["hidden"] * shape["inter"] / shape["etp"]
-    return fit(model_of(dtype, sheet), FREE, {}, shape, work)
+    known = {"efficiency": efficiency}
+    if half_rows is None:
+        known["activation_efficiency"] = COUNTED_EFFICIENCY
+        return fit(model_of(dtype, sheet), (*COMMON, HALF_ROWS), known, shape, work)
+    known["half_rows"] = half_rows
+    return fit(model_of(dtype, sheet), (*COMMON, ACTIVATION), known, shape, work)
 
 
 def skew(table: Sequence[Row]) -> dict[str, str]:
@@ -78,19 +105,29 @@ def skew(table: Sequence[Row]) -> dict[str, str]:
     return {str(ep): f"{np.median(ratios[ep]):.3g}" for ep in sorted(ratios)}
 
 
-def experts_entries(table: Sequence[Row], sheet: Datasheet) -> dict[str, Entry]:
-    """Fit every data type that one accelerator has enough rows of."""
+def experts_entries(table: Sequence[Row], sheet: Datasheet, dense: Mapping[str, float]) -> dict[str, Entry]:
+    """Fit every data type that one accelerator has enough rows of.
+
+    Parameters
+    ----------
+    table : sequence of rows
+        Rows of one accelerator.
+    sheet : Datasheet
+        The accelerator.
+    dense : Mapping
+        Burst efficiency of the dense product in each data type. [-]
+    """
     entries: dict[str, Entry] = {}
-    for dtype in OPERAND_BYTES:
-        for backend in BACKENDS:
-            own = select(table, dtype=dtype, source=backend)
-            measured = select(own, distribution="balanced")
-            if len(measured) < 10 * len(FREE):
-                continue
-            fitted = fit_experts(measured, dtype, sheet)
-            entries[dtype] = experts_entry(fitted, columns(measured, NAMES), measured[0]["kernel"])
-            entries[dtype] |= {"skewed_router_time": skew(own)} | accuracy(fitted, backend)
-            break
+    half_rows: float | None = None
+    for dtype, backend in product(dense, BACKENDS):
+        own = select(table, dtype=dtype, source=backend)
+        measured = select(own, distribution="balanced")
+        if dtype in entries or len(measured) < FEWEST_ROWS:
+            continue
+        fitted = fit_experts(measured, dtype, sheet, dense[dtype], half_rows)
+        half_rows = fitted.values["half_rows"] if half_rows is None else half_rows
+        entry = experts_entry(fitted, columns(measured, NAMES), measured[0]["kernel"])
+        entries[dtype] = entry | {"skewed_router_time": skew(own)} | accuracy(fitted, backend)
     return entries
 
 
@@ -102,8 +139,6 @@ def experts_entry(fitted: Fit, shape: Columns, kernel: str) -> Entry:
         "launch": microseconds(values["launch"]),
         "activation_efficiency": plain(values["activation_efficiency"]),
         "weight_efficiency": plain(values["weight_efficiency"]),
-        "layer_efficiency": plain(values["layer_efficiency"]),
-        "layer_efficiency_note": "optimistic, since the weights were not random; the dense rate is used instead",
         "range": {"rows": size_range(rows_per_expert(shape)), "tokens": size_range(shape["tokens"])},
         "kernel": kernel,
     }

@@ -29,8 +29,8 @@ DROOP_SECONDS = 8e-3
 WAVES_MUST_EARN = 0.003
 """Held-out error that waves of tiles have to take away to stay in a curve. [-]"""
 
-LARGE_TILES = ((128.0, 256.0), (256.0, 128.0), (128.0, 128.0))
-SMALL_TILES = ((64.0, 256.0), (256.0, 64.0), (64.0, 128.0), (128.0, 64.0))
+LARGE_TILES = ((128.0, 256.0), (256.0, 128.0))
+SMALL_TILES = ((128.0, 128.0), (64.0, 256.0), (256.0, 64.0), (64.0, 128.0), (128.0, 64.0))
 
 RATE = (
     Free("efficiency", 0.8, 0.05, 1.0),
@@ -38,7 +38,9 @@ RATE = (
     Free("launch", 4e-6, 0.0, 5e-5),
 )
 SMOOTH = (*RATE, Free("half_mn", 20.0, 0.0, 500.0))
-WAVES = (*RATE, Free("wave_weight", 0.2, 0.0, 1.0), Free("tile_edge", 3.0, 0.0, 128.0))
+WAVES = (*RATE, Free("wave_weight", 0.2, 0.0, 1.0))
+EDGE = (Free("tile_edge", 3.0, 0.0, 32.0),)
+"""Fitted only where tiles differ in size; tiles of one area cost the same."""
 MACHINE = (Free("memory_efficiency", 0.7, 0.3, 1.0), Free("droop", 0.1, 0.0, 1.0))
 """What belongs to the accelerator whatever the data type: fitted to bf16, then kept."""
 CAST = (Free("quantisation_bytes", 3.0, 0.0, 20.0),)
@@ -150,7 +152,8 @@ def fit_gemm(
     more = MACHINE if base is None else CAST
     model = model_of(dtype, sheet)
     smooth = fit(model, (*SMOOTH, *more), known, shape, work)
-    waves = fit(model, (*WAVES, *more), known, shape, work)
+    edge = EDGE if sheet.small_tiles else ()
+    waves = fit(model, (*WAVES, *edge, *more), known, shape, work)
     best = waves if waves.held_out_error < smooth.held_out_error - WAVES_MUST_EARN else smooth
     return best if base is None else replace(best, values=split_launch(best.values, base["launch"]))
 
@@ -211,6 +214,7 @@ def gemm_entry(fitted: Fit, dtype: str, sheet: Datasheet, shape: Columns, lastin
         "efficiency": plain(values["efficiency"]),
         "sustained_ratio": plain(lasting.ratio),
         **lasting.fields,
+        "droop": plain(values["droop"]),
         "half_k": plain(values["half_k"]),
         "half_mn": plain(values["half_mn"]),
         "wave_weight": plain(values["wave_weight"]),

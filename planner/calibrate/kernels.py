@@ -18,6 +18,7 @@ from planner.calibrate.kernel_entries import Entry
 from planner.calibrate.kernel_experts import experts_entries
 from planner.calibrate.kernel_gemm import gemm_entries
 from planner.calibrate.kernel_tables import DATASHEETS, SOURCE, Datasheet, Row, rows, select
+from planner.units import parse
 
 Tables = Mapping[str, Sequence[Row]]
 
@@ -37,8 +38,8 @@ UNFUSED: Entry = {
     "memory_efficiency": "0.85",
     "standing": "literature",
     "source": "https://arxiv.org/abs/2205.05198",
-    "note": "bytes by counting reads and writes of the kernels; rate and bandwidth from training runs on A100; "
-    "a misaligned head size falls from the matrix units to fp32 units, 0.55 of 19.5 out of 312 TFLOP/s",
+    "note": "bytes by counting reads and writes; rate and bandwidth from training runs on A100; a misaligned "
+    "head size falls from the matrix units to the fp32 units, 0.55 of 19.5 out of 312 TFLOP/s",
 }
 
 MEMORY_BOUND: Entry = {
@@ -64,15 +65,18 @@ def datasheet_entry(sheet: Datasheet) -> Entry:
 def curve_file(name: str, sheet: Datasheet, tables: Tables) -> Entry:
     """Fit all curves of one accelerator."""
     own = {table: select(content, gpu=name) for table, content in tables.items()}
+    gemm = gemm_entries(own["gemm"], own["gemm_sustained"], sheet)
+    droop, lasting = (parse(gemm["bf16"][name], "-") for name in ("droop", "sustained_ratio"))
+    dense = {dtype: parse(entry["efficiency"], "-") for dtype, entry in gemm.items()}
     return {
         "accelerator": name,
         "source": SOURCE,
         "licence": LICENCE,
         "datasheet": datasheet_entry(sheet),
-        "gemm": gemm_entries(own["gemm"], own["gemm_sustained"], sheet),
-        "attention": attention_entries(own["attention"], sheet),
+        "gemm": gemm,
+        "attention": attention_entries(own["attention"], sheet, droop, lasting),
         "unfused_attention": UNFUSED,
-        "experts": experts_entries(own["moe"], sheet),
+        "experts": experts_entries(own["moe"], sheet, dense),
         "collectives": collectives_entries(own["collectives"]),
         "memory_bound": MEMORY_BOUND,
     }

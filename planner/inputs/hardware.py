@@ -4,63 +4,127 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import AfterValidator
 
 from planner.formulas.collectives import Tier
-from planner.inputs.record import ByteRate, Bytes, FlopRate, Price, Record, Seconds, Share, Sourced, Watts
+from planner.inputs.record import (
+    ByteRate,
+    Bytes,
+    Flag,
+    FlopRate,
+    Positive,
+    Price,
+    Record,
+    Seconds,
+    Share,
+    Sourced,
+    Watts,
+)
+
+
+def _more_than_zero(value: Sourced) -> Sourced:
+    if value <= 0:
+        raise ValueError("more than zero")
+    return value
+
+
+def _at_most_all(value: Sourced) -> Sourced:
+    if not 0 < value <= 1:
+        raise ValueError("a share above 0 and at most 1, such as 0.8 or 80%")
+    return value
+
+
+Size = Annotated[Bytes, AfterValidator(_more_than_zero)]
+Rate = Annotated[ByteRate, AfterValidator(_more_than_zero)]
+Efficiency = Annotated[Share, AfterValidator(_at_most_all)]
+
+
+def _peaks(table: dict[str, Sourced]) -> dict[str, Sourced]:
+    if not table or not all(table.values()):
+        raise ValueError("the dense peak of at least one precision, more than zero")
+    return table
 
 
 class Accelerator(Record):
-    """One device as the framework sees it: a GPU, or one die of a package with several."""
+    """One device as the framework sees it: a GPU, or one die of a package with several.
+
+    ``memory`` is the label's, ``memory_visible`` what the device reports; ``l2`` the last cache that all
+    multiprocessors share; ``host_link`` one direction; ``cluster`` the usual cluster of a bare accelerator.
+    What a vendor does not publish is None.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
     vendor: str
     arch: str
     compute_capability: float | None = None
-    multiprocessors: PositiveInt | None = None
-    memory: Bytes
-    memory_visible: Bytes
-    memory_bandwidth: ByteRate
-    l2: Bytes | None = None
-    peak: dict[str, FlopRate]
-    power: Watts
-    host_link: ByteRate
+    multiprocessors: Positive | None = None
+    memory: Size
+    memory_visible: Size
+    memory_bandwidth: Rate
+    l2: Size | None = None
+    peak: Annotated[dict[str, FlopRate], AfterValidator(_peaks)]
+    power: Watts | None = None
+    host_link: Rate | None = None
     price: Price | None = None
     price_date: str = ""
-    matmul_efficiency: Share | None = None
-    template: bool = False
+    matmul_efficiency: Efficiency | None = None
+    template: Flag = False
+    cluster: str = ""
     curves: str = ""
     note: str = ""
-    sources: dict[str, str] = Field(default_factory=dict, exclude=True)
 
 
 class ScaleUp(Record):
-    """The fast links that join a domain of accelerators."""
+    """The fast links that join a domain of accelerators.
 
-    link: str
-    topology: Literal["switch", "mesh", "torus", "host"] = "switch"
-    domain: PositiveInt
-    bandwidth: ByteRate
-    pair_bandwidth: ByteRate
-    efficiency: Share
-    latency: Seconds
-
-
-class Node(Record):
-    """What one launcher starts: accelerators, fast links, host memory and network ports."""
+    The efficiencies are the shares of the link rate that large collectives reach, over the whole domain
+    and between two members.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
-    accelerators: PositiveInt
-    scaleup: ScaleUp
-    host_memory: Bytes | None = None
-    nics: PositiveInt | None = None
-    nic_rate: ByteRate | None = None
+    link: str
+    topology: Literal["switch", "mesh", "torus", "host"] = "switch"
+    domain: Positive
+    bandwidth: Rate
+    pair_bandwidth: Rate
+    efficiency: Efficiency
+    pair_efficiency: Efficiency | None = None
+    latency: Seconds
     note: str = ""
-    sources: dict[str, str] = Field(default_factory=dict, exclude=True)
+
+    @property
+    def tier(self) -> Tier:
+        """The links at the rates that collectives reach."""
+        pair_share = self.efficiency if self.pair_efficiency is None else self.pair_efficiency
+        return Tier(
+            name=self.link,
+            domain=float(self.domain),
+            bandwidth=float(self.bandwidth * self.efficiency),
+            latency=float(self.latency),
+            pair_bandwidth=float(self.pair_bandwidth * pair_share),
+            host_staged=self.topology == "host",
+        )
+
+
+class Node(Record):
+    """What one launcher starts: accelerators, fast links, host memory and network ports.
+
+    ``package`` joins the dies of one module, where those are devices of their own.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    accelerators: Positive
+    scaleup: ScaleUp
+    package: ScaleUp | None = None
+    host_memory: Size | None = None
+    nics: Positive | None = None
+    nic_rate: Rate | None = None
+    note: str = ""
 
 
 class Network(Record):
@@ -69,20 +133,22 @@ class Network(Record):
     name: str
     aliases: tuple[str, ...] = ()
     kind: str
-    efficiency: Share
+    efficiency: Efficiency
     latency: Seconds
-    in_network_reduction: bool = False
+    in_network_reduction: Flag = False
     note: str = ""
-    sources: dict[str, str] = Field(default_factory=dict, exclude=True)
 
 
 class Pool(Record):
-    """Equal nodes on one network; ``gpus`` is how many there are, where the profile says so."""
+    """Equal nodes on one network; ``gpus`` is how many there are, where the profile says so.
+
+    Without a network, or without ports, there is nothing beyond the scale-up domain.
+    """
 
     accelerator: Accelerator
     node: Node
-    network: Network
-    gpus: PositiveInt | None = None
+    network: Network | None = None
+    gpus: Positive | None = None
     price: Price | None = None
     price_date: str = ""
 
@@ -99,26 +165,24 @@ class Pool(Record):
     @property
     def nic_bandwidth(self) -> float:
         """Line rate of the network ports, per accelerator and direction. [byte/s]"""
-        if self.node.nics is None or self.node.nic_rate is None:
+        if self.network is None or self.node.nics is None or self.node.nic_rate is None:
             return 0.0
-        return self.node.nics * self.node.nic_rate / self.node.accelerators
+        return float(self.node.nics * self.node.nic_rate / self.node.accelerators)
+
+    @property
+    def max_gpus(self) -> float:
+        """Accelerators that the pool has or can join: infinite where the network goes on. [-]"""
+        if self.gpus is not None:
+            return float(self.gpus)
+        return math.inf if self.nic_bandwidth else float(self.scaleup_domain)
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The interconnect from the fast links outwards, at the rates that collectives reach."""
-        inner = self.node.scaleup
-        tiers = [
-            Tier(
-                name=inner.link,
-                domain=float(inner.domain),
-                bandwidth=inner.bandwidth * inner.efficiency,
-                latency=float(inner.latency),
-                pair_bandwidth=inner.pair_bandwidth * inner.efficiency,
-                host_staged=inner.topology == "host",
-            )
-        ]
-        if self.nic_bandwidth:
-            rate = self.nic_bandwidth * self.network.efficiency
+        node = self.node
+        tiers = [links.tier for links in (node.package, node.scaleup) if links is not None]
+        if self.network is not None and self.nic_bandwidth:
+            rate = self.nic_bandwidth * float(self.network.efficiency)
             tiers.append(Tier(self.network.kind, math.inf, rate, float(self.network.latency), rate))
         return tuple(tiers)
 
@@ -129,12 +193,18 @@ class Pool(Record):
         return price
 
 
+def _some(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
+    if not pools:
+        raise ValueError("at least one pool")
+    return pools
+
+
 class HardwareProfile(Record):
     """A cluster: one pool in the common case, several for a mixed one."""
 
     name: str
     aliases: tuple[str, ...] = ()
-    pools: tuple[Pool, ...] = Field(min_length=1)
+    pools: Annotated[tuple[Pool, ...], AfterValidator(_some)]
     note: str = ""
 
     @property

@@ -30,7 +30,7 @@ WAVES_MUST_EARN = 0.003
 """Held-out error that waves of tiles have to take away to stay in a curve. [-]"""
 
 LARGE_TILES = ((128.0, 256.0), (256.0, 128.0))
-SMALL_TILES = ((128.0, 128.0), (64.0, 256.0), (256.0, 64.0), (64.0, 128.0), (128.0, 64.0))
+SMALL_TILES = ((128.0, 128.0), (64.0, 64.0))
 
 RATE = (
     Free("efficiency", 0.8, 0.05, 1.0),

@@ -32,7 +32,7 @@ class Datasheet:
     bandwidth : float
         Memory bandwidth. [byte/s]
     multiprocessors : float
-        Streaming multiprocessors. [-]
+        Streaming multiprocessors; the waves of the fitted products confirm the number. [-]
     small_tiles : bool
         Whether its matrix kernels also come in tiles of 64, as those of single warps do.
     source : str

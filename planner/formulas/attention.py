@@ -1,4 +1,4 @@
-"""Attention: fused kernels by a curve for each head size, and the unfused products of older stacks.
+"""Fused attention: a curve for each head size.
 
 FLOPs are counted on the pairs of query and key that the mask lets through: half of the square where
 attention is causal.
@@ -6,7 +6,7 @@ attention is causal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,31 +47,6 @@ class AttentionCurve:
     backward_rate: float
     backward_half_keys: float
     seq_range: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class UnfusedAttention:
-    """Constants of attention as two batched products and a softmax that goes through memory.
-
-    Parameters
-    ----------
-    rate : float
-        FLOP/s of the two products. [FLOP/s]
-    misaligned_rate : float
-        The same where the head size is no multiple of 8 and the matrix units stay idle. [FLOP/s]
-    score_bytes : float
-        Bytes moved for each score, forward and backward together. [byte]
-    forward_share : float
-        Share of these bytes that moves in the forward pass. [-]
-    bandwidth : float
-        Memory bandwidth that such kernels reach. [byte/s]
-    """
-
-    rate: float
-    misaligned_rate: float
-    score_bytes: float
-    forward_share: float
-    bandwidth: float
 
 
 def visible_keys(seq_q: Num, seq_kv: Num, window: Num) -> Num:
@@ -236,96 +211,6 @@ def attention_extrapolated(seq: Num, curve: AttentionCurve) -> Num:
     return result
 
 
-def unfused_attention_forward_seconds(
-    batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
-) -> Num:
-    r"""Seconds of attention through a matrix of scores in memory, forward.
-
-    .. math:: t = b a s_q s_{kv} \left(\frac{4 d}{R} + \frac{\phi S}{W}\right)
-
-    Parameters
-    ----------
-    batch, heads : Num
-        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
-    seq_q, seq_kv : Num
-        Queries and keys; the full square is computed, whatever the mask. [element]
-    head_dim : Num
-        Head size :math:`d`. [element]
-    kernel : UnfusedAttention
-        Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
-    References
-    ----------
-    .. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
-       arXiv:2205.05198, section 4.1 (what attention reads and writes for each score).
-    """
-    scores = batch * heads * seq_q * seq_kv
-    traffic = kernel.score_bytes * kernel.forward_share / kernel.bandwidth
-    return scores * (4.0 * head_dim / unfused_rate(head_dim, kernel) + traffic)
-
-
-def unfused_attention_backward_seconds(
-    batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
-) -> Num:
-    r"""Seconds of attention through a matrix of scores in memory, backward.
-
-    .. math:: t = b a s_q s_{kv} \left(\frac{8 d}{R} + \frac{(1 - \phi) S}{W}\right)
-
-    Parameters
-    ----------
-    batch, heads : Num
-        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
-    seq_q, seq_kv : Num
-        Queries and keys. [element]
-    head_dim : Num
-        Head size :math:`d`. [element]
-    kernel : UnfusedAttention
-        Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
-    References
-    ----------
-    .. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
-       arXiv:2205.05198, section 4.1.
-    """
-    scores = batch * heads * seq_q * seq_kv
-    traffic = kernel.score_bytes * (1.0 - kernel.forward_share) / kernel.bandwidth
-    return scores * (8.0 * head_dim / unfused_rate(head_dim, kernel) + traffic)
-
-
-def unfused_rate(head_dim: Num, kernel: UnfusedAttention) -> Num:
-    r"""FLOP/s of the score products, which leave the matrix units where the head size is odd to them.
-
-    Parameters
-    ----------
-    head_dim : Num
-        Head size. [element]
-    kernel : UnfusedAttention
-        Both rates.
-
-    Returns
-    -------
-    Num
-        Rate. [FLOP/s]
-
-    References
-    ----------
-    .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, section on tensor core
-       requirements.
-    """
-    result: Num = np.where(np.floor(head_dim / 8.0) * 8.0 == head_dim, kernel.rate, kernel.misaligned_rate)
-    return result
-
-
 def attention_curve(
     fields: Mapping[str, object], peak: float, multiprocessors: float, sustained: bool = True
 ) -> AttentionCurve:
@@ -371,3 +256,26 @@ def attention_curve(
         backward_half_keys=number("backward_half_keys"),
         seq_range=(parse(ranges["seq"][0], "-"), parse(ranges["seq"][1], "-")),
     )
+
+
+def nearest_head_dim(measured: Iterable[float], head_dim: float) -> float:
+    """Head size among those with a curve that is nearest in ratio to ``head_dim``, the larger of two.
+
+    Parameters
+    ----------
+    measured : iterable of float
+        Head sizes that have a curve. [element]
+    head_dim : float
+        Head size of the model. [element]
+
+    Returns
+    -------
+    float
+        One of ``measured``; another size than ``head_dim`` is an extrapolation. [element]
+
+    Examples
+    --------
+    >>> nearest_head_dim([64.0, 128.0], 96.0), nearest_head_dim([64.0, 128.0], 80.0)
+    (128.0, 64.0)
+    """
+    return min(sorted(measured, reverse=True), key=lambda size: abs(np.log(size / head_dim)))

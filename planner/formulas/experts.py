@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from planner.formulas.gemm import GemmCurve
 from planner.formulas.roofline import roofline_seconds
 from planner.numeric import Num
@@ -139,6 +141,25 @@ def expert_layer_seconds(rows: Num, experts: Num, hidden: Num, ffn_hidden: Num, 
     """
     products = grouped_gemm_seconds(rows, experts, 3.0 * ffn_hidden, hidden, curve)
     return curve.launch + routed_activation_seconds(rows, experts, hidden, ffn_hidden, curve) + products
+
+
+def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:
+    """One where an expert has fewer or more rows than were measured, else zero.
+
+    Parameters
+    ----------
+    rows : Num
+        Rows of one expert in the mean. [element]
+    curve : ExpertCurve
+        Its range.
+
+    Returns
+    -------
+    Num
+        0 or 1. [-]
+    """
+    result: Num = np.where((rows < curve.rows_range[0]) | (rows > curve.rows_range[1]), 1.0, 0.0)
+    return result
 
 
 def expert_curve(fields: Mapping[str, object], dense: GemmCurve, bandwidth: float) -> ExpertCurve:

@@ -1,0 +1,163 @@
+"""Attention as two batched products with a matrix of scores in memory between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.numeric import Num
+from planner.units import parse
+
+
+@dataclass(frozen=True)
+class UnfusedAttention:
+    """Constants of attention as two batched products and a softmax that goes through memory.
+
+    Parameters
+    ----------
+    rate : float
+        FLOP/s of the two products. [FLOP/s]
+    misaligned_rate : float
+        The same where the head size is no multiple of 8 and the matrix units stay idle. [FLOP/s]
+    score_bytes : float
+        Bytes moved for each score, forward and backward together. [byte]
+    forward_share : float
+        Share of these bytes that moves in the forward pass. [-]
+    bandwidth : float
+        Memory bandwidth that such kernels reach. [byte/s]
+    """
+
+    rate: float
+    misaligned_rate: float
+    score_bytes: float
+    forward_share: float
+    bandwidth: float
+
+
+def unfused_attention_forward_seconds(
+    batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
+) -> Num:
+    r"""Seconds of attention through a matrix of scores in memory, forward.
+
+    .. math:: t = b a s_q s_{kv} \left(\frac{4 d}{R} + \frac{\phi S}{W}\right)
+
+    Parameters
+    ----------
+    batch, heads : Num
+        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
+    seq_q, seq_kv : Num
+        Queries and keys; the full square is computed, whatever the mask. [element]
+    head_dim : Num
+        Head size :math:`d`. [element]
+    kernel : UnfusedAttention
+        Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
+       arXiv:2205.05198, section 4.1 (what attention reads and writes for each score).
+    """
+    scores = batch * heads * seq_q * seq_kv
+    traffic = kernel.score_bytes * kernel.forward_share / kernel.bandwidth
+    return scores * (4.0 * head_dim / unfused_rate(head_dim, kernel) + traffic)
+
+
+def unfused_attention_backward_seconds(
+    batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
+) -> Num:
+    r"""Seconds of attention through a matrix of scores in memory, backward.
+
+    .. math:: t = b a s_q s_{kv} \left(\frac{8 d}{R} + \frac{(1 - \phi) S}{W}\right)
+
+    Parameters
+    ----------
+    batch, heads : Num
+        Sequences :math:`b` and query heads :math:`a` on this rank. [-]
+    seq_q, seq_kv : Num
+        Queries and keys. [element]
+    head_dim : Num
+        Head size :math:`d`. [element]
+    kernel : UnfusedAttention
+        Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
+       arXiv:2205.05198, section 4.1.
+    """
+    scores = batch * heads * seq_q * seq_kv
+    traffic = kernel.score_bytes * (1.0 - kernel.forward_share) / kernel.bandwidth
+    return scores * (8.0 * head_dim / unfused_rate(head_dim, kernel) + traffic)
+
+
+def unfused_rate(head_dim: Num, kernel: UnfusedAttention) -> Num:
+    r"""FLOP/s of the score products, which leave the matrix units where the head size is odd to them.
+
+    Parameters
+    ----------
+    head_dim : Num
+        Head size. [element]
+    kernel : UnfusedAttention
+        Both rates.
+
+    Returns
+    -------
+    Num
+        Rate. [FLOP/s]
+
+    References
+    ----------
+    .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, section on tensor core
+       requirements.
+    """
+    result: Num = np.where(np.floor(head_dim / 8.0) * 8.0 == head_dim, kernel.rate, kernel.misaligned_rate)
+    return result
+
+
+def unfused_attention(
+    fields: Mapping[str, object], peak: float, bandwidth: float, fused_softmax: bool
+) -> UnfusedAttention:
+    """Resolve the ``unfused_attention`` entry of a curve file.
+
+    Parameters
+    ----------
+    fields : Mapping
+        The entry, every quantity a text with its unit.
+    peak : float
+        Dense peak of the data type. [FLOP/s]
+    bandwidth : float
+        Memory bandwidth of the datasheet. [byte/s]
+    fused_softmax : bool
+        Whether scale, mask, softmax and dropout are one kernel.
+
+    Returns
+    -------
+    UnfusedAttention
+        Constants in base units.
+
+    Raises
+    ------
+    KeyError
+        If a field is missing.
+    ValueError
+        If a field is not what it should be.
+    """
+    return UnfusedAttention(
+        rate=parse(fields["efficiency"], "-") * peak,
+        misaligned_rate=parse(fields["misaligned_efficiency"], "-") * peak,
+        score_bytes=parse(fields["fused_softmax_score_bytes" if fused_softmax else "score_bytes"], "byte"),
+        forward_share=parse(fields["forward_share"], "-"),
+        bandwidth=parse(fields["memory_efficiency"], "-") * bandwidth,
+    )

@@ -1,0 +1,87 @@
+"""A launcher: what starts a runtime's command on every node of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from planner.errors import InputError, Problem
+from planner.plan import Plan
+from planner.runtimes._family import Command, Job
+
+VARIABLES: Final = {
+    "DATA_PATH": "the training data as the runtime reads it",
+    "TOKENIZER_PATH": "the name or folder of the tokenizer",
+    "OUTPUT_DIR": "a folder for checkpoints and logs",
+    "ACCOUNT": "the account that the cluster charges",
+    "PARTITION": "the partition or queue to run in",
+    "IMAGE": "the container image to run in",
+}
+"""What only the user knows, taken from the environment."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a launcher says beside the command.
+
+    Parameters
+    ----------
+    title : str
+        The runtime and its version, for the head of the file.
+    name : str
+        Name of the job, made safe by `job_name`.
+    port : int
+        Port on which the ranks meet.
+    """
+
+    title: str
+    name: str
+    port: int = 29500
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """One way to start a job.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line.
+    title : str
+        As its authors write it.
+    cite : str
+        Where its format was read.
+    start : str
+        How a user starts what it wrote, with the main file's name in it.
+    needs : tuple of str
+        User variables that the launcher needs beside those of the command.
+    files : callable
+        From (command, plan, job, settings) to the files, name to text, the one to start first.
+    """
+
+    name: str
+    title: str
+    cite: str
+    start: str
+    files: Callable[[Command, Plan, Job, Settings], Mapping[str, str]]
+    needs: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+def node_shape(job: Job) -> tuple[int, int]:
+    """Return how many nodes the job takes, and how many ranks start on each.
+
+    Raises
+    ------
+    InputError
+        If the accelerators do not fill whole nodes.
+    """
+    per_node = job.hardware.pool.gpus_per_node
+    if job.gpus <= per_node:
+        return 1, job.gpus
+    if job.gpus % per_node:
+        low = job.gpus // per_node * per_node
+        expected = f"whole nodes of {per_node}, since every node starts as many ranks"
+        raise InputError(Problem("--gpus", str(job.gpus), expected, f"{low} or {low + per_node}"))
+    return job.gpus // per_node, per_node

@@ -1,0 +1,51 @@
+"""Megatron-LM: GPT models on Megatron-core, started through ``pretrain_gpt.py``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.plan import Plan
+from planner.rules import Rule
+from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._offered import offered
+from planner.runtimes._traits import Traits
+from planner.runtimes.megatron_lm.environment import environment
+from planner.runtimes.megatron_lm.flags import arguments
+from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
+from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
+
+NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
+METHODS: Final = ("full",)
+
+
+def rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of Megatron-LM for a plan or a batch of plans."""
+    return [*core_rules(plan, job), offered("method-offered", "method", job.workload.method, METHODS)]
+
+
+def command(plan: Plan, job: Job, version: str) -> Command:
+    """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
+    return Command(
+        program=("pretrain_gpt.py", *arguments(plan, job)), environment=environment(plan, job), needs=NEEDS
+    )
+
+
+ENTRY = Runtime(
+    name="megatron-lm",
+    title="Megatron-LM",
+    versions=("0.20",),
+    cite="https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553",
+    traits=Traits(),
+    default_zero=1,
+    zero_stages=(0, 1, 2, 3),
+    schedules=SCHEDULES,
+    cp_methods=("ring", "all-gather", "all-to-all"),
+    recomputes=("none", "selective", "full"),
+    offloads=("none", "optimizer"),
+    precisions=PRECISIONS,
+    methods=METHODS,
+    rules=rules,
+    hybrid_sharding=True,
+    command=command,
+    aliases=("megatron", "mcore", "megatron-core"),
+)

@@ -1,0 +1,132 @@
+"""What Megatron-core can build of a model, and why not where it cannot.
+
+A GPT model of Megatron-core has one shape of attention, one dense and one expert feed-forward, two norms a
+layer, and one switch for all biases; layers may differ in window, rotary positions and dense or expert
+feed-forward alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+
+Biases = Literal["none", "qkv", "all", "mixed"]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The model as Megatron-core's flags see it.
+
+    Parameters
+    ----------
+    mixer : Attention or LatentAttention
+        Attention of the first layer, which all share but for window and rotary positions.
+    dense, experts : DenseFfn or None, Experts or None
+        The two kinds of feed-forward, where the model has them.
+    biases : str
+        Which linear layers have a bias.
+    window : int or None
+        Tokens that a windowed layer sees, itself included.
+    windowed, rotary, expert : tuple of bool
+        For each layer, whether it has a window, rotary positions, experts.
+    """
+
+    mixer: Attention | LatentAttention
+    dense: DenseFfn | None
+    experts: Experts | None
+    biases: Biases
+    window: int | None
+    windowed: tuple[bool, ...]
+    rotary: tuple[bool, ...]
+    expert: tuple[bool, ...]
+
+    @property
+    def gated(self) -> bool:
+        """Whether the feed-forward is gated."""
+        ffn = self.dense or self.experts
+        return ffn is not None and ffn.gated
+
+    @property
+    def sinks(self) -> bool:
+        """Whether attention has learned sinks."""
+        return isinstance(self.mixer, Attention) and self.mixer.sinks
+
+
+def _block_biases(block: Block) -> Biases:
+    mixer, ffn = block.mixer, block.ffn
+    qkv, output = (mixer.qkv_bias, mixer.output_bias) if isinstance(mixer, Attention) else (False, False)
+    if not (qkv or output or ffn.bias):
+        return "none"
+    if qkv and not (output or ffn.bias):
+        return "qkv"
+    return "all" if qkv and output and ffn.bias else "mixed"
+
+
+def _rotary(block: Block) -> bool:
+    return block.mixer.rotary if isinstance(block.mixer, Attention) else True
+
+
+def architecture(model: ModelSpec) -> Architecture:
+    """Return the model as Megatron-core's flags see it; `obstacles` says what that leaves out."""
+    blocks = [model.blocks[name] for name in model.layers]
+    dense = [block.ffn for block in blocks if isinstance(block.ffn, DenseFfn)]
+    experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
+    windows = [block.mixer.window for block in blocks]
+    biases = {_block_biases(block) for block in blocks}
+    return Architecture(
+        mixer=blocks[0].mixer,
+        dense=dense[0] if dense else None,
+        experts=experts[0] if experts else None,
+        biases=biases.pop() if len(biases) == 1 else "mixed",
+        window=next((window for window in windows if window is not None), None),
+        windowed=tuple(window is not None for window in windows),
+        rotary=tuple(_rotary(block) for block in blocks),
+        expert=tuple(isinstance(block.ffn, Experts) for block in blocks),
+    )
+
+
+def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
+    mixers = [model.blocks[name].mixer for name in dict.fromkeys(model.layers)]
+    shapes = {mixer.model_copy(update={"window": None, "rotary": True}).model_dump_json() for mixer in mixers}
+    windows = {mixer.window for mixer in mixers} - {None}
+    latent = isinstance(arch.mixer, LatentAttention)
+    found = {
+        "layers whose attention differs in shape": len(shapes) > 1,
+        "windows of several sizes": len(windows) > 1,
+        "a window on latent attention": bool(windows) and latent,
+        "query/key norms over all heads at once": isinstance(arch.mixer, Attention)
+        and arch.mixer.qk_norm == "full",
+        "rotary and learned positions together": model.learned_positions and any(arch.rotary),
+    }
+    return [text for text, there in found.items() if there]
+
+
+def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
+    ffns = [model.blocks[name].ffn for name in dict.fromkeys(model.layers)]
+    experts = [ffn for ffn in ffns if isinstance(ffn, Experts)]
+    all_biased = arch.biases == "all"
+    found = {
+        "dense layers of several widths": len({ffn.inner for ffn in ffns if isinstance(ffn, DenseFfn)}) > 1,
+        "experts of several shapes": len({ffn.model_dump_json() for ffn in experts}) > 1,
+        "gated and plain feed-forward layers together": len({ffn.gated for ffn in ffns}) > 1,
+        "biases in some linear layers only": arch.biases == "mixed",
+        "biased experts beside shared experts": all_biased and any(ffn.shared_inner for ffn in experts),
+        "biased experts with an unbiased router": all_biased and any(not ffn.router_bias for ffn in experts),
+    }
+    return [text for text, there in found.items() if there]
+
+
+def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
+    """Return what Megatron-core cannot build of the model; empty where it can build all."""
+    norms = {model.blocks[name].norms for name in model.layers}
+    found = {
+        f"{max(norms)} norms in a layer, where Megatron-core has 2": norms != {2},
+        "no norm before the head": not model.final_norm,
+        "an extra prediction layer that is unlike the last layer": (
+            model.prediction is not None and model.prediction.block != model.layers[-1]
+        ),
+    }
+    general = [text for text, there in found.items() if there]
+    return tuple(general + _mixer_obstacles(model, arch) + _ffn_obstacles(model, arch))

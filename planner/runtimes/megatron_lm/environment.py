@@ -1,0 +1,32 @@
+"""Environment variables without which Megatron-core refuses, or runs otherwise than priced."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.plan import Plan
+from planner.runtimes._family import Job
+
+BLACKWELL: Final = 10.0
+"""Compute capability from which on the order of kernels no longer hangs on one hardware queue."""
+
+
+def environment(plan: Plan, job: Job) -> dict[str, str]:
+    """Return the variables to export for a scalar plan.
+
+    Before Blackwell tensor and context parallelism need one hardware queue, so that a collective starts
+    before the product that hides it; Megatron-FSDP needs several. Growing segments keep fragmentation at
+    what the estimate reserves, and without buffers for in-switch reduction the communicators stay small.
+    """
+    variables = {
+        "NCCL_NVLS_ENABLE": "0",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "TORCH_NCCL_AVOID_RECORD_STREAMS": "1",
+    }
+    capability = job.hardware.pool.accelerator.compute_capability
+    before_blackwell = capability is None or capability < BLACKWELL
+    if plan.zero >= 2:
+        variables["CUDA_DEVICE_MAX_CONNECTIONS"] = "8"
+    elif (plan.tp > 1 or plan.cp > 1) and before_blackwell:
+        variables["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+    return dict(sorted(variables.items()))

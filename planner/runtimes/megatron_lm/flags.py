@@ -1,0 +1,267 @@
+"""From a plan to the arguments of ``pretrain_gpt.py``, every degree stated and nothing left to a default."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from planner.formulas.pipeline import round_microbatches
+from planner.inputs.model import Attention, LatentAttention, ModelSpec
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes._family import Job
+from planner.runtimes._offered import stage_layers
+from planner.runtimes.megatron_lm.architecture import Architecture, architecture
+from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
+from planner.runtimes.megatron_lm.recompute import MODULES, granularity
+from planner.runtimes.megatron_lm.sharding_rules import precision_aware
+
+VOCAB_MULTIPLE: Final = 128
+"""Megatron-LM pads the vocabulary to a multiple of this times tp. [element]"""
+
+TRIAL_STEPS: Final = 100
+"""Steps where the user names no training tokens: enough to read off the step time. [-]"""
+
+CP_COMM: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a"}
+SHARDING: Final = {2: "optim_grads", 3: "optim_grads_params"}
+PRECISION: Final[dict[str, tuple[str, ...]]] = {
+    "bf16": (),
+    "fp16": (),
+    "fp8": ("--fp8-format", "hybrid", "--fp8-recipe", "tensorwise"),
+    "fp8-delayed": (
+        *("--fp8-format", "hybrid", "--fp8-recipe", "delayed"),
+        *("--fp8-amax-history-len", "1024", "--fp8-amax-compute-algo", "max"),
+    ),
+    "fp8-block": ("--fp8-format", "e4m3", "--fp8-recipe", "blockwise"),
+    "mxfp8": ("--fp8-format", "e4m3", "--fp8-recipe", "mxfp8"),
+    "nvfp4": ("--fp4-format", "e2m1", "--fp4-recipe", "nvfp4"),
+}
+
+
+def arguments(plan: Plan, job: Job) -> tuple[str, ...]:
+    """Return the arguments of ``pretrain_gpt.py`` for a legal scalar plan."""
+    model, work = job.model, job.workload
+    arch = architecture(model)
+    return (
+        *model_flags(model, work, arch),
+        *vocabulary_flags(plan, model),
+        *_mixer_flags(arch),
+        *_expert_flags(plan, arch, work),
+        *parallel_flags(plan, model, arch),
+        *sharding_flags(plan, work),
+        *recompute_flags(plan),
+        *precision_flags(work),
+        *optimizer_flags(plan, work),
+        *_loop_flags(plan, work),
+    )
+
+
+def padded_vocab(vocab: int, tp: float) -> int:
+    """Return the vocabulary with the rows that Megatron-LM adds so that it divides by tp. [element]
+
+    Examples
+    --------
+    >>> padded_vocab(128256, 8)
+    129024
+    """
+    multiple = VOCAB_MULTIPLE * int(tp)
+    return math.ceil(vocab / multiple) * multiple
+
+
+def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[str]:
+    """Return the flags of width, depth, norms, positions and biases."""
+    ffn = arch.dense or arch.experts
+    positions = work.seq_len if model.max_positions is None else max(work.seq_len, model.max_positions)
+    flags = [
+        *("--num-layers", str(model.num_layers)),
+        *("--hidden-size", str(model.hidden)),
+        *("--ffn-hidden-size", str(ffn.inner if ffn else 4 * model.hidden)),
+        *("--num-attention-heads", str(arch.mixer.heads)),
+        *("--seq-length", str(work.seq_len)),
+        *("--max-position-embeddings", str(positions)),
+        *("--normalization", "RMSNorm" if model.norm == "rmsnorm" else "LayerNorm"),
+        *("--position-embedding-type", _positions(model, arch)),
+        *("--attention-dropout", "0.0", "--hidden-dropout", "0.0"),
+    ]
+    switches = {
+        "--swiglu": arch.gated,
+        "--disable-bias-linear": arch.biases != "all",
+        "--add-qkv-bias": arch.biases == "qkv",
+        "--untie-embeddings-and-output-weights": not model.tied_embeddings,
+    }
+    flags += [flag for flag, wanted in switches.items() if wanted]
+    if model.prediction is not None:
+        flags += ["--mtp-num-layers", str(model.prediction.layers)]
+    return flags
+
+
+def _positions(model: ModelSpec, arch: Architecture) -> str:
+    if model.learned_positions:
+        return "learned_absolute"
+    return "rope" if any(arch.rotary) else "none"
+
+
+def vocabulary_flags(plan: Plan, model: ModelSpec) -> list[str]:
+    """Return the flags of the vocabulary, its padding stated so that no tokenizer changes the shapes."""
+    return [
+        *("--vocab-size", str(model.vocab)),
+        *("--make-vocab-size-divisible-by", str(VOCAB_MULTIPLE)),
+        *("--padded-vocab-size", str(padded_vocab(model.vocab, float(plan.tp)))),
+    ]
+
+
+def _mixer_flags(arch: Architecture) -> list[str]:
+    mixer = arch.mixer
+    flags = ["--attention-backend", "auto"]
+    if isinstance(mixer, Attention):
+        flags += ["--kv-channels", str(mixer.head_dim)]
+        if mixer.kv_heads != mixer.heads:
+            flags += ["--group-query-attention", "--num-query-groups", str(mixer.kv_heads)]
+        flags += ["--qk-layernorm"] if mixer.qk_norm == "head" else []
+        flags += ["--softmax-type", "learnable"] if mixer.sinks else []
+    else:
+        flags += _latent_flags(mixer)
+    if arch.window is not None:
+        flags += ["--window-size", f"{arch.window - 1},0"]
+        flags += [] if all(arch.windowed) else ["--window-attn-skip-freq", pattern(arch.windowed)]
+    if any(arch.rotary) and not all(arch.rotary):
+        flags += ["--no-rope-freq", pattern(not rotary for rotary in arch.rotary)]
+    return flags
+
+
+def _latent_flags(mixer: LatentAttention) -> list[str]:
+    return [
+        *("--multi-latent-attention", "--qk-layernorm"),
+        *(("--q-lora-rank", str(mixer.q_lora_rank)) if mixer.q_lora_rank else ()),
+        *("--kv-lora-rank", str(mixer.kv_lora_rank)),
+        *("--qk-head-dim", str(mixer.qk_nope_head_dim)),
+        *("--qk-pos-emb-head-dim", str(mixer.qk_rope_head_dim)),
+        *("--v-head-dim", str(mixer.v_head_dim)),
+        *("--rope-type", "rope", "--no-rope-fusion"),
+    ]
+
+
+def _expert_flags(plan: Plan, arch: Architecture, work: Workload) -> list[str]:
+    experts = arch.experts
+    if experts is None:
+        return []
+    flags = [
+        *("--num-experts", str(experts.experts)),
+        *("--moe-router-topk", str(experts.topk)),
+        *("--moe-ffn-hidden-size", str(experts.inner)),
+        *("--moe-layer-freq", pattern(arch.expert)),
+        *("--moe-router-dtype", "fp32"),
+        *("--moe-token-dispatcher-type", "alltoall"),
+        *("--moe-grouped-gemm", "--moe-permute-fusion"),
+        *("--expert-model-parallel-size", f"{plan.ep:.0f}"),
+        *("--expert-tensor-parallel-size", f"{plan.etp:.0f}"),
+    ]
+    if experts.shared_inner:
+        flags += ["--moe-shared-expert-intermediate-size", str(experts.shared_inner)]
+    if arch.biases != "all" and experts.router_bias:
+        flags += ["--moe-router-score-function", "sigmoid", "--moe-router-enable-expert-bias"]
+    switches = {
+        "--moe-shared-expert-gate": experts.shared_gate,
+        "--moe-router-pre-softmax": experts.topk == 1 and not experts.router_bias,
+        "--moe-router-padding-for-quantization": work.precision not in ("bf16", "fp16"),
+    }
+    return flags + [flag for flag, wanted in switches.items() if wanted]
+
+
+def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str]:
+    """Return the degrees, the pipeline's cut and the method of context parallelism."""
+    flags = [
+        *("--tensor-model-parallel-size", f"{plan.tp:.0f}"),
+        *("--pipeline-model-parallel-size", f"{plan.pp:.0f}"),
+        *("--context-parallel-size", f"{plan.cp:.0f}"),
+    ]
+    flags += ["--sequence-parallel"] if plan.sequence_parallel else []
+    flags += ["--cp-comm-type", CP_COMM[plan.cp_method]] if plan.cp > 1 else []
+    if not is_even(plan, model):
+        flags += ["--pipeline-model-parallel-layout", layout_string(plan, model)]
+    elif plan.vpp > 1:
+        flags += ["--num-layers-per-virtual-pipeline-stage", str(stage_layers(plan, model)[0])]
+    if plan.vpp > 1:
+        group = round_microbatches(plan.pp, plan.num_microbatches)
+        flags += ["--microbatch-group-size-per-virtual-pipeline-stage", f"{group:.0f}"]
+    return flags
+
+
+def sharding_flags(plan: Plan, work: Workload) -> list[str]:
+    """Return what data parallelism shards, how gradients travel, and what of it is overlapped."""
+    flags = ["--overlap-grad-reduce"]
+    if plan.zero >= 1:
+        flags += ["--use-distributed-optimizer", "--overlap-param-gather"]
+        flags += ["--num-distributed-optimizer-instances", f"{plan.dp * plan.cp / plan.zero_shards:.0f}"]
+    gradient = work.gradient_dtype or "fp32"
+    if plan.zero >= 2:
+        flags += ["--use-megatron-fsdp", "--megatron-fsdp-version", "1", "--no-gradient-accumulation-fusion"]
+        flags += ["--data-parallel-sharding-strategy", SHARDING[plan.zero], "--ckpt-format", "fsdp_dtensor"]
+        flags += ["--megatron-fsdp-main-grads-dtype", gradient, "--megatron-fsdp-grad-comm-dtype", gradient]
+    else:
+        flags += ["--ckpt-format", "torch_dist"]
+    if work.precision == "fp16":
+        return flags + (["--accumulate-allreduce-grads-in-fp32"] if gradient == "fp32" else [])
+    return flags + (
+        ["--grad-reduce-in-bf16"] if gradient == "bf16" else ["--accumulate-allreduce-grads-in-fp32"]
+    )
+
+
+def recompute_flags(plan: Plan) -> list[str]:
+    """Return what is rebuilt in backward."""
+    wanted = granularity(plan.recompute)
+    if wanted is None:
+        return []
+    if not wanted.whole:
+        modules = [MODULES[module] for module in wanted.modules]
+        return ["--recompute-granularity", "selective", "--recompute-modules", *modules]
+    method, layers = ("uniform", 1) if wanted.layers is None else ("block", wanted.layers // int(plan.vpp))
+    flags = ["--recompute-granularity", "full", "--recompute-method", method]
+    return [*flags, "--recompute-num-layers", str(layers)]
+
+
+def precision_flags(work: Workload) -> list[str]:
+    """Return the number formats of products."""
+    return ["--fp16" if work.precision == "fp16" else "--bf16", *PRECISION[work.precision]]
+
+
+def optimizer_flags(plan: Plan, work: Workload) -> list[str]:
+    """Return the optimizer, where it lives and in which formats."""
+    name = {"adamw": "adam", "sgd": "sgd", "muon": "muon"}[work.optimizer]
+    flags = ["--optimizer", name, "--weight-decay", "0.1", "--clip-grad", "1.0"]
+    flags += ["--adam-beta1", "0.9", "--adam-beta2", "0.95"] if name == "adam" else []
+    if precision_aware(plan, work):
+        state = work.state_dtype or "fp32"
+        flags += ["--use-precision-aware-optimizer", "--exp-avg-dtype", state, "--exp-avg-sq-dtype", state]
+        flags += ["--main-params-dtype", work.master_dtype or "fp32"]
+    if plan.offload == "optimizer":
+        flags += ["--optimizer-cpu-offload", "--optimizer-offload-fraction", "1.0"]
+        flags += ["--overlap-cpu-optimizer-d2h-h2d"]
+    return flags
+
+
+def training_steps(work: Workload) -> int:
+    """Return the steps that see the workload's tokens, or a trial's where it names none. [-]"""
+    return math.ceil(work.tokens / work.tokens_per_step) if work.tokens else TRIAL_STEPS
+
+
+def _loop_flags(plan: Plan, work: Workload) -> list[str]:
+    return [
+        *("--micro-batch-size", f"{plan.micro_batch:.0f}"),
+        *("--global-batch-size", str(work.global_batch)),
+        *("--train-iters", str(training_steps(work))),
+        *("--lr", "1e-4", "--min-lr", "1e-5", "--lr-decay-style", "cosine"),
+        *("--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "native"),
+        *("--manual-gc", "--no-create-attention-mask-in-dataloader"),
+        *("--log-interval", "1", "--log-throughput", "--eval-iters", "0"),
+        *("--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "${TOKENIZER_PATH}"),
+        *("--data-path", "${DATA_PATH}", "--split", "99,1,0"),
+        *(
+            "--save",
+            "${OUTPUT_DIR}/checkpoints",
+            "--load",
+            "${OUTPUT_DIR}/checkpoints",
+            "--save-interval",
+            "1000",
+        ),
+    ]

@@ -1,0 +1,211 @@
+"""What Megatron-core refuses, and what it would silently change, as rules on a plan or a batch of plans.
+
+Read in Megatron-LM d98e8a64 (core 0.20): arguments.py `validate_args`, transformer_config.py
+`TransformerConfig.__post_init__`, parallel_state.py, schedules.py and moe_layer.py; the limits of context
+parallel attention in Transformer Engine 2.9, context_parallel.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.formulas.pipeline import round_microbatches
+from planner.inputs.model import LatentAttention, ModelSpec
+from planner.plan import Plan
+from planner.rules import Rule, divides
+from planner.runtimes._family import Job
+from planner.runtimes._offered import divisor_rule, even_split, exactly, fits_model, offered
+from planner.runtimes.megatron_lm.architecture import Architecture, architecture, obstacles
+from planner.runtimes.megatron_lm.precision_rules import precision_rules
+from planner.runtimes.megatron_lm.recompute import recompute_rules
+from planner.runtimes.megatron_lm.sharding_rules import sharding_rules
+
+SCHEDULES: Final = ("1f1b", "interleaved-1f1b")
+
+
+def core_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of Megatron-core, whoever starts it."""
+    arch = architecture(job.model)
+    return [
+        fits_model("model-expressible", obstacles(job.model, arch), "another runtime"),
+        *tensor_rules(plan, arch),
+        *sequence_rules(plan, job),
+        *context_rules(plan, arch),
+        *expert_rules(plan, arch),
+        *pipeline_rules(plan, job.model),
+        *sharding_rules(plan, job.workload),
+        *recompute_rules(plan, job.workload, arch),
+        *precision_rules(plan, job, arch),
+    ]
+
+
+def tensor_rules(plan: Plan, arch: Architecture) -> list[Rule]:
+    """Return the rules on what tensor parallelism divides."""
+    heads, groups = arch.mixer.heads, arch.mixer.kv_heads
+    rules = [divisor_rule("tp-divides-heads", "tp", plan.tp, heads, "the heads")]
+    if not isinstance(arch.mixer, LatentAttention):
+        rules.append(
+            Rule(
+                "tp-fits-query-groups",
+                np.logical_or(divides(plan.tp, groups), divides(groups, plan.tp)),
+                lambda: (
+                    f"tp {plan.tp:g}",
+                    f"a divisor or a multiple of the {groups} query groups",
+                    f"tp {groups}",
+                ),
+            )
+        )
+    if arch.dense is not None:
+        rules.append(
+            divisor_rule("tp-divides-ffn", "tp", plan.tp, arch.dense.inner, "the feed-forward width")
+        )
+    if arch.experts is not None:
+        inner, shared = arch.experts.inner, arch.experts.shared_inner
+        rules.append(divisor_rule("etp-divides-experts", "etp", plan.etp, inner, "the expert width"))
+        if shared:
+            rules.append(
+                divisor_rule("tp-divides-shared-expert", "tp", plan.tp, shared, "the shared expert's width")
+            )
+    return rules
+
+
+def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules on sequence length and sequence parallelism."""
+    seq_len, positions = job.workload.seq_len, job.model.max_positions
+    ranks = plan.cp * (plan.tp if plan.sequence_parallel else 1.0)
+    halves = np.where(np.greater(plan.cp, 1), 2 * plan.cp, 1.0)
+    rules = [
+        Rule(
+            "sequence-divides",
+            divides(ranks, seq_len) & divides(halves, seq_len),
+            lambda: (
+                f"sequence length {seq_len}",
+                f"a multiple of {'tp · cp' if plan.sequence_parallel else 'cp'} = {ranks:g}"
+                + (f" and of 2 · cp = {float(halves):g}" if plan.cp > 1 else ""),
+                str(
+                    max(1, seq_len // int(np.lcm(int(ranks), int(halves))))
+                    * int(np.lcm(int(ranks), int(halves)))
+                ),
+            ),
+        ),
+        Rule(
+            "sequence-parallel-needs-tp",
+            np.logical_or(not plan.sequence_parallel, np.greater(plan.tp, 1)),
+            lambda: ("sequence parallelism with tp 1", "tp 2 or more; it is switched off otherwise", "none"),
+        ),
+    ]
+    if job.model.learned_positions and positions is not None:
+        rules.append(
+            Rule(
+                "positions-cover-sequence",
+                seq_len <= positions,
+                lambda: (
+                    f"sequence length {seq_len}",
+                    f"at most the {positions} learned positions",
+                    str(positions),
+                ),
+            )
+        )
+    return rules
+
+
+def context_rules(plan: Plan, arch: Architecture) -> list[Rule]:
+    """Return the rules on context parallelism, those of Transformer Engine's attention included."""
+    single = np.less_equal(plan.cp, 1)
+    latent = isinstance(arch.mixer, LatentAttention)
+    methods = {"ring", "all-gather", "all-to-all"}
+    if latent:
+        methods = {"ring"}
+    if arch.window is not None:
+        methods &= {"all-gather", "all-to-all"}
+    if arch.sinks:
+        methods &= {"all-to-all"}
+    rules = [
+        offered("cp-method-offered", "cp method", plan.cp_method, sorted(methods), np.logical_not(single))
+    ]
+    if plan.cp_method == "all-to-all":
+        heads = arch.mixer.heads / plan.tp
+        groups = np.maximum(1.0, arch.mixer.kv_heads / plan.tp)
+        rules.append(
+            Rule(
+                "cp-divides-heads",
+                single | (divides(plan.cp, heads) & divides(plan.cp, groups)),
+                lambda: (
+                    f"cp {plan.cp:g} by all-to-all",
+                    f"a divisor of the {heads:g} heads and {float(groups):g} query groups of a rank",
+                    f"cp {np.gcd(int(plan.cp), np.gcd(int(heads), int(groups)))}, or cp method ring",
+                ),
+            )
+        )
+    return rules
+
+
+def expert_rules(plan: Plan, arch: Architecture) -> list[Rule]:
+    """Return the rules on experts."""
+    if arch.experts is None:
+        return [exactly("etp-needs-experts", "etp", plan.etp, 1.0, "the model has no experts")]
+    rules = [
+        Rule(
+            "experts-need-sequence-parallel",
+            np.logical_or(plan.sequence_parallel, np.less_equal(plan.tp, 1)),
+            lambda: (
+                f"tp {plan.tp:g} without sequence parallelism",
+                "sequence parallelism",
+                "--sequence-parallel",
+            ),
+        )
+    ]
+    if arch.biases == "all":
+        rules.append(
+            exactly("biased-experts-whole", "etp", plan.etp, 1.0, "experts with biases are never divided")
+        )
+    return rules
+
+
+def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rules on schedule, chunks and stages."""
+    several = np.greater(plan.pp, 1)
+    interleaved = plan.schedule == "interleaved-1f1b"
+    chunked = np.greater(plan.vpp, 1)
+    split = plan.stage_layers
+    group = round_microbatches(plan.pp, plan.num_microbatches)
+    rules = [
+        offered("schedule-offered", "schedule", plan.schedule, SCHEDULES, several),
+        Rule(
+            "chunks-fit-schedule",
+            (several & (chunked if interleaved else np.logical_not(chunked)))
+            | (np.logical_not(several) & np.logical_not(chunked)),
+            lambda: (
+                f"schedule {plan.schedule} with pp {plan.pp:g}, vpp {plan.vpp:g}",
+                "vpp 1 with 1f1b or pp 1, vpp 2 or more with interleaved-1f1b",
+                "schedule 1f1b, vpp 1" if plan.vpp == 1 or plan.pp == 1 else "schedule interleaved-1f1b",
+            ),
+        ),
+        Rule(
+            "rounds-fill-pipeline",
+            np.logical_not(chunked)
+            | (np.greater_equal(plan.num_microbatches, plan.pp) & divides(1.0, group)),
+            lambda: (
+                f"{plan.num_microbatches:g} micro-batches over pp {plan.pp:g} interleaved",
+                "micro-batches that divide into equal rounds of at least pp",
+                f"{max(1, plan.num_microbatches // plan.pp) * plan.pp:g} micro-batches",
+            ),
+        ),
+    ]
+    if split is not None:
+        rules.append(
+            Rule(
+                "stage-layers-add-up",
+                np.equal(plan.pp * plan.vpp, len(split))
+                & (sum(split) == model.num_layers)
+                & (min(split) >= 0),
+                lambda: (
+                    f"stage layers {'-'.join(map(str, split))}",
+                    f"{plan.pp * plan.vpp:g} numbers, none negative, that add up to {model.num_layers}",
+                    "-".join(map(str, even_split(model.num_layers, int(plan.pp * plan.vpp)))),
+                ),
+            )
+        )
+    return rules

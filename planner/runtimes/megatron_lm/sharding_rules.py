@@ -1,0 +1,89 @@
+"""Rules of Megatron-core on what data parallelism shards, on the optimizer and on its dtypes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.rules import Rule, divides
+from planner.runtimes._offered import offered, optimizer_rules
+
+OPTIMIZERS: Final = ("adamw", "sgd", "muon")
+STATE_DTYPES: Final = ("fp32", "bf16", "fp16", "fp8")
+MASTER_DTYPES: Final = ("fp32", "fp16")
+
+
+def sharding_rules(plan: Plan, workload: Workload) -> list[Rule]:
+    """Return the rules on ZeRO stage, shards, offload, optimizer and its dtypes."""
+    gradients = ("fp32", "fp16") if workload.precision == "fp16" else ("fp32", "bf16")
+    dtypes = {"state_dtype": STATE_DTYPES, "master_dtype": MASTER_DTYPES, "gradient_dtype": gradients}
+    return [
+        *optimizer_rules(workload, OPTIMIZERS, dtypes),
+        _shards_rule(plan),
+        *_distributed_optimizer_rules(plan, workload),
+        offered("offload-offered", "offload", plan.offload, ("none", "optimizer")),
+    ]
+
+
+def precision_aware(plan: Plan, workload: Workload) -> bool:
+    """Whether the plan needs Megatron-core's precision-aware optimizer."""
+    reduced = {workload.state_dtype, workload.master_dtype} - {None, "fp32"}
+    return bool(reduced) or plan.offload == "optimizer"
+
+
+def _shards_rule(plan: Plan) -> Rule:
+    group = plan.dp * plan.cp
+    copies = group / plan.zero_shards
+    whole = divides(plan.zero_shards, group) & divides(copies, plan.expert_dp)
+    return Rule(
+        "zero-shards-divide",
+        (plan.zero == 0) | np.equal(copies, 1) | ((plan.zero != 2) & whole),
+        lambda: (
+            f"zero shards {plan.zero_shards:g}",
+            f"dp · cp = {group:g}"
+            + (
+                ""
+                if plan.zero == 2
+                else ", or a part of it of which expert data parallel holds as many copies"
+            ),
+            f"zero shards {group:g}",
+        ),
+    )
+
+
+def _distributed_optimizer_rules(plan: Plan, workload: Workload) -> list[Rule]:
+    careful, adam = precision_aware(plan, workload), workload.optimizer == "adamw"
+    return [
+        Rule(
+            "states-need-distributed-optimizer",
+            not careful or plan.zero >= 1,
+            lambda: (
+                "reduced or offloaded optimizer states with zero 0",
+                "zero 1 or more, since the precision-aware optimizer is a distributed one",
+                "zero 1",
+            ),
+        ),
+        Rule(
+            "states-need-adam",
+            not careful or adam,
+            lambda: (f"reduced or offloaded states of {workload.optimizer}", "adamw", "adamw"),
+        ),
+        Rule(
+            "offload-needs-distributed-optimizer",
+            plan.offload != "optimizer" or plan.zero <= 1,
+            lambda: (f"offloaded optimizer with zero {plan.zero} (Megatron-FSDP)", "zero 1", "zero 1"),
+        ),
+        Rule(
+            "fsdp-optimizer",
+            plan.zero <= 1 or workload.optimizer in ("adamw", "sgd"),
+            lambda: (f"{workload.optimizer} with zero {plan.zero} (Megatron-FSDP)", "adamw or sgd", "zero 1"),
+        ),
+        Rule(
+            "muon-shards-whole",
+            workload.optimizer != "muon" or np.equal(plan.zero_shards, plan.dp * plan.cp) | (plan.zero == 0),
+            lambda: (f"muon with zero shards {plan.zero_shards:g}", "dp · cp", f"{plan.dp * plan.cp:g}"),
+        ),
+    ]

@@ -84,28 +84,27 @@ def _part(tokens: list[str], place: int, depth: int) -> tuple[list[str], int]:
 
 
 def layers_text(layers: Sequence[str]) -> str:
-    """Return the shortest text that `parse_layers` reads as ``layers``.
+    """Return the shortest text of at most one repeated part that `parse_layers` reads as ``layers``.
 
     Examples
     --------
     >>> layers_text(["sliding", "full"] * 12)
     '12 x (1 sliding, 1 full)'
     """
-    plain = _runs_text(layers)
-    repeated = [text for period in range(2, len(layers) // 2 + 1) if (text := _repeated_text(layers, period))]
-    return min([plain, *repeated], key=len)
+    runs = [f"{len(list(run))} {name}" for name, run in groupby(layers)]
+    texts = [
+        _repeated_text(runs, start, period)
+        for start in range(min(4, len(runs)))
+        for period in range(2, min(8, len(runs) // 2) + 1)
+    ]
+    return min([", ".join(runs), *texts], key=len)
 
 
-def _runs_text(layers: Sequence[str]) -> str:
-    return ", ".join(f"{len(list(run))} {name}" for name, run in groupby(layers))
-
-
-def _repeated_text(layers: Sequence[str], period: int) -> str:
-    """Text of ``layers`` as repeats of their first ``period``, or nothing where they do not repeat."""
-    times = 1
-    while layers[times * period : (times + 1) * period] == layers[:period]:
-        times += 1
-    if times == 1:
-        return ""
-    rest = layers[times * period :]
-    return f"{times} x ({_runs_text(layers[:period])})" + (f", {_runs_text(rest)}" if rest else "")
+def _repeated_text(runs: list[str], start: int, period: int) -> str:
+    """Text of ``runs`` where those from ``start`` on are folded into repeats of their first ``period``."""
+    part = runs[start : start + period]
+    end = start
+    while runs[end : end + period] == part:
+        end += period
+    repeats = f"{(end - start) // period} x ({', '.join(part)})"
+    return ", ".join([*runs[:start], repeats, *runs[end:]])

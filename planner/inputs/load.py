@@ -8,6 +8,7 @@ from pathlib import Path
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
+from planner.inputs.hf_config import read_hf_config
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_yaml
 
@@ -85,4 +86,6 @@ def load_model(text: str) -> ModelSpec:
         If there is no such model, or its file is wrong.
     """
     path = find_file(text, data_folder("models_zoo"), "model")
+    if path.is_dir() or path.suffix == ".json":
+        return read_hf_config(path).model
     return build(ModelSpec, read_yaml(path), str(path))

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 import yaml
 
@@ -110,18 +110,14 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object that a JSON file holds.
+    """Return the object that a JSON file holds; NaN and infinities are kept, for its reader to judge.
 
     Raises
     ------
     InputError
-        If it cannot be read, is not JSON, repeats a key, nests too deeply, has a NaN or an infinity,
-        or is no object at the top.
+        If it cannot be read, is not JSON, repeats a key, nests too deeply, or is no object at the top.
     """
     where = str(path)
-
-    def refuse(word: str) -> NoReturn:
-        raise InputError(Problem(where, word, "finite numbers"))
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         table = dict(pairs)
@@ -132,7 +128,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return table
 
     try:
-        value = json.loads(read_text(path), parse_constant=refuse, object_pairs_hook=unique)
+        value = json.loads(read_text(path), object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}"
         raise InputError(Problem(place, f"no JSON ({error.msg})", "a JSON object")) from None
@@ -140,7 +136,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(Problem(where, "nesting without end", "a JSON object of few levels")) from None
     except ValueError as error:
         raise InputError(Problem(where, str(error), "numbers of a sensible size")) from None
-    return _finite_mapping(value, where)
+    return _mapping(value, where)
 
 
 def _tabs(text: str, where: str) -> Iterator[Problem]:
@@ -156,18 +152,24 @@ def _syntax(error: yaml.YAMLError, where: str) -> Problem:
     return Problem(place, f"no YAML ({found})", "a YAML mapping")
 
 
-def _finite_mapping(value: Any, where: str) -> dict[str, Any]:
+def _mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         found = "nothing" if value is None else f"a {type(value).__name__}"
         raise InputError(Problem(where, found, "a mapping at the top"))
+    table: dict[str, Any] = value
+    return table
+
+
+def _finite_mapping(value: Any, where: str) -> dict[str, Any]:
+    table = _mapping(value, where)
     problems = [
         Problem(f"{where}: {place}", str(leaf), "a finite number")
-        for place, leaf in _leaves(value)
+        for place, leaf in _leaves(table)
         if isinstance(leaf, float) and not math.isfinite(leaf)
     ]
     if problems:
         raise InputError(problems)
-    return value
+    return table
 
 
 def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:

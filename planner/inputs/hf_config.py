@@ -1,0 +1,378 @@
+"""A Hugging Face ``config.json`` as a model: exactly, or refused with the reason. Its code is never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from planner.errors import InputError, Problem, nearest
+from planner.inputs.build import build
+from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Biased, Family
+from planner.inputs.layers import MAX_LAYERS
+from planner.inputs.model import ModelSpec
+from planner.inputs.yaml_file import read_json
+
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token")
+_KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model read from another format, and what the reader had to assume or leave out."""
+
+    model: ModelSpec
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Config:
+    """The keys of one config with a type's defaults: every access is checked, every fault kept."""
+
+    raw: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    where: str
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def value(self, *names: str) -> Any:
+        """The first of ``names`` that is set, else the type's default, else nothing."""
+        for name in names:
+            if self.raw.get(name) is not None:
+                return self.raw[name]
+        for name in names:
+            if name in self.defaults:
+                self.note(f"{name} is absent: {self.defaults[name]}, the default of the model type")
+                return self.defaults[name]
+        return None
+
+    def note(self, text: str) -> None:
+        """Keep a sentence for the user, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def fault(self, name: str, found: object, expected: str) -> None:
+        """Keep a fault, once."""
+        problem = Problem(f"{self.where}: {name}", str(found)[:80], expected)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def whole(self, *names: str, otherwise: int | None = None, least: int = 1) -> int:
+        """A whole number; ``otherwise`` where none of ``names`` is set."""
+        value = self.value(*names)
+        if value is None and otherwise is not None:
+            return otherwise
+        if value is None:
+            self.fault(
+                names[0], "nothing", "a whole number" + f", or {' or '.join(names[1:])}" * bool(names[1:])
+            )
+            return least
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**12:
+            self.fault(self._set(names), repr(value), f"a whole number of at least {least}")
+            return least
+        return value
+
+    def flag(self, name: Biased, otherwise: bool = False) -> bool:
+        """A truth value under the key ``name``; a name that is one already is the answer."""
+        if isinstance(name, bool):
+            return name
+        value = self.value(name)
+        if value is None:
+            return otherwise
+        if not isinstance(value, bool):
+            self.fault(name, repr(value), "true or false")
+        return bool(value)
+
+    def numbers(self, name: str) -> list[int] | None:
+        """A list of whole numbers, or nothing where the key is not set to a list."""
+        value = self.value(name)
+        if not isinstance(value, list):
+            return None
+        if not all(isinstance(item, int) for item in value):
+            self.fault(name, value, "a list of whole numbers")
+            return None
+        return value
+
+    def _set(self, names: Sequence[str]) -> str:
+        return next((name for name in names if self.raw.get(name) is not None), names[0])
+
+
+def read_hf_config(path: Path, name: str = "") -> Imported:
+    """Return the model that a ``config.json``, or the folder that holds one, describes.
+
+    Parameters
+    ----------
+    path : Path
+        The file or its folder.
+    name : str, optional
+        The model's name; by default the folder's.
+
+    Raises
+    ------
+    InputError
+        If the file is broken, lacks fields, or describes what the model record cannot express exactly.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    stem = file.resolve().parent.name if file.name == "config.json" else file.stem
+    return model_from_config(read_json(file), str(file), name or stem or "model")
+
+
+def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported:
+    """Return the model that the config ``raw`` describes; ``where`` names it in messages.
+
+    Raises
+    ------
+    InputError
+        As `read_hf_config`.
+    """
+    text, notes = _language_model(raw, where)
+    family = FAMILIES[_model_type(raw, text, where)]
+    config = _Config(text, family.defaults, where, notes=notes)
+    if "tie_word_embeddings" not in text and "tie_word_embeddings" in raw:
+        config.raw = dict(text) | {"tie_word_embeddings": raw["tie_word_embeddings"]}
+    record = _model(config, family, name)
+    if config.problems:
+        raise InputError(config.problems)
+    record["note"] = "; ".join(config.notes)
+    return Imported(build(ModelSpec, record, where), tuple(config.notes))
+
+
+def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], list[str]]:
+    """The part of a config that is the language model, and notes on the rest."""
+    notes = []
+    text = raw.get("text_config")
+    if text is not None and not isinstance(text, Mapping):
+        raise InputError(Problem(f"{where}: text_config", type(text).__name__, "an object"))
+    if text is not None and any(key in raw for key in ("vision_config", "audio_config")):
+        notes.append("the language model alone: vision and audio encoders are left out")
+    if raw.get("quantization_config") or (text or {}).get("quantization_config"):
+        notes.append("quantization_config is not read: precision belongs to the workload")
+    return (raw if text is None else text), notes
+
+
+def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> str:
+    """The family's name, once nothing speaks against it."""
+    outer = raw.get("model_type")
+    named = text.get("model_type") or (WRAPPERS.get(str(outer)) if text is not raw else None)
+    reasons = {
+        f"{key}: {meaning}": None
+        for key, meaning in REFUSED.items()
+        if _is_set(text.get(key)) or _is_set(raw.get(key))
+    }
+    reasons |= {f"{kind} layers": None for kind in _layer_kinds(text) if kind not in _KINDS}
+    if reasons:
+        found = f"model_type {named or outer!r} with {'; '.join(reasons)}"
+        raise InputError(Problem(where, found, "an architecture that the model record expresses exactly"))
+    wrapped_unknown = text is not raw and outer not in WRAPPERS and outer not in FAMILIES
+    if named in FAMILIES and not wrapped_unknown:
+        return str(named)
+    word = str(outer if wrapped_unknown else named or "nothing")
+    remote = " and remote code, which is never run" if "auto_map" in raw or "auto_map" in text else ""
+    known = [*FAMILIES, *WRAPPERS]
+    expected = f"one of {', '.join(known)}"
+    raise InputError(Problem(f"{where}: model_type", word[:80] + remote, expected, nearest(word[:80], known)))
+
+
+def _is_set(value: Any) -> bool:
+    return value not in (None, False, 0, [], {}, "")
+
+
+def _layer_kinds(text: Mapping[str, Any]) -> list[str]:
+    kinds = text.get("layer_types")
+    return [str(kind)[:40] for kind in kinds] if isinstance(kinds, list) else []
+
+
+def _model(config: _Config, family: Family, name: str) -> dict[str, Any]:
+    layers = config.whole("num_hidden_layers", "n_layer")
+    if layers > MAX_LAYERS:
+        config.fault("num_hidden_layers", layers, f"at most {MAX_LAYERS}")
+        layers = 1
+    hidden = config.whole("hidden_size", "n_embd")
+    attention = _attention_kinds(config, family, layers)
+    feed_forward = _ffn_kinds(config, family, layers)
+    blocks: dict[str, Any] = {}
+    for reach, ffn in dict.fromkeys(zip(attention, feed_forward, strict=True)):
+        mixer = _latent(config) if family.latent else _attention(config, family, hidden, reach)
+        inner = _experts(config, family) if ffn == "moe" else _dense(config, family, hidden)
+        blocks[_block_name(reach, ffn, attention)] = {"mixer": mixer, "ffn": inner, "norms": family.norms}
+    order = [_block_name(reach, ffn, attention) for reach, ffn in zip(attention, feed_forward, strict=True)]
+    record: dict[str, Any] = {
+        "name": name,
+        "hidden": hidden,
+        "vocab": config.whole("vocab_size"),
+        "tied_embeddings": config.flag("tie_word_embeddings"),
+        "learned_positions": family.learned_positions,
+        "norm": family.norm,
+        "norm_bias": family.norm == "layernorm",
+        "blocks": blocks,
+        "layers": order,
+    }
+    positions = config.whole("max_position_embeddings", "n_positions", otherwise=0)
+    if positions or family.learned_positions:
+        record["max_positions"] = positions
+    extra = config.whole("num_nextn_predict_layers", otherwise=0, least=0)
+    if extra:
+        record["prediction"] = {"layers": extra, "block": order[-1]}
+    if config.whole("num_mtp_modules", otherwise=0, least=0):
+        config.note("num_mtp_modules is not read: the layout of these modules is not published")
+    return record
+
+
+def _block_name(reach: str, ffn: str, attention: Sequence[str]) -> str:
+    return ffn if len(set(attention)) == 1 else f"{reach}-{ffn}"
+
+
+def _attention_kinds(config: _Config, family: Family, layers: int) -> list[str]:
+    """For each layer ``full``, ``sliding`` or ``chunked``."""
+    key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
+    bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
+    window = config.whole(key, otherwise=0) if family.reach != "full" else 0
+    listed = _layer_kinds(config.raw)
+    if listed and len(listed) != layers:
+        config.fault("layer_types", f"{len(listed)} layers", f"one for each of {layers} layers")
+    elif listed:
+        kinds = [_KINDS[kind] for kind in listed]
+    if not listed or len(listed) != layers:
+        kinds = _default_kinds(config, family, layers) if window else ["full"] * layers
+    if set(kinds) != {"full"} and not window:
+        config.fault(
+            key, "nothing", f"a window, since layer_types has {', '.join(sorted(set(kinds)))} layers"
+        )
+    if window >= bound and set(kinds) != {"full"}:
+        config.note(f"{key} {window} reaches over all of {bound} positions: full attention")
+        return ["full"] * layers
+    return kinds
+
+
+def _default_kinds(config: _Config, family: Family, layers: int) -> list[str]:
+    if family.reach == "all":
+        return ["sliding"] * layers
+    if family.reach == "flag":
+        first = config.whole("max_window_layers", least=0) if config.flag("use_sliding_window") else layers
+        return ["sliding" if layer >= first else "full" for layer in range(layers)]
+    if family.reach == "every":
+        every = config.whole("sliding_window_pattern", "_sliding_window_pattern")
+        return ["full" if (layer + 1) % every == 0 else "sliding" for layer in range(layers)]
+    listed = config.numbers("hybrid_layer_pattern" if family.reach == "hybrid" else "no_rope_layers")
+    windowed = "sliding" if family.reach == "hybrid" else "chunked"
+    if listed:
+        if len(listed) != layers:
+            config.fault(
+                "no_rope_layers or hybrid_layer_pattern", f"{len(listed)} layers", f"{layers} layers"
+            )
+        return [windowed if one else "full" for one in (listed + [0] * layers)[:layers]]
+    if family.reach == "hybrid":
+        config.fault("hybrid_layer_pattern", "nothing", f"0 or 1 for each of {layers} layers")
+        return ["full"] * layers
+    every = config.whole("no_rope_layer_interval")
+    return ["full" if (layer + 1) % every == 0 else windowed for layer in range(layers)]
+
+
+def _attention(config: _Config, family: Family, hidden: int, reach: str) -> dict[str, Any]:
+    own = "swa_" if family.reach == "hybrid" and reach == "sliding" else ""
+    heads = config.whole(f"{own}num_attention_heads", "num_attention_heads", "n_head")
+    head_dim = config.whole(f"{own}head_dim", "head_dim", otherwise=0)
+    if not head_dim:
+        if not family.learned_positions:
+            config.note("head_dim is absent: the hidden size over the heads")
+        if hidden % heads:
+            config.fault("head_dim", "nothing", f"a whole number, since {heads} heads do not divide {hidden}")
+        head_dim = max(1, hidden // heads)
+    kv_heads = config.whole(f"{own}num_key_value_heads", "num_key_value_heads", otherwise=heads)
+    record: dict[str, Any] = {"kind": "attention", "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+    value = config.whole(f"{own}v_head_dim", "v_head_dim", otherwise=head_dim)
+    window = config.whole("attention_chunk_size" if reach == "chunked" else "sliding_window", otherwise=1)
+    norm = config.flag("use_qk_norm", otherwise=True) or config.flag("qk_layernorm")
+    optional: dict[str, Any] = {
+        "v_head_dim": value if value != head_dim else None,
+        "window": window if reach != "full" else None,
+        "chunked": reach == "chunked",
+        "qkv_bias": config.flag(family.qkv_bias),
+        "output_bias": config.flag(family.output_bias),
+        "qk_norm": family.qk_norm if norm and family.qk_norm != "none" else None,
+        "sinks": family.sinks or (family.reach == "hybrid" and _hybrid_sinks(config, reach)),
+    }
+    record |= {key: value for key, value in optional.items() if value}
+    if family.learned_positions or (family.reach == "chunk" and reach == "full"):
+        record["rotary"] = False
+    return record
+
+
+def _hybrid_sinks(config: _Config, reach: str) -> bool:
+    return config.flag(
+        "add_swa_attention_sink_bias" if reach == "sliding" else "add_full_attention_sink_bias"
+    )
+
+
+def _latent(config: _Config) -> dict[str, Any]:
+    if config.flag("attention_bias"):
+        config.fault("attention_bias", "true", "false: latent attention with biases is not expressed")
+    names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    record: dict[str, Any] = {"kind": "latent", "heads": config.whole("num_attention_heads")}
+    # Here null says something: no compression of the queries. A key that is absent has the type's default.
+    plain = "q_lora_rank" in config.raw and config.raw["q_lora_rank"] is None
+    rank = 0 if plain else config.whole("q_lora_rank", least=0)
+    return record | ({"q_lora_rank": rank} if rank else {}) | {name: config.whole(name) for name in names}
+
+
+def _ffn_kinds(config: _Config, family: Family, layers: int) -> list[str]:
+    """For each layer ``dense`` or ``moe``."""
+    experts = config.whole(*_EXPERTS, otherwise=0, least=0)
+    if not family.moe:
+        if experts:
+            config.fault("num_experts", experts, "no experts: this model type has none")
+        return ["dense"] * layers
+    words = config.value("mlp_layer_types")
+    listed = (
+        [word == "sparse" for word in words] if isinstance(words, list) else config.numbers("moe_layer_freq")
+    )
+    if listed is not None:
+        if len(listed) != layers:
+            key = "mlp_layer_types" if words else "moe_layer_freq"
+            config.fault(key, f"{len(listed)} layers", f"one for each of {layers} layers")
+        return ["moe" if one else "dense" for one in (listed + [0] * layers)[:layers]]
+    chosen = config.numbers("moe_layers")
+    dense = set(config.numbers("mlp_only_layers") or [])
+    first = config.whole("first_k_dense_replace", otherwise=0, least=0)
+    every = config.whole("moe_layer_freq", otherwise=1)
+    step = config.whole("decoder_sparse_step", "interleave_moe_layer_step", otherwise=1)
+
+    def is_moe(layer: int) -> bool:
+        if chosen is not None:
+            return layer in chosen
+        regular = layer % every == 0 and (layer + 1) % step == 0
+        return layer >= first and layer not in dense and regular
+
+    return ["moe" if is_moe(layer) else "dense" for layer in range(layers)]
+
+
+def _dense(config: _Config, family: Family, hidden: int) -> dict[str, Any]:
+    otherwise = 4 * hidden if family.dense_inner == "n_inner" else None
+    record: dict[str, Any] = {"kind": "dense", "inner": config.whole(family.dense_inner, otherwise=otherwise)}
+    if not family.gated:
+        record["gated"] = False
+    if config.flag(family.ffn_bias):
+        record["bias"] = True
+    return record
+
+
+def _experts(config: _Config, family: Family) -> dict[str, Any]:
+    inner = config.whole("moe_intermediate_size", "intermediate_size")
+    record: dict[str, Any] = {
+        "kind": "moe",
+        "experts": config.whole(*_EXPERTS),
+        "topk": config.whole(*_TOPK),
+        "inner": inner,
+    }
+    shared = config.whole(*family.shared, otherwise=0, least=0) if family.shared else 0
+    if family.shared == ("n_shared_experts",):
+        shared *= inner
+    optional = {
+        "bias": family.expert_bias,
+        "shared_inner": shared,
+        "shared_gate": family.shared_gate and bool(shared),
+        "router_bias": family.router_bias,
+    }
+    return record | {key: value for key, value in optional.items() if value}

@@ -1,0 +1,219 @@
+"""What Hugging Face modelling code does that ``config.json`` does not say, one record for each model type.
+
+Read in huggingface/transformers v5.23.0, ``src/transformers/models/<type>/``; ``kimi_k2`` is ``deepseek_v3``
+under another name, ``mimo`` is ``qwen2`` with extra prediction layers, both in the code beside their weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+Biased = bool | str
+"""Whether there is a bias; text names the key of the config that says so."""
+
+Reach = Literal["full", "all", "flag", "every", "chunk", "hybrid"]
+"""Which layers see a window: none, all if there is a window, those from ``max_window_layers`` on if a flag is
+set, all but each n-th, chunks in all but each n-th, or those of a list."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model type.
+
+    Parameters
+    ----------
+    defaults : mapping
+        Values of keys that a config may leave out, as the type's configuration class has them.
+    qkv_bias, output_bias, ffn_bias : bool or str
+        Biases of the attention's projections and the feed-forward.
+    qk_norm : str
+        Norms of queries and keys: ``none``, ``head`` for one head's width, ``full`` for all heads'.
+    norms : int
+        Norms of a block.
+    norm : str
+        ``rmsnorm``, or ``layernorm``, which has a bias.
+    gated : bool
+        Whether the feed-forward has a gate.
+    moe, latent : bool
+        Whether it has experts, and latent attention.
+    expert_bias, router_bias, shared_gate, sinks : bool
+        Whether experts and router have biases, the shared expert a gate, and the heads sinks.
+    shared : tuple of str
+        Keys of the shared experts: their number first where a number times the expert's width is meant.
+    reach : str
+        Which layers see a window.
+    learned_positions : bool
+        Whether positions are learned, not rotary.
+    dense_inner : str
+        Key of the feed-forward's width.
+    """
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    qkv_bias: Biased = False
+    output_bias: Biased = False
+    ffn_bias: Biased = False
+    qk_norm: Literal["none", "head", "full"] = "none"
+    norms: int = 2
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    gated: bool = True
+    moe: bool = False
+    latent: bool = False
+    expert_bias: bool = False
+    router_bias: bool = False
+    shared_gate: bool = False
+    sinks: bool = False
+    shared: tuple[str, ...] = ()
+    reach: Reach = "full"
+    learned_positions: bool = False
+    dense_inner: str = "intermediate_size"
+
+
+_UNTIED = {"tie_word_embeddings": False}
+_TIED = {"tie_word_embeddings": True}
+_NO_BIAS = {"attention_bias": False}
+
+_LLAMA = Family(
+    defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False},
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    ffn_bias="mlp_bias",
+)
+_QWEN2 = Family(
+    defaults=_UNTIED | {"use_sliding_window": False, "max_window_layers": 28},
+    qkv_bias=True,
+    reach="flag",
+)
+_QWEN3 = replace(
+    _QWEN2,
+    defaults=dict(_QWEN2.defaults) | _NO_BIAS,
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm="head",
+)
+_SPARSE_QWEN = {"decoder_sparse_step": 1, "mlp_only_layers": []}
+_GEMMA = Family(defaults=_TIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias")
+_OLMO2 = Family(
+    defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="full"
+)
+_DEEPSEEK = Family(
+    defaults=_UNTIED | _NO_BIAS | {"moe_layer_freq": 1, "q_lora_rank": 1536},
+    moe=True,
+    latent=True,
+    shared=("n_shared_experts",),
+)
+_MISTRAL = Family(defaults=_UNTIED, reach="all")
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "deepseek_v2": _DEEPSEEK,
+    "deepseek_v3": _DEEPSEEK,
+    "gemma": _GEMMA,
+    "gemma2": replace(
+        _GEMMA, defaults=dict(_GEMMA.defaults) | {"sliding_window_pattern": 2}, norms=4, reach="every"
+    ),
+    "gemma3_text": replace(
+        _GEMMA,
+        defaults=dict(_GEMMA.defaults)
+        | {
+            "head_dim": 256,
+            "max_position_embeddings": 131072,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "sliding_window_pattern": 6,
+            "vocab_size": 262208,
+        },
+        qk_norm="head",
+        norms=4,
+        reach="every",
+    ),
+    "glm4_moe": Family(
+        defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1, "use_qk_norm": False},
+        qkv_bias="attention_bias",
+        qk_norm="head",
+        moe=True,
+        shared=("n_shared_experts",),
+    ),
+    "gpt2": Family(
+        defaults=_TIED, qkv_bias=True, output_bias=True, ffn_bias=True, norm="layernorm", gated=False,
+        learned_positions=True, dense_inner="n_inner",
+    ),
+    "gpt_oss": Family(
+        defaults=_UNTIED | {"attention_bias": True, "sliding_window_pattern": 2},
+        qkv_bias="attention_bias", output_bias="attention_bias", moe=True, expert_bias=True,
+        router_bias=True, sinks=True, reach="every",
+    ),
+    "granite": _LLAMA,
+    "kimi_k2": _DEEPSEEK,
+    "llama": _LLAMA,
+    "llama4_text": Family(
+        defaults=_UNTIED | _NO_BIAS | {"interleave_moe_layer_step": 1, "no_rope_layer_interval": 4},
+        qkv_bias="attention_bias", output_bias="attention_bias", moe=True, shared=("intermediate_size",),
+        reach="chunk", dense_inner="intermediate_size_mlp",
+    ),
+    "mimo": replace(
+        _QWEN2, defaults=dict(_QWEN2.defaults) | {"attention_bias": True}, qkv_bias="attention_bias"
+    ),
+    "mimo_v2_flash": Family(defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", moe=True, reach="hybrid"),
+    "minimax_m2": Family(defaults=_UNTIED, qk_norm="full", moe=True, shared=("shared_intermediate_size",)),
+    "ministral": _MISTRAL,
+    "mistral": _MISTRAL,
+    "mixtral": Family(defaults=_UNTIED, moe=True, reach="all"),
+    "olmo2": _OLMO2,
+    "olmo3": replace(_OLMO2, defaults=dict(_OLMO2.defaults) | {"sliding_window_pattern": 4}, reach="every"),
+    "olmoe": replace(_OLMO2, moe=True),
+    "phi3": Family(defaults=_UNTIED, reach="all"),
+    "qwen2": _QWEN2,
+    "qwen2_moe": replace(
+        _QWEN2, defaults=dict(_QWEN2.defaults) | _SPARSE_QWEN | {"qkv_bias": True}, qkv_bias="qkv_bias",
+        moe=True, shared=("shared_expert_intermediate_size",), shared_gate=True,
+    ),
+    "qwen3": _QWEN3,
+    "qwen3_moe": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
+    "seed_oss": Family(
+        defaults=_UNTIED | {"attention_bias": True, "attention_out_bias": False, "mlp_bias": False},
+        qkv_bias="attention_bias", output_bias="attention_out_bias", ffn_bias="mlp_bias",
+    ),
+    "starcoder2": Family(
+        defaults=_TIED | {"use_bias": True}, qkv_bias="use_bias", output_bias="use_bias", ffn_bias="use_bias",
+        norm="layernorm", gated=False, reach="all",
+    ),
+}  # fmt: skip
+"""Model type to what its code does."""
+
+WRAPPERS: Final[Mapping[str, str]] = {
+    "gemma3": "gemma3_text",
+    "kimi_k25": "kimi_k2",
+    "llama4": "llama4_text",
+    "mistral3": "mistral",
+}
+"""Types of configs that hold the language model in ``text_config``, each with the type meant there."""
+
+REFUSED: Final[Mapping[str, str]] = {
+    "attn_output_gate": "an output gate in its attention",
+    "attention_output_gate": "an output gate in its attention",
+    "attn_res_block_size": "attention over the residuals of blocks",
+    "attention_k_eq_v": "keys that are also values",
+    "block_configs": "a block of its own for each layer, found by architecture search",
+    "compress_ratios": "compressed keys and values",
+    "enable_moe_block": "experts beside a dense feed-forward",
+    "full_attention_interval": "linear attention",
+    "global_head_dim": "heads of several widths",
+    "hc_mult": "hyper-connections",
+    "hybrid_override_pattern": "state-space layers",
+    "hidden_size_per_layer_input": "embeddings for each layer",
+    "index_head_dim": "an indexer that picks the keys",
+    "index_topk": "an indexer that picks the keys",
+    "layers_block_type": "state-space layers",
+    "linear_attn_config": "linear attention",
+    "linear_num_key_heads": "linear attention",
+    "mamba_num_heads": "state-space layers",
+    "moe_latent_size": "experts in a latent space",
+    "num_kv_shared_layers": "keys and values shared between layers",
+    "routed_expert_hidden_size": "experts in a latent space",
+    "sparse_attention_config": "an indexer that picks the keys",
+    "ssm_state_size": "state-space layers",
+    "use_head_wise_attn_gate": "an output gate in its attention",
+    "is_encoder_decoder": "an encoder",
+}
+"""Keys that, where they are set, mean what the model record cannot express, each with what that is."""

@@ -1,0 +1,73 @@
+"""A model as the YAML text that people read and edit; `planner.inputs.load.load_model` reads it back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from textwrap import wrap
+from typing import Any
+
+from planner.inputs.layers import layers_text
+from planner.inputs.model import ModelSpec
+
+_PLAIN = re.compile(r"[A-Za-z][\w./+-]*(?: [\w./+-]+)*")
+_SHAPE = (
+    "hidden",
+    "vocab",
+    "tied_embeddings",
+    "max_positions",
+    "learned_positions",
+    "norm",
+    "norm_bias",
+    "final_norm",
+)
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off"}
+
+
+def model_yaml(model: ModelSpec) -> str:
+    """Return ``model`` as YAML: defaults left out, each mixer and feed-forward on one line."""
+    fields = model.model_dump(exclude_defaults=True)
+    lines = [f"name: {_text(model.name)}"]
+    if model.aliases:
+        lines.append(f"aliases: [{', '.join(map(_text, model.aliases))}]")
+    lines += [line for key in ("source", "note") if fields.get(key) for line in _prose(key, fields[key])]
+    lines += [f"{key}: {_flow(fields[key])}" for key in _SHAPE if key in fields]
+    lines.append("blocks:")
+    for name, block in model.blocks.items():
+        kinds = {"mixer": block.mixer.kind, "ffn": block.ffn.kind}
+        parts = block.model_dump(exclude_defaults=True)
+        lines.append(f"  {name}:")
+        lines += [f"    {part}: {_flow({'kind': kind} | parts[part])}" for part, kind in kinds.items()]
+        lines += [f"    norms: {parts['norms']}"] if "norms" in parts else []
+    lines.append(f"layers: {layers_text(model.layers)}")
+    if "prediction" in fields:
+        lines.append(f"prediction: {_flow(fields['prediction'])}")
+    if "published" in fields:
+        lines += ["published:", *(f"  {key}: {_flow(value)}" for key, value in fields["published"].items())]
+    return "\n".join(lines) + "\n"
+
+
+def _prose(key: str, text: str) -> list[str]:
+    words = " ".join(text.split())
+    if len(words) + len(key) < 100:
+        return [f"{key}: {_text(words)}"]
+    lines = wrap(words, 98, break_long_words=False, break_on_hyphens=False)
+    return [f"{key}: >-", *(f"  {line}" for line in lines)]
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, value))}]"
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(text: str) -> str:
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
+    return (
+        text
+        if plain or re.fullmatch(r"https?://[\w./@%=~+-]+", text)
+        else json.dumps(text, ensure_ascii=False)
+    )

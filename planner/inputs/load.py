@@ -53,18 +53,18 @@ def find_file(text: str, folder: Path, kind: str) -> Path:
     InputError
         If it is neither; the message has the nearest names.
     """
-    shipped = folder / f"{text.lower()}.yaml"
-    if re.fullmatch(r"[\w.+-]+", text) and shipped.is_file():
-        return shipped
     index = names_and_aliases(folder)
-    if text.strip().lower() in index:
-        return index[text.strip().lower()]
-    path = Path(text).expanduser()
-    if text.strip() and "\0" not in text and path.exists():
-        return path
-    stems = sorted({file.stem for file in index.values()})
-    expected = f"a {kind}: one of {', '.join(stems)}; or a path"
-    raise InputError(Problem(kind, repr(text), expected, nearest(text, index)))
+    word = text.strip().lower()
+    if word in index:
+        return index[word]
+    try:
+        path = Path(text).expanduser()
+        if word and path.exists():
+            return path
+    except (OSError, RuntimeError, ValueError):
+        pass
+    expected = f"a {kind} that ships with the planner ({len(set(index.values()))} are listed), or a path"
+    raise InputError(Problem(kind, repr(text[:200]), expected, nearest(text[:200], index)))
 
 
 def model_names() -> list[str]:

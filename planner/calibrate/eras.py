@@ -2,8 +2,8 @@
 
 A run table names its framework in free text. The text, and nothing about the source or the row, finds an era:
 the runtime that prices it, the traits in which it differed, and what its users left at default. A framework
-without a version is taken to be as new as the accelerator it ran on: on A100 and older, unversioned Megatron-LM
-without flash attention is that of 2020-22, and on Hopper and later it is Megatron-core.
+without a version is taken to be as new as the accelerator it ran on: on A100 and older, unversioned
+Megatron-LM without flash attention is that of 2020-22, and on Hopper and later it is Megatron-core.
 
 The numbers are starting points from the literature of each framework; `planner calibrate` refines them.
 """
@@ -20,7 +20,7 @@ from planner.runtimes._traits import Traits
 Settings = Mapping[str, object]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Era:
     """One framework at one time.
 
@@ -159,7 +159,7 @@ ERAS: Final = (
         "megatron-like",
         r"in.?house|megatron.?like|megatron.?llama|colossal|intern.?evo",
         "megatron-lm",
-        "in-house code with Megatron's layouts: kernels one by one, bf16 gradients, logits whole on each rank",
+        "in-house code with Megatron's layouts: kernels one by one, bf16 gradients, logits not divided",
         _IN_HOUSE,
         sequence_parallel=False,
         no_flash="unfused",
@@ -251,7 +251,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"kernel=fused", {"attention": "fused-softmax"}),
     )
 )
-"""What the columns ``overlap`` and ``notes`` and the framework text may state, and the traits that it sets."""
+"""What framework, ``overlap`` and ``notes`` may state, and the traits that it sets."""
 
 FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
 _HOPPER: Final = re.compile(r"h100|h200|h800|h20|gh200|b[123]00|gb[23]00|mi3|gaudi|trn|trainium|tpu-v[56]")
@@ -262,8 +262,8 @@ def find_era(framework: str, gpu: str, flash_attn: int | None) -> Era | None:
 
     Examples
     --------
-    >>> find_era("megatron-lm", "a100-80gb-sxm", None).name, find_era("megatron-lm", "h100-80gb-sxm", None).name
-    ('megatron-2020-22', 'megatron-core')
+    >>> [find_era("megatron-lm", gpu, None).name for gpu in ("a100", "h100")]
+    ['megatron-2020-22', 'megatron-core']
     """
     text = framework.lower()
     old = not flash_attn and not _HOPPER.search(gpu.lower())

@@ -1,4 +1,4 @@
-"""The cluster of a run: its accelerator's usual one, with the node size and the network that the row states."""
+"""The cluster of a run: its accelerator's usual one, with the node size and network that the row states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Networks = Callable[[str], Network | None]
 
 NETWORK_WORDS: Final = (
     (re.compile(r"slingshot"), "slingshot-11"),
-    (re.compile(r"omni.?path"), "omni-path"),
+    (re.compile(r"omni.?path"), "omni-path-100"),
     (re.compile(r"efa.?v?3"), "efa-v3"),
     (re.compile(r"efa.?v?2"), "efa-v2"),
     (re.compile(r"\befa"), "efa-v1"),
@@ -27,7 +27,7 @@ NETWORK_WORDS: Final = (
     (re.compile(r"hdr"), "infiniband-hdr"),
     (re.compile(r"edr"), "infiniband-edr"),
     (re.compile(r"infiniband|\bib\b"), "infiniband-hdr"),
-    (re.compile(r"ethernet"), "ethernet-100g"),
+    (re.compile(r"ethernet"), "ethernet-tcp"),
 )
 """Words of the column ``interconnect`` and the network kind that each means, the most particular first."""
 
@@ -42,7 +42,7 @@ def network_name(interconnect: str) -> str:
     Examples
     --------
     >>> network_name("nvlink3 + 8x200Gb HDR IB"), network_name("nvlink3 + 4x Omni-Path")
-    ('infiniband-hdr', 'omni-path')
+    ('infiniband-hdr', 'omni-path-100')
     """
     text = interconnect.lower()
     return next((name for words, name in NETWORK_WORDS if words.search(text)), "")
@@ -59,7 +59,9 @@ def ports(interconnect: str, gpus_per_node: int) -> tuple[int, float] | None:
     ((8, 25000000000.0), (1, 50000000000.0), None)
     """
     text = interconnect.lower().replace("gbps", "gb/s")
-    rates = [match for match in _RATE.finditer(text) if "GB/s" not in interconnect[match.start() : match.end() + 2]]
+    rates = [
+        match for match in _RATE.finditer(text) if "GB/s" not in interconnect[match.start() : match.end() + 2]
+    ]
     if rates:
         count, rate = rates[-1].groups()
         number = int(count) if count else gpus_per_node if "per gpu" in text else 1
@@ -89,7 +91,9 @@ def run_cluster(
     if (stated := ports(interconnect, gpus_per_node)) is not None:
         count, rate = stated
         text = f"{rate * 8 / GB:g} Gbit/s"
-        node = node.model_copy(update={"nics": count, "nic_rate": Sourced(rate, text, "the run's row", "user")})
+        node = node.model_copy(
+            update={"nics": count, "nic_rate": Sourced(rate, text, "the run's row", "user")}
+        )
     network = networks(network_name(interconnect)) if network_name(interconnect) else None
     changed = {"node": node, "network": network or pool.network, "gpus": None}
     return usual.model_copy(update={"pools": (pool.model_copy(update=changed),)})

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from planner.calibrate.run_table import Run
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
 
 Named = Callable[[str], ModelSpec | None]
 """Finds a model of the zoo by the name in a run table."""
@@ -41,8 +41,11 @@ def simple(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", re.sub(r"\(.*?\)", "", name.lower()))
 
 
-def architecture_defaults(run: Run) -> dict[str, object]:
-    """Return values for the blank architecture columns of a run, by arithmetic or by the habits of its family."""
+def architecture_defaults(run: Run, named: Named) -> dict[str, object]:
+    """Return values for a run's blank architecture columns: the zoo's, arithmetic, or its family's habits."""
+    spec = named(run.model)
+    if spec is not None and agrees(spec, run):
+        return {column: value for column, value in columns(spec).items() if getattr(run, column) is None}
     name = run.model.lower()
     gated = run.gated_mlp if run.gated_mlp is not None else int(bool(GATED.search(name) or run.experts))
     hidden = run.hidden or (run.heads * (run.head_dim or HEAD_DIM) if run.heads else None)
@@ -74,7 +77,14 @@ def layers_by_size(params_b: float, hidden: int, pp: int) -> int:
 
 def lacking(run: Run) -> tuple[str, ...]:
     """Return the columns without which no model can be built."""
-    needed = ("num_layers", "hidden", "heads", "head_dim", "seq_len", *(("topk", "moe_ffn") if run.experts else ()))
+    needed = (
+        "num_layers",
+        "hidden",
+        "heads",
+        "head_dim",
+        "seq_len",
+        *(("topk", "moe_ffn") if run.experts else ()),
+    )
     return tuple(name for name in needed if getattr(run, name) is None)
 
 
@@ -95,28 +105,38 @@ def run_model(run: Run, named: Named) -> ModelSpec:
     return spec
 
 
-def agrees(spec: ModelSpec, run: Run) -> bool:
-    """Whether every column of a run is that of a model in the zoo."""
+def columns(spec: ModelSpec) -> dict[str, object]:
+    """Return a zoo model as the architecture columns of a run table, those that it has."""
     block = spec.blocks[spec.layers[-1]]
-    ffn = block.ffn
-    inner = ffn.inner if isinstance(ffn, DenseFfn) else next(
-        (other.ffn.inner for other in spec.blocks.values() if isinstance(other.ffn, DenseFfn)), None
-    )
+    mixer, experts = block.mixer, block.ffn if isinstance(block.ffn, Experts) else None
+    plain = [other.ffn for other in spec.blocks.values() if isinstance(other.ffn, DenseFfn)]
     there: dict[str, object] = {
-        "num_layers": spec.num_layers, "hidden": spec.hidden, "vocab": spec.vocab, "heads": block.mixer.heads,
-        "kv_heads": block.mixer.kv_heads, "tied_embeddings": int(spec.tied_embeddings), "ffn_hidden": inner,
-        "experts": ffn.experts if isinstance(ffn, Experts) else None,
-        "topk": ffn.topk if isinstance(ffn, Experts) else None,
-        "head_dim": None if isinstance(block.mixer, LatentAttention) else block.mixer.head_dim,
-    }  # fmt: skip
-    pairs = ((value, getattr(run, name)) for name, value in there.items())
-    return all(ours == theirs for ours, theirs in pairs if ours is not None and theirs is not None)
+        "num_layers": spec.num_layers,
+        "hidden": spec.hidden,
+        "vocab": spec.vocab,
+        "tied_embeddings": int(spec.tied_embeddings),
+        "heads": mixer.heads,
+        "kv_heads": mixer.kv_heads,
+        "head_dim": mixer.value_head_dim,
+        "gated_mlp": int(block.ffn.gated),
+    }
+    if plain:
+        there["ffn_hidden"] = plain[0].inner
+    if experts is not None:
+        there |= {"experts": experts.experts, "topk": experts.topk, "moe_ffn": experts.inner}
+    return there
+
+
+def agrees(spec: ModelSpec, run: Run) -> bool:
+    """Whether every column that a run states is that of a model in the zoo."""
+    pairs = ((value, getattr(run, name)) for name, value in columns(spec).items())
+    return all(ours == theirs for ours, theirs in pairs if theirs is not None)
 
 
 @lru_cache(maxsize=4096)
-def built(*columns: object) -> ModelSpec:
+def built(*values: object) -> ModelSpec:
     """Return the model that the architecture columns describe; equal columns give the same record."""
-    of = dict(zip(ARCHITECTURE, columns, strict=True))
+    of = dict(zip(ARCHITECTURE, values, strict=True))
     gated, layers = bool(of["gated_mlp"]), int(str(of["num_layers"]))
     mixer = Attention.model_validate(
         {"heads": of["heads"], "kv_heads": of["kv_heads"], "head_dim": of["head_dim"], "rotary": gated,
@@ -137,7 +157,8 @@ def built(*columns: object) -> ModelSpec:
         order = ["dense"] * (layers - sparse) + ["moe"] * sparse
     return ModelSpec.model_validate(
         {"name": of["model"] or "model", "hidden": of["hidden"], "vocab": of["vocab"],
-         "tied_embeddings": bool(of["tied_embeddings"]), "max_positions": of["seq_len"], "learned_positions": not gated,
+         "tied_embeddings": bool(of["tied_embeddings"]), "max_positions": of["seq_len"],
+         "learned_positions": not gated,
          "norm": "rmsnorm" if gated else "layernorm",
          "blocks": {name: blocks[name] for name in dict.fromkeys(order)}, "layers": tuple(order)}
     )  # fmt: skip

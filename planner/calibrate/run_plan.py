@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 from typing import Final
 
 from planner.calibrate.eras import Era
@@ -20,7 +21,7 @@ _LAYOUT_PART: Final = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z|])(?:\*(\d+))?")
 
 
 def degree_defaults(run: Run, era: Era) -> dict[str, object]:
-    """Return values for blank degrees: what is left of the accelerators, tensor parallel inside the node first."""
+    """Return values for blank degrees: what is left of the GPUs, tensor parallel in the node first."""
     chosen: dict[str, object] = {"cp": 1, "ep": 1, "etp": 1}
     known = {name: getattr(run, name) for name in ("tp", "pp", "dp")}
     gpus, cp = run.num_gpus, run.cp or 1
@@ -46,7 +47,9 @@ def batch_defaults(run: Run) -> dict[str, object]:
     """Return values for a blank micro-batch or global batch, once the degrees are known."""
     chosen: dict[str, object] = {}
     dp, pp = run.dp or 1, run.pp or 1
-    if run.global_batch and run.micro_batch is None:
+    if run.global_batch is None and run.micro_batch is None and pp == 1:
+        chosen |= {"micro_batch": 1, "global_batch": dp}
+    elif run.global_batch and run.micro_batch is None:
         share = run.global_batch // dp
         whole = pp == 1 and run.global_batch % dp == 0 and 1 <= share <= UNACCUMULATED
         chosen["micro_batch"] = share if whole else 1
@@ -102,13 +105,15 @@ def recompute_name(text: str, layers_per_stage: int) -> str:
     if text == "selective:layer":
         return f"full:{max(1, layers_per_stage // 2)}"
     modules = rest.replace("layernorm", "norm").replace("mla_up_proj", "qkv")
-    return {"every-layer": "full"}.get(head, head) + (f":{modules}" if modules and modules != "per-op" else "")
+    return {"every-layer": "full"}.get(head, head) + (
+        f":{modules}" if modules and modules != "per-op" else ""
+    )
 
 
 def layout_layers(notes: str, stages: int) -> tuple[int, ...] | None:
     """Return the layers of each virtual stage that a Megatron pipeline layout in the notes states.
 
-    ``E``, ``t``, ``m`` and ``L`` are embedding, transformer layer, prediction layer and loss; a bar ends a stage.
+    ``E``, ``t``, ``m``, ``L`` are embedding, layer, prediction layer and loss; a bar ends a stage.
 
     Examples
     --------
@@ -120,7 +125,8 @@ def layout_layers(notes: str, stages: int) -> tuple[int, ...] | None:
         return None
     parts = _LAYOUT_PART.findall(stated[1])
     text = "".join(
-        _expand(group) * int(count) if group else letter * int(times or 1) for group, count, letter, times in parts
+        _expand(group) * int(count) if group else letter * int(times or 1)
+        for group, count, letter, times in parts
     )
     layers = tuple(stage.count("t") for stage in text.split("|"))
     return layers if len(layers) == stages else None
@@ -133,7 +139,7 @@ def _expand(group: str) -> str:
 def even_layers(layers: int, stages: int) -> tuple[int, ...] | None:
     """Return the layers of each virtual stage where they do not divide evenly, as Megatron cuts them.
 
-    Embedding and loss count as a layer each where that divides; else stages are filled by ceiling, from the first.
+    Embedding and loss count as a layer each where that divides; else the first stages are filled by ceiling.
 
     Examples
     --------
@@ -159,7 +165,7 @@ def weighed_layers(layers: int, stages: int, weight: float) -> tuple[int, ...] |
     """
     share = (layers + 2 * weight) / stages
     ends = [0, *(round(stage * share - weight) for stage in range(1, stages)), layers]
-    cut = tuple(end - start for start, end in zip(ends, ends[1:], strict=False))
+    cut = tuple(end - start for start, end in pairwise(ends))
     return None if len(set(cut)) == 1 or min(cut) < 1 else cut
 
 

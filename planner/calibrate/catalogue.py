@@ -1,0 +1,82 @@
+"""What the planner ships, as run tables look it up: by the names that people print, never by a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from planner.calibrate.run_defaults import Catalogue, Fact
+from planner.calibrate.run_model import simple
+from planner.errors import InputError, Problem, nearest
+from planner.inputs.build import build
+from planner.inputs.hardware import HardwareProfile, Network
+from planner.inputs.load import data_folder, load_model, names_and_aliases
+from planner.inputs.load_hardware import clusters_with, default_cluster, hardware_folder, load_hardware
+from planner.inputs.model import ModelSpec
+from planner.inputs.yaml_file import read_yaml
+from planner.runtimes import runtimes
+
+FACTS: Final = Path(__file__).with_name("site_facts.yaml")
+
+
+def shipped_catalogue() -> Catalogue:
+    """Return the catalogue of everything that ships with the planner."""
+    return Catalogue(named_cluster, named_network, named_model, runtimes(), facts_by_source(FACTS))
+
+
+@cache
+def named_cluster(gpu: str, gpus_per_node: int | None) -> tuple[str, HardwareProfile]:
+    """Return an accelerator's canonical name and its usual cluster, or one with that node size.
+
+    Raises
+    ------
+    InputError
+        If no accelerator has that name; the message has the nearest names.
+    """
+    index = names_and_aliases(hardware_folder("accelerators"))
+    path = index.get(gpu.strip().lower().replace(" ", "-"))
+    if path is None:
+        raise InputError(Problem("column gpu", repr(gpu), "a known accelerator", nearest(gpu, index)))
+    usual = load_hardware(default_cluster(path.stem))
+    if gpus_per_node in (None, usual.pool.gpus_per_node):
+        return path.stem, usual
+    others = (load_hardware(name) for name in clusters_with(path.stem))
+    return path.stem, next((found for found in others if found.pool.gpus_per_node == gpus_per_node), usual)
+
+
+@cache
+def named_network(name: str) -> Network | None:
+    """Return a network kind by its name, or None where there is no such kind."""
+    path = names_and_aliases(hardware_folder("networks")).get(name)
+    if path is None:
+        return None
+    raw = read_yaml(path)
+    sources = raw.pop("sources", {})
+    return build(Network, raw, str(path), sources)
+
+
+@cache
+def _model_index() -> Mapping[str, str]:
+    index = names_and_aliases(data_folder("models_zoo"))
+    return {simple(spelling): path.stem for spelling, path in index.items()}
+
+
+@cache
+def named_model(name: str) -> ModelSpec | None:
+    """Return the model of the zoo whose name or alias is ``name``, punctuation and case apart."""
+    stem = _model_index().get(simple(name))
+    return load_model(stem) if stem else None
+
+
+def facts_by_source(path: Path) -> dict[str, tuple[Fact, ...]]:
+    """Read a file of facts that sources state outside the table."""
+    facts: dict[str, tuple[Fact, ...]] = {}
+    for entry in read_yaml(path)["facts"]:
+        where = {column: str(text) for column, text in entry.get("where", {}).items()}
+        fact = Fact(
+            entry["source"], where, entry["values"], entry["stated"], bool(entry.get("assumed", False))
+        )
+        facts[fact.source] = (*facts.get(fact.source, ()), fact)
+    return facts

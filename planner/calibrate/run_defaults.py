@@ -1,0 +1,337 @@
+"""From a row of a run table to what can be priced: blanks filled by rules, contradictions refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Final
+
+from pydantic import ValidationError
+
+from planner.calibrate.conventions import Measured, disagreement, measured_time, peak_share
+from planner.calibrate.eras import Era, era_traits, find_era, stated_traits
+from planner.calibrate.run_hardware import run_cluster
+from planner.calibrate.run_model import Named, architecture_defaults, lacking, run_model
+from planner.calibrate.run_plan import (
+    batch_defaults,
+    degree_defaults,
+    habit_defaults,
+    run_plan,
+    stage_defaults,
+)
+from planner.calibrate.run_table import Run
+from planner.errors import InputError, PlannerError
+from planner.inputs.hardware import HardwareProfile, Network
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.rules import structural_rules, violations
+from planner.runtimes._family import Job, Runtime
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.precision import PRECISIONS
+from planner.techniques.recompute import RECOMPUTES
+from planner.techniques.recompute._family import read_choice
+from planner.techniques.schedules import SCHEDULES
+
+LOOSE_RULES: Final = ("batch-divides", "stages-have-layers")
+"""Rules that real runs bend: a smaller last micro-batch, virtual stages with only embedding or head."""
+MAX_LAYERS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What a source states about its runs outside the table.
+
+    Parameters
+    ----------
+    source : str
+        The source's key.
+    where : mapping
+        Column to the text that a row must have; empty means blank.
+    values : mapping
+        Column to value, taken where the column is blank.
+    stated : str
+        Where it is stated.
+    assumed : bool
+        Whether it is inferred, so that rows with it are scored apart.
+    """
+
+    source: str
+    where: Mapping[str, str]
+    values: Mapping[str, object]
+    stated: str
+    assumed: bool = False
+
+    def holds(self, run: Run) -> bool:
+        """Whether the fact is about this run."""
+        return run.source == self.source and all(
+            str(getattr(run, column) or "") == text for column, text in self.where.items()
+        )
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Where runs find what the planner ships: clusters, networks, models, runtimes and facts.
+
+    Parameters
+    ----------
+    cluster : callable
+        Accelerator name and node size, where stated, to its canonical name and a usual cluster; raises
+        `InputError` for an unknown one.
+    network : callable
+        Network kind by name, None where there is none.
+    model : callable
+        Model of the zoo by the name in a table, None where there is none.
+    runtimes : mapping
+        Runtimes by name.
+    facts : mapping
+        Facts of each source.
+    """
+
+    cluster: Callable[[str, int | None], tuple[str, HardwareProfile]]
+    network: Callable[[str], Network | None]
+    model: Named
+    runtimes: Mapping[str, Runtime]
+    facts: Mapping[str, tuple[Fact, ...]]
+
+    @cached_property
+    def clusters(self) -> Callable[[str, int | None, str], tuple[str, HardwareProfile]]:
+        """Cluster of an accelerator, node size and interconnect text; equal ones are the same record."""
+
+        @lru_cache(maxsize=1024)
+        def found(gpu: str, gpus_per_node: int | None, interconnect: str) -> tuple[str, HardwareProfile]:
+            name, usual = self.cluster(gpu, gpus_per_node)
+            size = gpus_per_node or usual.pool.gpus_per_node
+            return name, run_cluster(usual, size, interconnect, self.network)
+
+        return found
+
+    @cached_property
+    def era_runtimes(self) -> Callable[[str, Era, str, tuple[tuple[str, object], ...]], Runtime]:
+        """Runtime as it was in an era; equal ones are the same record."""
+
+        @lru_cache(maxsize=1024)
+        def found(name: str, era: Era, precision: str, said: tuple[tuple[str, object], ...]) -> Runtime:
+            runtime = self.runtimes[name]
+            return replace(runtime, traits=era_traits(runtime.traits, era, precision, dict(said)))
+
+        return found
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A row that cannot be priced, with its reason."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PricedRun:
+    """A run ready to price: what it was, as the planner's records.
+
+    Parameters
+    ----------
+    run : Run
+        The row, blanks filled.
+    job, plan, runtime : Job, Plan, Runtime
+        What ran, how it was laid out, and on which software, its traits those of the era.
+    era : str
+        Name of the era.
+    task : str
+        ``pretrain``, ``sft`` or ``lora``; fine-tuning packs short documents.
+    measured : Measured
+        Seconds per step and the column they come from.
+    defaults : mapping
+        Every value taken because the row left it blank.
+    """
+
+    run: Run
+    job: Job
+    plan: Plan
+    runtime: Runtime
+    era: str
+    task: str
+    measured: Measured
+    defaults: Mapping[str, object]
+
+
+def prepare(run: Run, catalogue: Catalogue) -> PricedRun | Skip:
+    """Return a run ready to price, or the reason why it cannot be priced."""
+    speeds = (run.step_time_s, run.tokens_per_s_per_gpu, run.tflops_per_gpu, run.mfu_pct)
+    if not any((*speeds, run.peak_mem_gib, run.oom)):
+        return Skip(run.id, "neither time, memory nor outcome")
+    try:
+        return _prepared(run, catalogue)
+    except PlannerError as error:
+        return Skip(run.id, str(error))
+    except ValidationError as error:
+        first = error.errors()[0]
+        return Skip(run.id, f"row {run.line}: the columns make no model: {first['loc']}: {first['msg']}")
+
+
+def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
+    start = run
+    run, facts = with_facts(run, catalogue)
+    era = find_era(run.framework, run.gpu, run.flash_attn)
+    if era is None or era.runtime not in catalogue.runtimes:
+        raise Refusal(run, "framework", repr(run.framework), "a framework that some runtime prices")
+    if not run.gpu:
+        raise Refusal(run, "gpu", "blank", "the accelerator")
+    gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
+    run = filled(run, era, gpu, hardware, catalogue.model)
+    model = run_model(run, catalogue.model)
+    task, workload = _workload(run)
+    plan = run_plan(run, model, era)
+    job = Job(model=model, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
+    check_names(run, plan)
+    check_structure(run, plan, job)
+    measured = measured_time(run, model, plan, hardware.pool.accelerator)
+    check_speed(run, job, measured)
+    words = " | ".join((run.framework, run.overlap, run.notes)).lower()
+    said = stated_traits(era, words, run.flash_attn, run.fused_norm)
+    runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
+    return PricedRun(run, job, plan, runtime, era.name, task, measured, taken(start, run, plan, facts))
+
+
+class Refusal(InputError):
+    """A row that cannot be priced because of one of its columns."""
+
+    def __init__(self, run: Run, column: str, found: str, expected: str) -> None:
+        PlannerError.__init__(self, f"row {run.line}, column {column}: found {found}; expected {expected}")
+        self.problems = ()
+
+
+def with_facts(run: Run, catalogue: Catalogue) -> tuple[Run, tuple[Fact, ...]]:
+    """Return a run with its blanks filled by what its source states elsewhere, and those facts."""
+    facts = tuple(fact for fact in catalogue.facts.get(run.source, ()) if fact.holds(run))
+    values: dict[str, object] = {
+        column: value
+        for fact in facts
+        for column, value in fact.values.items()
+        if getattr(run, column) in (None, "")
+    }
+    if any(fact.assumed for fact in facts) and not run.mark:
+        values["mark"] = "accelerator not stated"
+    return _taken(run, values), facts
+
+
+def filled(run: Run, era: Era, gpu: str, hardware: HardwareProfile, named: Named) -> Run:
+    """Return a run whose blanks are filled by rule, in the order in which one follows from another.
+
+    Raises
+    ------
+    Refusal
+        If a column without which nothing can be priced is blank and no rule gives it.
+    """
+    run = _taken(run, {} if run.gpus_per_node else {"gpus_per_node": hardware.pool.gpus_per_node})
+    run = _taken(run, degree_defaults(run, era))
+    for name in ("num_gpus", "tp", "pp", "dp"):
+        if getattr(run, name) is None:
+            raise Refusal(run, name, "blank", "a degree: it does not follow from the others")
+    run = _taken(run, architecture_defaults(run, named))
+    run = _taken(run, batch_defaults(run))
+    for name in (*lacking(run), "micro_batch", "global_batch"):
+        if getattr(run, name) is None:
+            raise Refusal(run, name, "blank", "a value: it does not follow from the others")
+    if (run.num_layers or 0) > MAX_LAYERS:
+        raise Refusal(run, "num_layers", str(run.num_layers), f"at most {MAX_LAYERS}")
+    run = _taken(run, stage_defaults(run, era))
+    run = _taken(run, habit_defaults(run, era))
+    offload = "none" if run.offload.lower().startswith("cpu offload used for") else run.offload
+    return replace(run, gpu=gpu, offload=offload)
+
+
+def _taken(run: Run, values: Mapping[str, object]) -> Run:
+    return replace(run, **values) if values else run  # type: ignore[arg-type]
+
+
+def taken(start: Run, run: Run, plan: Plan, facts: tuple[Fact, ...]) -> dict[str, object]:
+    """Return every value that a row did not state, by the name of its column."""
+    names = (name for name in Run.__slots__ if getattr(start, name) != getattr(run, name))
+    values: dict[str, object] = {name: getattr(run, name) for name in names}
+    if start.recompute and plan.recompute not in (start.recompute, "full"):
+        values["recompute"] = plan.recompute
+    if plan.num_microbatches % 1:
+        values["num_microbatches"] = plan.num_microbatches
+    if facts:
+        values["stated"] = "; ".join(fact.stated for fact in facts)
+    return values
+
+
+def _workload(run: Run) -> tuple[str, Workload]:
+    notes = run.notes.lower()
+    task = next((kind for kind in ("lora", "sft") if f"task={kind}" in notes), "pretrain")
+    pure = "bf16-true" in notes
+    return task, workload_of(
+        run.seq_len or 1, run.global_batch or 1, run.precision, "lora" if task == "lora" else "full",
+        "adam8bit" if "8-bit bitsandbytes" in notes else "adamw", pure,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def workload_of(
+    seq_len: int, global_batch: int, precision: str, method: str, optimizer: str, pure: bool
+) -> Workload:
+    """Return the workload of a run; ``pure`` keeps weights and optimizer states in bf16 alone."""
+    dtype = "bf16" if pure else None
+    return Workload.model_validate(
+        {"seq_len": seq_len, "global_batch": global_batch, "precision": precision, "method": method,
+         "optimizer": optimizer, "state_dtype": dtype, "master_dtype": dtype, "gradient_dtype": dtype}
+    )  # fmt: skip
+
+
+def check_names(run: Run, plan: Plan) -> None:
+    """Refuse a run whose techniques the planner does not know.
+
+    Raises
+    ------
+    Refusal
+        If precision, schedule, offload or recompute names no technique.
+    """
+    schedules = {spelling for entry in SCHEDULES.values() for spelling in (entry.name, *entry.aliases)}
+    for column, name, known in (
+        ("precision", run.precision, PRECISIONS),
+        ("schedule", plan.schedule, schedules),
+        ("offload", plan.offload, OFFLOADS),
+    ):
+        if name not in known:
+            raise Refusal(run, column, repr(name), f"one of {', '.join(sorted(known))}")
+    read_choice(dict(RECOMPUTES), plan.recompute, f"row {run.line}, column recompute")
+
+
+def check_structure(run: Run, plan: Plan, job: Job) -> None:
+    """Refuse a run whose degrees do not make up its cluster, its batch or its model.
+
+    Raises
+    ------
+    Refusal
+        With the rule that is broken, what stands there and what would be right.
+    """
+    broken = violations(structural_rules(plan, job.model, job.workload, job.gpus))
+    for violation in broken:
+        whole = plan.num_microbatches == int(plan.num_microbatches)
+        if violation.rule in LOOSE_RULES and not (
+            violation.rule == "batch-divides" and plan.pp > 1 and not whole
+        ):
+            continue
+        raise Refusal(run, violation.rule, violation.found, violation.expected)
+
+
+def check_speed(run: Run, job: Job, measured: Measured) -> None:
+    """Refuse a run whose speeds contradict each other or the accelerator's peak.
+
+    Raises
+    ------
+    Refusal
+        With both values.
+    """
+    if clash := disagreement(run):
+        raise Refusal(run, "step_time_s", clash, "speeds that agree within 10%")
+    if measured.seconds is None:
+        return
+    trained = 2 / 3 if job.workload.method != "full" else 1.0
+    share = peak_share(job.model, run, measured.seconds, job.hardware.pool.accelerator, trained)
+    if share > 1:
+        text = f"{measured.seconds:.4g} s ({share:.0%} of the {run.gpu}'s dense {run.precision} peak)"
+        raise Refusal(run, measured.basis, text, "at most 100% of the peak")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator
 
@@ -22,6 +22,9 @@ from planner.inputs.record import (
     Sourced,
     Watts,
 )
+
+if TYPE_CHECKING:
+    from planner.formulas.kernels import Kernels
 
 
 def _more_than_zero(value: Sourced) -> Sourced:
@@ -75,6 +78,13 @@ class Accelerator(Record):
     cluster: str = ""
     curves: str = ""
     note: str = ""
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """What its kernels reach, at the rates that hours of work hold; read when first asked for."""
+        from planner.inputs.kernels import load_kernels
+
+        return load_kernels(self)
 
 
 class ScaleUp(Record):

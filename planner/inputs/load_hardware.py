@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
-from planner.inputs.hardware import Accelerator, HardwareProfile
+from planner.inputs.hardware import Accelerator, HardwareProfile, Network
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
@@ -76,11 +76,12 @@ def load_accelerator(text: str, where: str = "accelerator") -> Accelerator:
     InputError
         If there is none, or its file is wrong; the message has the nearest names, never another's numbers.
     """
-    path = _shipped_or_path(text, hardware_folder("accelerators"), where)
-    raw = read_yaml(path)
-    problems: list[Problem] = []
-    sources = _take_sources(raw, str(path), problems)
-    return _checked(Accelerator, raw, str(path), sources, problems)
+    return _part_record(Accelerator, _shipped_or_path(text, hardware_folder("accelerators"), where))
+
+
+def load_network(text: str, where: str = "network") -> Network:
+    """Return the network kind that ``text`` means, as `load_accelerator` does for accelerators."""
+    return _part_record(Network, _shipped_or_path(text, hardware_folder("networks"), where))
 
 
 def default_cluster(accelerator: str, where: str = "accelerator") -> str:
@@ -139,6 +140,13 @@ def _take_sources(raw: dict[str, Any], where: str, problems: list[Problem]) -> d
         return {str(name): address for name, address in table.items()}
     problems.append(Problem(f"{where}: sources", str(table)[:60], "a mapping of short names to addresses"))
     return {}
+
+
+def _part_record(kind: type[R], path: Path) -> R:
+    raw = read_yaml(path)
+    problems: list[Problem] = []
+    sources = _take_sources(raw, str(path), problems)
+    return _checked(kind, raw, str(path), sources, problems)
 
 
 def _checked(kind: type[R], raw: Any, where: str, sources: Mapping[str, str], problems: list[Problem]) -> R:

@@ -1,0 +1,206 @@
+"""``planner hardware``: the clusters and accelerators that ship, and every number of one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from planner.cli.hardware_output import Format, emit
+from planner.errors import InputError, Problem
+from planner.inputs.hardware import Accelerator, HardwareProfile
+from planner.inputs.load import names_and_aliases
+from planner.inputs.load_hardware import (
+    accelerator_names,
+    clusters_with,
+    hardware_folder,
+    load_accelerator,
+    load_hardware,
+    shipped_profiles,
+)
+from planner.inputs.record import Record, Sourced
+from planner.units import GB, GIB, TFLOP
+
+app = typer.Typer(no_args_is_help=True, help="Clusters, accelerators and where their numbers come from.")
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How the answer is printed.")]
+NameArgument = Annotated[str, typer.Argument(help="A cluster, an accelerator, or the path of a profile.")]
+
+Row = dict[str, Any]
+
+HEADINGS: Final = {
+    "gpus_per_node": "node",
+    "scaleup_domain": "domain",
+    "memory_gib": "GiB",
+    "memory_tb_per_s": "TB/s",
+    "bf16_tflops": "TF/s",
+    "nic_gb_per_s": "NIC",
+    "power_w": "W",
+    "price_usd_per_h": "USD/h",
+    "usual_cluster": "usual cluster",
+}
+"""Columns of a table, in few letters."""
+
+LEGEND: Final = """
+node: accelerators that a launcher sees; domain: those joined by the fast links
+GiB: visible memory; TF/s: dense 16-bit TFLOP/s; USD/h: for one accelerator, dated
+NIC: GB/s of network ports for one accelerator; *: weakly sourced, measure first"""
+
+_SKIPPED: Final = frozenset({"name", "aliases", "note"})
+
+
+@app.command("list")
+def list_command(
+    accelerators: Annotated[
+        bool, typer.Option("--accelerators", help="List accelerators, not clusters.")
+    ] = False,
+    output: FormatOption = Format.table,
+) -> None:
+    """List the clusters that ship, one line for each pool of accelerators."""
+    rows = accelerator_rows() if accelerators else cluster_rows()
+    if output is Format.table:
+        rows = [{key: _marked(row, key) for key in row if key != "template"} for row in rows]
+    emit(rows, output, HEADINGS, LEGEND)
+
+
+def _marked(row: Row, key: str) -> Any:
+    return f"{row[key]} *" if key == "name" and row["template"] else row[key]
+
+
+@app.command()
+def show(name: NameArgument, output: FormatOption = Format.table) -> None:
+    """Show every number of a cluster or accelerator with its unit, its source and where it stands."""
+    rows = number_rows(load_either(name))
+    if output is not Format.table:
+        return emit(rows, output)
+    cited = list(dict.fromkeys(row["source"] for row in rows if row["source"]))
+    short = [row | {"source": cited.index(row["source"]) + 1 if row["source"] else ""} for row in rows]
+    legend = "\n".join(f"{number:3} {source}" for number, source in enumerate(cited, 1))
+    return emit(short, output, {}, f"\n{legend}")
+
+
+@app.command()
+def diff(
+    name: NameArgument,
+    other: Annotated[str, typer.Argument(help="What to compare it with.")],
+    output: FormatOption = Format.table,
+) -> None:
+    """Compare two clusters or accelerators field by field; only what differs is printed."""
+    emit(different_rows(load_either(name), load_either(other)), output)
+
+
+def load_either(text: str) -> HardwareProfile | Accelerator:
+    """Return the cluster that ``text`` means, or else the accelerator."""
+    if text.strip().lower() in names_and_aliases(hardware_folder("accelerators")):
+        return load_accelerator(text)
+    return load_hardware(text)
+
+
+def cluster_rows() -> list[Row]:
+    """Return one row for each pool of the clusters that ship."""
+    return [
+        {
+            "name": profile.name,
+            "accelerator": pool.accelerator.name,
+            "gpus_per_node": pool.gpus_per_node,
+            "scaleup_domain": pool.scaleup_domain,
+            "memory_gib": round(pool.accelerator.memory_visible / GIB, 1),
+            "bf16_tflops": _peak_tflops(pool.accelerator),
+            "nic_gb_per_s": round(pool.nic_bandwidth / GB, 2) if pool.nic_bandwidth else None,
+            "price_usd_per_h": _number(pool.price_per_hour),
+            "template": profile.template,
+        }
+        for profile in shipped_profiles()
+        for pool in profile.pools
+    ]
+
+
+def accelerator_rows() -> list[Row]:
+    """Return one row for each accelerator that ships."""
+    return [
+        {
+            "name": part.name,
+            "memory_gib": round(part.memory_visible / GIB, 1),
+            "memory_tb_per_s": round(part.memory_bandwidth / GB / 1000, 3),
+            "bf16_tflops": _peak_tflops(part),
+            "power_w": _number(part.power),
+            "price_usd_per_h": _number(part.price),
+            "usual_cluster": part.cluster,
+            "clusters": len(clusters_with(part.name)),
+            "template": part.template,
+        }
+        for part in map(load_accelerator, accelerator_names())
+    ]
+
+
+def _peak_tflops(part: Accelerator) -> float | None:
+    """Dense 16-bit peak: of fp16 where there is no bf16. [TFLOP/s]"""
+    peak = part.peak.get("bf16", part.peak.get("fp16"))
+    return None if peak is None else round(peak / TFLOP, 1)
+
+
+def _number(value: Sourced | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def number_rows(record: Record) -> list[Row]:
+    """Return every field of a record: value as its file says it, source and standing where it has them."""
+    return [
+        {
+            "field": field,
+            "value": value.text if isinstance(value, Sourced) else value,
+            "standing": value.standing if isinstance(value, Sourced) else "",
+            "source": value.source if isinstance(value, Sourced) else "",
+        }
+        for field, value in _leaves(record, "")
+    ]
+
+
+def _leaves(value: Any, place: str) -> list[tuple[str, Any]]:
+    """Return the numbers and words below ``value``, each with its path; a part's name stands for the part."""
+    if isinstance(value, Record):
+        named = [(place or "name", value.name)] if hasattr(value, "name") else []
+        note = getattr(value, "note", "")
+        notes = [(f"{place}.note".strip("."), note)] if note else []
+        fields = [name for name in type(value).model_fields if name not in _SKIPPED]
+        inner = [_leaves(getattr(value, name), f"{place}.{name}".strip(".")) for name in fields]
+        return [*named, *(leaf for leaves in inner for leaf in leaves), *notes]
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in _leaves(item, f"{place}.{key}")]
+    if isinstance(value, tuple):
+        single = len(value) == 1
+        return [
+            leaf
+            for number, item in enumerate(value)
+            for leaf in _leaves(
+                item, place.removesuffix("pools").strip(".") if single else f"{place}[{number}]"
+            )
+        ]
+    return [] if value is None or value == "" else [(place, value)]
+
+
+def different_rows(one: Record, other: Record) -> list[Row]:
+    """Return the fields in which two records differ, with the ratio of numbers."""
+    if type(one) is not type(other):
+        kinds = " and ".join(type(record).__name__ for record in (one, other))
+        raise InputError(Problem("hardware diff", kinds, "two clusters, or two accelerators"))
+    left, right = dict(_leaves(one, "")), dict(_leaves(other, ""))
+    return [
+        {
+            "field": field,
+            "first": _said(left.get(field)),
+            "second": _said(right.get(field)),
+            "ratio": _ratio(left.get(field), right.get(field)),
+        }
+        for field in [*left, *(name for name in right if name not in left)]
+        if left.get(field) != right.get(field) and not field.endswith("note")
+    ]
+
+
+def _said(value: Any) -> Any:
+    return value.text if isinstance(value, Sourced) else value
+
+
+def _ratio(one: Any, other: Any) -> float | None:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
+    return round(other / one, 3) if numbers and one else None

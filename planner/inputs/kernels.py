@@ -1,0 +1,191 @@
+"""The kernel curves of an accelerator: its own, or those of a relative where nobody has measured it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.errors import InputError, Problem
+from planner.formulas.attention import AttentionCurve, attention_curve
+from planner.formulas.experts import ExpertCurve, expert_curve
+from planner.formulas.gemm import GemmCurve, gemm_curve
+from planner.formulas.kernels import Kernels
+from planner.formulas.unfused_attention import unfused_attention
+from planner.inputs.load import data_folder
+from planner.inputs.yaml_file import read_yaml
+from planner.units import parse
+
+if TYPE_CHECKING:
+    from planner.inputs.hardware import Accelerator
+
+RELATIVES: Final[Mapping[str, str]] = {
+    "volta": "a100-80gb-sxm",
+    "ampere": "a100-80gb-sxm",
+    "ada": "l40s",
+    "hopper": "h100-80gb-sxm",
+    "blackwell": "b200-180gb",
+    "rubin": "gb200-186gb",
+}
+"""Whose curves an accelerator of each architecture borrows; every other borrows those of `GENERIC`."""
+
+GENERIC: Final = "h100-80gb-sxm"
+
+CURVE_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "bf16": ("bf16",),
+    "fp16": ("bf16",),
+    "fp8": ("fp8", "fp8_block"),
+    "fp8_block": ("fp8_block", "fp8"),
+    "mxfp8": ("fp8_block", "fp8"),
+    "nvfp4": ("nvfp4",),
+}
+"""Precisions of linear layers, each with the curves that may stand for it, the best first."""
+
+PEAK_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "bf16": ("bf16", "fp16"),
+    "fp16": ("fp16", "bf16"),
+    "fp8": ("fp8",),
+    "fp8_block": ("fp8",),
+    "mxfp8": ("mxfp8",),
+    "nvfp4": ("nvfp4",),
+}
+"""Precisions, each with the dense peaks that it runs at: 16 bit of either kind has one rate."""
+
+_NOWHERE: Final = (math.inf, -math.inf)
+
+
+def load_kernels(accelerator: Accelerator, sustained: bool = True) -> Kernels:
+    """Return what the kernels of an accelerator reach.
+
+    Parameters
+    ----------
+    accelerator : Accelerator
+        Its ``curves`` names a file, or else its name does; without either the curves of a relative are
+        taken (`RELATIVES`), as shares of this accelerator's peak and bandwidth, their efficiency scaled by
+        the measured matrix product ceilings where both are known, and with an empty measured range, so that
+        everything counts as extrapolated.
+    sustained : bool
+        Whether rates are those that hours of work hold, not those of a short benchmark.
+
+    Raises
+    ------
+    InputError
+        If the curve file is missing or wrong.
+    """
+    path, own = _curve_file(accelerator)
+    raw = read_yaml(path)
+    try:
+        return _Reader(accelerator, raw, own, sustained).kernels()
+    except KeyError as error:
+        raise InputError(
+            Problem(f"{path}: {error.args[0]}", "nothing", "a field of a kernel curve")
+        ) from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise InputError(Problem(str(path), str(error), "kernel curves with units")) from None
+
+
+def _curves() -> Path:
+    return data_folder("hardware_profiles") / "curves"
+
+
+def _curve_file(accelerator: Accelerator) -> tuple[Path, bool]:
+    """Return the file, and whether it was fitted to this very accelerator."""
+    folder = _curves()
+    own = folder / f"{accelerator.name}.yaml"
+    if not accelerator.curves and own.is_file():
+        return own, True
+    name = accelerator.curves or RELATIVES.get(accelerator.arch, GENERIC)
+    shipped = folder / f"{name}.yaml"
+    return (shipped, False) if shipped.is_file() else (Path(name).expanduser(), True)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """One curve file, read for one accelerator.
+
+    The efficiencies of a file are shares of the datasheet that it states: an accelerator's own file keeps
+    them so, for another they are shares of that one's peaks.
+    """
+
+    accelerator: Accelerator
+    raw: Mapping[str, Any]
+    own: bool
+    sustained: bool
+
+    def kernels(self) -> Kernels:
+        """Resolve every curve that the accelerator has a peak for."""
+        gemm = {precision: curve for precision in CURVE_OF if (curve := self.gemm(precision)) is not None}
+        peak = self.peak("bf16", "bf16")
+        slow, simple = self.raw["unfused_attention"], self.raw["memory_bound"]
+        return Kernels(
+            gemm=gemm,
+            attention=self.attention(peak),
+            experts={precision: self.experts(precision, curve) for precision, curve in gemm.items()},
+            unfused=unfused_attention(slow, peak * self.scale, self.bandwidth, fused_softmax=False),
+            fused_softmax=unfused_attention(slow, peak * self.scale, self.bandwidth, fused_softmax=True),
+            memory_bandwidth=parse(simple["efficiency"], "-") * self.bandwidth,
+            launch=parse(simple["launch"], "s"),
+        )
+
+    @property
+    def bandwidth(self) -> float:
+        """Memory bandwidth that the file's shares are taken of. [byte/s]"""
+        return (
+            parse(self.raw["datasheet"]["bandwidth"], "byte/s")
+            if self.own
+            else float(self.accelerator.memory_bandwidth)
+        )
+
+    @property
+    def multiprocessors(self) -> float:
+        """Those of the accelerator, or of the file where it has none. [-]"""
+        return float(self.accelerator.multiprocessors or parse(self.raw["datasheet"]["multiprocessors"], "-"))
+
+    @property
+    def scale(self) -> float:
+        """Share of its peak that the accelerator reaches, over what the curves' owner reaches. [-]"""
+        ceiling = self.accelerator.matmul_efficiency
+        if self.own or ceiling is None:
+            return 1.0
+        best = max(parse(entry["efficiency"], "-") for entry in self.raw["gemm"].values())
+        return float(ceiling) / best
+
+    def peak(self, precision: str, curve: str) -> float:
+        """Dense peak that the efficiency of a curve is a share of, 0 where there is none. [FLOP/s]"""
+        peaks = self.accelerator.peak
+        stated = next((float(peaks[key]) for key in PEAK_OF[precision] if key in peaks), 0.0)
+        sheet = self.raw["datasheet"].get(f"{curve}_peak")
+        return parse(sheet, "FLOP/s") if self.own and stated and sheet else stated
+
+    def gemm(self, precision: str) -> GemmCurve | None:
+        """Matrix products of one precision, None where the accelerator or the file has none."""
+        name = next((curve for curve in CURVE_OF[precision] if curve in self.raw["gemm"]), "")
+        if not name or not (peak := self.peak(precision, name)):
+            return None
+        curve = gemm_curve(
+            self.raw["gemm"][name], peak * self.scale, self.bandwidth, self.multiprocessors, self.sustained
+        )
+        measured = self.own and name == CURVE_OF[precision][0]
+        return curve if measured else replace(curve, m_range=_NOWHERE, n_range=_NOWHERE, k_range=_NOWHERE)
+
+    def attention(self, peak: float) -> dict[int, AttentionCurve]:
+        """Fused attention by head size, in 16 bit."""
+        curves = {
+            int(parse(size, "-")): attention_curve(
+                entry, peak * self.scale, self.multiprocessors, self.sustained
+            )
+            for size, entry in self.raw["attention"]["bf16"].items()
+        }
+        if self.own:
+            return curves
+        return {size: replace(curve, seq_range=_NOWHERE) for size, curve in curves.items()}
+
+    def experts(self, precision: str, dense: GemmCurve) -> ExpertCurve:
+        """Grouped products of one precision, by the curve of the nearest precision that has one."""
+        table = self.raw["experts"] or read_yaml(_curves() / f"{GENERIC}.yaml")["experts"]
+        name = next((curve for curve in (*CURVE_OF[precision], "bf16") if curve in table), "bf16")
+        curve = expert_curve(table[name], dense, self.bandwidth)
+        measured = self.own and name in self.raw["experts"] and name == CURVE_OF[precision][0]
+        return curve if measured else replace(curve, rows_range=_NOWHERE)

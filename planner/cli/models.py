@@ -1,0 +1,99 @@
+"""``planner models``: the zoo, one model in full, and models from other formats."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planner.cli.hardware_output import Format, emit
+from planner.errors import InputError, Problem
+from planner.inputs.hf_config import read_hf_config
+from planner.inputs.load import load_model, model_names
+from planner.inputs.model_yaml import model_yaml
+from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
+
+app = typer.Typer(no_args_is_help=True, help="Models: what ships, one in full, and from a config.json.")
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How the answer is printed.")]
+
+HEADINGS = {"active_params": "active", "params_per_layer": "a layer", "active_params_per_layer": "active"}
+"""Columns of a table, in few letters."""
+
+
+@app.command("list")
+def list_command(output: FormatOption = Format.table) -> None:
+    """List the models that ship with the planner."""
+    _emit([model_row(load_model(name)) for name in model_names()], output)
+
+
+@app.command("show")
+def show_command(
+    model: Annotated[str, typer.Argument(help="A name, a config.json or its folder, or a model YAML.")],
+    output: FormatOption = Format.table,
+) -> None:
+    """Show one model: its layers, and where its parameters are."""
+    spec = load_model(model)
+    if output is Format.json:
+        typer.echo(json.dumps(model_facts(spec), indent=2))
+        return
+    for number, rows in enumerate((told_facts(spec), run_rows(spec), part_rows(spec))):
+        if number:
+            typer.echo()
+        _emit(rows, output)
+
+
+@app.command("import")
+def import_command(
+    path: Annotated[Path, typer.Argument(help="A Hugging Face config.json, or the folder that holds it.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The model YAML to write; by default it is printed.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="The model's name; by default the folder's.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+) -> None:
+    """Write a model YAML from a config.json, exactly or not at all; what was assumed is told."""
+    imported = read_hf_config(path, name)
+    text = model_yaml(imported.model)
+    for note in imported.notes:
+        typer.echo(f"note: {note}", err=True)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        _write_whole(out, text, force)
+        typer.echo(f"{out}: {imported.model.params:,} parameters", err=True)
+
+
+def _write_whole(path: Path, text: str, force: bool) -> None:
+    """Write a file whole or not at all."""
+    if path.exists() and not force:
+        raise InputError(Problem("--out", str(path), "a file that does not exist yet, or --force"))
+    part = None
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as stream:
+            part = Path(stream.name)
+            stream.write(text)
+        part.chmod(0o644)
+        part.replace(path)
+    except BaseException as error:
+        if part is not None:
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = f"a place that can be written ({error.strerror})"
+            raise InputError(Problem("--out", str(path), reason)) from None
+        raise
+
+
+def _emit(rows: list[Row], output: Format) -> None:
+    if output in (Format.table, Format.markdown):
+        rows = [{key: _readable(key, value) for key, value in row.items()} for row in rows]
+    emit(rows, output, HEADINGS)
+
+
+def _readable(key: str, value: Any) -> Any:
+    if "params" in key and isinstance(value, int):
+        return f"{value / 1e9:.4g} B"
+    return f"{value:.1%}" if key == "share" else value

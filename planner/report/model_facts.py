@@ -1,0 +1,121 @@
+"""A model in numbers: one row for a list, and where its parameters are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.inputs.model import Attention, Block, Experts, ModelSpec
+
+Row = dict[str, Any]
+
+
+def model_kind(model: ModelSpec) -> str:
+    """Attention and feed-forward in the field's words, such as ``mla moe`` or ``gqa sliding dense``.
+
+    ``mha``, ``gqa`` and ``mqa`` tell how many key/value heads there are, ``mla`` is latent attention.
+    """
+    words: dict[str, None] = {}
+    for block in model.blocks.values():
+        words |= dict.fromkeys(_attention_words(block))
+    kinds = {block.ffn.kind for block in model.blocks.values()}
+    return " ".join([*words, "moe" if "moe" in kinds else "dense"])
+
+
+def _attention_words(block: Block) -> list[str]:
+    mixer = block.mixer
+    if not isinstance(mixer, Attention):
+        return ["mla"]
+    shared = "mha" if mixer.kv_heads == mixer.heads else "mqa" if mixer.kv_heads == 1 else "gqa"
+    return [shared] if mixer.window is None else [shared, "chunked" if mixer.chunked else "sliding"]
+
+
+def model_row(model: ModelSpec) -> Row:
+    """The row of a model in a list."""
+    return {
+        "name": model.name,
+        "params": model.params,
+        "active_params": model.active_params,
+        "layers": model.num_layers,
+        "hidden": model.hidden,
+        "kind": model_kind(model),
+    }
+
+
+def run_rows(model: ModelSpec) -> list[Row]:
+    """The rows of a model's runs of equal layers, first to last."""
+    width = model.norm_params
+    return [
+        {
+            "block": name,
+            "layers": layers,
+            "params_per_layer": model.block_params(name),
+            "active_params_per_layer": model.blocks[name].active_params(model.hidden, width),
+        }
+        for name, layers in model.runs
+    ]
+
+
+def part_rows(model: ModelSpec) -> list[Row]:
+    """Where the parameters are; without the extra prediction layers they add up to ``params``."""
+    parts = {
+        "embedding": model.embedding_params,
+        "attention": 0,
+        "dense feed-forward": 0,
+        "routed experts": 0,
+    }
+    parts |= {"router and shared experts": 0, "norms of blocks": 0, "head and last norm": model.head_params}
+    for name, layers in model.layer_counts.items():
+        block = model.blocks[name]
+        parts["attention"] += layers * block.mixer.params(model.hidden)
+        parts["norms of blocks"] += layers * block.norms * model.norm_params
+        if isinstance(block.ffn, Experts):
+            parts["routed experts"] += layers * block.ffn.experts * block.ffn.expert_params(model.hidden)
+            parts["router and shared experts"] += layers * block.ffn.shared_params(model.hidden)
+        else:
+            parts["dense feed-forward"] += layers * block.ffn.params(model.hidden)
+    rows = [
+        {"part": part, "params": params, "share": params / model.params} for part, params in parts.items()
+    ]
+    if model.prediction:
+        extra = model.prediction_params
+        rows.append({"part": "extra prediction layers", "params": extra, "share": extra / model.params})
+    return [row for row in rows if row["params"]]
+
+
+def told_facts(model: ModelSpec) -> list[Row]:
+    """The rows of what a model's file says beside its layers, for people."""
+    said = model.published
+    sizes = [
+        f"{said.params} parameters" * bool(said.params),
+        f"{said.active_params} active" * bool(said.active_params),
+    ]
+    facts = {
+        "name": model.name,
+        "kind": model_kind(model),
+        "params": f"{model.params:,}",
+        "active_params": f"{model.active_params:,}",
+        "published": ", ".join(filter(None, sizes)) + f" ({said.source})" * bool(said.source),
+        "layers": model.num_layers,
+        "hidden": model.hidden,
+        "vocab": model.vocab,
+        "tied_embeddings": "yes" if model.tied_embeddings else "no",
+        "max_positions": model.max_positions,
+        "aliases": ", ".join(model.aliases),
+        "source": model.source,
+        "note": model.note,
+    }
+    return [
+        {"field": field, "value": str(value)} for field, value in facts.items() if value not in (None, "")
+    ]
+
+
+def model_facts(model: ModelSpec) -> Row:
+    """All that is known of a model, for JSON."""
+    return {
+        "schema": "planner/model/1",
+        **model_row(model),
+        "prediction_params": model.prediction_params,
+        "runs": run_rows(model),
+        "parts": part_rows(model),
+        "model": model.model_dump(exclude_defaults=True),
+    }

@@ -1,6 +1,6 @@
 """Fit every kernel curve to the measured tables and write one file for each accelerator.
 
-Run as ``python -m planner.calibrate.kernels TABLES_DIR [--out hardware_profiles/curves]``.
+Run as ``python -m planner.calibrate.kernels TABLES_DIR [--out FOLDER] [--page docs/explanation/kernels.md]``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from planner.calibrate.kernel_collectives import collectives_entries
 from planner.calibrate.kernel_entries import Entry
 from planner.calibrate.kernel_experts import experts_entries
 from planner.calibrate.kernel_gemm import gemm_entries
+from planner.calibrate.kernel_page import with_tables
 from planner.calibrate.kernel_tables import DATASHEETS, SOURCE, Datasheet, Row, rows, select
 from planner.units import parse
 
@@ -99,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m planner.calibrate.kernels", description=__doc__)
     parser.add_argument("tables", type=Path, help="folder with gemm.csv, attention.csv and the others")
     parser.add_argument("--out", type=Path, default=Path("hardware_profiles/curves"))
+    parser.add_argument("--page", type=Path, help="document whose tables are made anew")
     options = parser.parse_args(arguments)
     tables = {table: rows(options.tables, table) for table in TABLES}
     options.out.mkdir(parents=True, exist_ok=True)
@@ -106,6 +108,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = options.out / f"{name}.yaml"
         write(path, render(curve_file(name, sheet, tables)))
         sys.stdout.write(f"{path}\n")
+    if options.page:
+        texts = (path.read_text(encoding="utf-8") for path in sorted(options.out.glob("*.yaml")))
+        write(
+            options.page,
+            with_tables(options.page.read_text("utf-8"), [yaml.safe_load(text) for text in texts]),
+        )
     return 0
 
 

@@ -1,0 +1,148 @@
+"""Attention: hand arithmetic, brute-force counts of visible keys, and laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.formulas.attention import (
+    AttentionCurve,
+    attention_backward_seconds,
+    attention_curve,
+    attention_extrapolated,
+    attention_flops,
+    attention_forward_seconds,
+    nearest_head_dim,
+    visible_keys,
+)
+from planner.formulas.unfused_attention import (
+    UnfusedAttention,
+    unfused_attention,
+    unfused_attention_backward_seconds,
+    unfused_attention_forward_seconds,
+)
+
+CURVE = AttentionCurve(
+    rate=500e12,
+    half_keys=200.0,
+    half_queries=4000.0,
+    launch=5e-6,
+    backward_rate=400e12,
+    backward_half_keys=64.0,
+    seq_range=(1024.0, 16384.0),
+)
+
+FIELDS = {
+    "efficiency": "0.6",
+    "sustained_ratio": "0.5",
+    "half_keys": "200",
+    "half_queries_per_multiprocessor": "40",
+    "launch": "5 us",
+    "backward_efficiency": "0.5",
+    "backward_half_keys": "64",
+    "range": {"seq": [1024, 16384]},
+}
+
+KERNEL = UnfusedAttention(
+    rate=100e12, misaligned_rate=10e12, score_bytes=80.0, forward_share=0.4, bandwidth=1e12
+)
+
+
+@given(
+    seq_q=st.integers(1, 60),
+    before=st.integers(0, 60),
+    window=st.integers(1, 150),
+)
+def test_visible_keys_by_brute_force(seq_q: int, before: int, window: int) -> None:
+    """Queries on a fine grid: the count of keys behind each, no more than the window."""
+    seq_kv = before + seq_q
+    queries = before + (np.arange(seq_q * 8) + 0.5) / 8
+    counted = float(np.mean(np.minimum(queries, window)))
+    assert visible_keys(float(seq_q), float(seq_kv), float(window)) == pytest.approx(counted, rel=0.01)
+
+
+def test_plain_causal_attention_sees_half() -> None:
+    assert visible_keys(8192.0, 8192.0, 8192.0) == 4096.0
+    assert visible_keys(8192.0, 8192.0, 1e9) == 4096.0
+
+
+def test_causal_flops_are_half_of_the_square() -> None:
+    # FlashAttention-2, section 4.1: 4 * seq^2 * head_dim * heads, halved by the causal mask.
+    seq = 2048.0
+    full = 4 * seq**2 * 64 * 16
+    assert attention_flops(1.0, 16.0, seq, visible_keys(seq, seq, seq), 64.0) == full / 2
+
+
+def test_forward_and_backward_by_hand() -> None:
+    # 2 sequences, 16 heads, 1024 queries: 32768 rows and 4000 more; 512 visible keys.
+    forward = 5e-6 + 4 * 128 * (512 + 200) * 36768 / 500e12
+    backward = 5e-6 + 10 * 128 * (512 + 64) * 36768 / 400e12
+    shape = (2.0, 16.0, 1024.0, 512.0, 128.0)
+    assert attention_forward_seconds(*shape, CURVE) == pytest.approx(forward)
+    assert attention_backward_seconds(*shape, CURVE) == pytest.approx(backward)
+
+
+@given(shape=st.tuples(*[st.integers(1, 10_000)] * 5), axis=st.integers(0, 4), more=st.integers(1, 1000))
+def test_laws(shape: tuple[int, ...], axis: int, more: int) -> None:
+    small = [float(size) for size in shape]
+    large = [size + more * (place == axis) for place, size in enumerate(small)]
+    seconds = attention_forward_seconds(*small, CURVE)
+    assert seconds <= attention_forward_seconds(*large, CURVE)
+    assert attention_flops(*small) / CURVE.rate <= seconds
+
+
+def test_array_equals_scalar() -> None:
+    draw = np.random.default_rng(3)
+    seq = draw.integers(1, 40_000, 500).astype(float)
+    window = draw.integers(1, 40_000, 500).astype(float)
+    column = attention_forward_seconds(2.0, 16.0, seq, visible_keys(seq, seq, window), 128.0, CURVE)
+    scalars = [
+        float(attention_forward_seconds(2.0, 16.0, s, visible_keys(s, s, w), 128.0, CURVE))
+        for s, w in zip(seq.tolist(), window.tolist(), strict=True)
+    ]
+    assert column.tolist() == scalars
+
+
+def test_unfused_by_hand() -> None:
+    # 1e9 scores of 416 FLOP at 100 TFLOP/s, and 32 of their 80 bytes at 1 TB/s; 100 is no multiple of 8.
+    scores = (10.0, 100.0, 1000.0, 1000.0)
+    assert unfused_attention_forward_seconds(*scores, 104.0, KERNEL) == pytest.approx(4.16e-3 + 32e-3)
+    assert unfused_attention_backward_seconds(*scores, 104.0, KERNEL) == pytest.approx(8.32e-3 + 48e-3)
+    assert unfused_attention_forward_seconds(*scores, 100.0, KERNEL) == pytest.approx(40e-3 + 32e-3)
+
+
+def test_fields_become_curves() -> None:
+    curve = attention_curve(FIELDS, 1e15, 100.0)
+    assert (curve.rate, curve.backward_rate, curve.half_queries) == pytest.approx((300e12, 250e12, 4000.0))
+    assert attention_curve(FIELDS, 1e15, 100.0, sustained=False).rate == pytest.approx(600e12)
+    fields = {
+        "efficiency": "0.5",
+        "misaligned_efficiency": "0.05",
+        "score_bytes": "76 B",
+        "fused_softmax_score_bytes": "31 B",
+        "forward_share": "0.4",
+        "memory_efficiency": "0.5",
+    }
+    assert unfused_attention(fields, 1e15, 2e12, fused_softmax=True).score_bytes == 31.0
+    plain = unfused_attention(fields, 1e15, 2e12, fused_softmax=False)
+    assert plain == UnfusedAttention(500e12, 50e12, 76.0, 0.4, 1e12)
+
+
+def test_a_range_without_sequences_is_refused() -> None:
+    with pytest.raises(ValueError, match="seq with two numbers"):
+        attention_curve(FIELDS | {"range": "all"}, 1e15, 100.0)
+
+
+def test_outside_the_measured_lengths_is_told() -> None:
+    assert attention_extrapolated(np.array([512.0, 1024.0, 32768.0]), CURVE).tolist() == [1, 0, 1]
+
+
+def test_nearest_head_dim_is_by_ratio() -> None:
+    assert [nearest_head_dim([64.0, 128.0, 256.0], size) for size in (32.0, 90.0, 91.0, 192.0)] == [
+        64.0,
+        64.0,
+        128.0,
+        256.0,
+    ]

@@ -32,11 +32,11 @@ DIAGONAL_KEYS = 64.0
 """Half of a tile of 128: the keys beyond the diagonal that a tile computes for each query. [element]"""
 
 BACKWARD_SOURCES = {
-    "fa2": ("0.57", "https://arxiv.org/abs/2307.08691", "FlashAttention-2, in training runs on A100"),
-    "fa3": ("0.52", "https://arxiv.org/abs/2407.08608", "FlashAttention-3, in training recipes on H100"),
-    "cudnn": ("0.55", "https://github.com/NVIDIA/cudnn-frontend", "cuDNN, in training recipes on Blackwell"),
+    "fa2": (0.57, "https://arxiv.org/abs/2307.08691", "FlashAttention-2, in training runs on A100"),
+    "fa3": (0.52, "https://arxiv.org/abs/2407.08608", "FlashAttention-3, in training recipes on H100"),
+    "cudnn": (0.55, "https://github.com/NVIDIA/cudnn-frontend", "cuDNN, in training recipes on Blackwell"),
 }
-"""Backward efficiency, where it is from, and in words; no kernel table has the backward pass."""
+"""Backward efficiency in bf16, where it is from, and in words; no kernel table has the backward pass."""
 
 
 def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> AttentionCurve:
@@ -96,10 +96,11 @@ def backward_kernel(sheet: Datasheet) -> str:
     return "cudnn" if sheet.peaks["nvfp4"] else "fa3"
 
 
-def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, kernel: str, lasting: float) -> Entry:
+def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, row: Row, lasting: float) -> Entry:
     """Fields of one head size that `planner.formulas.attention.attention_curve` reads."""
     values = fitted.values
     efficiency, source, words = BACKWARD_SOURCES[backward_kernel(sheet)]
+    in_bf16 = sheet.peaks["bf16"] / sheet.peaks[row["dtype"]]
     return {
         "efficiency": plain(values["efficiency"]),
         "sustained_ratio": plain(lasting),
@@ -108,8 +109,8 @@ def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, kernel: str, 
         "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
         "launch": microseconds(values["launch"]),
         "range": {name: size_range(shape[name]) for name in ("seq", "batch", "heads")},
-        "kernel": kernel,
-        "backward_efficiency": efficiency,
+        "kernel": row["kernel"],
+        "backward_efficiency": plain(efficiency * in_bf16),
         "backward_half_keys": plain(DIAGONAL_KEYS),
         "backward_standing": "literature",
         "backward_source": source,
@@ -140,6 +141,6 @@ def attention_entries(
             measured = select(own, head_dim=head_dim)
             fitted = fit_attention(measured, dtype, sheet, droop)
             shape = columns(measured, ("batch", "heads", "seq", "head_dim"))
-            entry = attention_entry(fitted, sheet, shape, measured[0]["kernel"], lasting)
+            entry = attention_entry(fitted, sheet, shape, measured[0], lasting)
             entries.setdefault(dtype, {})[head_dim] = entry | accuracy(fitted, measured[0]["source"])
     return entries

@@ -43,7 +43,7 @@ HEADINGS: Final = {
 
 LEGEND: Final = """
 node: accelerators that a launcher sees; domain: those joined by the fast links
-GiB: visible memory; TF/s: dense 16-bit TFLOP/s; USD/h: for one accelerator, dated
+GiB: visible memory; TF/s: dense 16-bit TFLOP/s; USD/h: one accelerator, dated
 NIC: GB/s of network ports for one accelerator; *: weakly sourced, measure first"""
 
 _SKIPPED: Final = frozenset({"name", "aliases", "note"})

@@ -1,0 +1,258 @@
+"""Clusters by name, alias and path; parts composed; every fault of a file told at once."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import pytest
+
+from planner.errors import InputError
+from planner.inputs.load_hardware import (
+    clusters_with,
+    default_cluster,
+    load_accelerator,
+    load_hardware,
+    load_network,
+)
+
+GB = 1e9
+WHOLE = """
+name: attic
+pools:
+  - accelerator:
+      name: card
+      vendor: Maker
+      arch: ampere
+      memory: 24 GiB
+      memory_visible: 23 GiB
+      memory_bandwidth: 0.9 TB/s
+      peak: {bf16: 70 TFLOP/s}
+      power: 350 W
+      price: 0.5 USD/h
+    node:
+      name: box
+      accelerators: 4
+      nics: 1
+      nic_rate: 100 Gbit/s
+      scaleup:
+        name: bus
+        link: pcie4
+        domain: 4
+        topology: host
+        bandwidth: 31 GB/s
+        pair_bandwidth: 31 GB/s
+        efficiency: 70%
+        latency: 5 us
+    network: {name: lan, kind: ethernet, efficiency: 0.5, latency: 30 us}
+"""
+
+
+def written(folder: Path, text: str, name: str = "cluster.yaml") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def faults(text: str) -> dict[str, str]:
+    """Load and return what was told of each place, without the file's name."""
+    with pytest.raises(InputError) as caught:
+        load_hardware(text)
+    return {problem.where.removeprefix(f"{text}: "): str(problem) for problem in caught.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("dgx-h100", "dgx-h100"),
+        ("DGX-H100", "dgx-h100"),
+        ("dgx-a100", "dgx-a100-80gb"),
+        ("p5", "p5.48xlarge"),
+        ("aws-p5.48xlarge", "p5.48xlarge"),
+        ("GCP-a3-megagpu-8g", "a3-megagpu-8g"),
+        ("ND96isr_H100_v5", "ND96isr_H100_v5"),
+        ("azure-nd96isr_h100_v5", "ND96isr_H100_v5"),
+        ("Standard_ND96isr_MI300X_v5", "ND96isr_MI300X_v5"),
+        ("rtx-4090-8-pcie", "rtx4090-8-pcie"),
+    ],
+)
+def test_a_cluster_has_many_spellings(spelling: str, name: str) -> None:
+    assert load_hardware(spelling).name == name
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("a100", "a100-80gb-sxm"),
+        ("a100-sxm-80gb", "a100-80gb-sxm"),
+        ("H100-SXM", "h100-80gb-sxm"),
+        ("h100", "h100-80gb-sxm"),
+        ("mi250x", "mi250x-gcd"),
+        ("4090", "rtx-4090"),
+    ],
+)
+def test_an_accelerator_has_many_spellings(spelling: str, name: str) -> None:
+    assert load_accelerator(spelling).name == name
+
+
+def test_a_bare_accelerator_is_no_cluster_and_the_clusters_with_it_are_told() -> None:
+    with pytest.raises(InputError) as caught:
+        load_hardware("h100-sxm", "--hardware")
+    message = str(caught.value)
+    assert message.startswith("--hardware: found 'h100-sxm'")
+    assert all(name in message for name in ("dgx-h100", "p5.48xlarge", "a3-megagpu-8g"))
+    assert "nearest: dgx-h100" in message
+    assert "dgx-a100" not in message
+
+
+def test_an_unknown_accelerator_never_gets_anothers_numbers() -> None:
+    with pytest.raises(InputError, match=r"nearest: .*h100"):
+        load_accelerator("h1000")
+    with pytest.raises(InputError, match=r"nearest: .*dgx-h100"):
+        load_hardware("dgx-h1000")
+
+
+def test_the_usual_cluster_of_an_accelerator_is_documented_in_its_file() -> None:
+    assert default_cluster("a100") == "dgx-a100-80gb"
+    assert default_cluster("gb200-186gb") == "gb200-nvl72"
+    assert "dgx-a100-80gb" in clusters_with("a100-80gb-sxm")
+
+
+def test_tiers_of_a_dgx_h100_by_hand() -> None:
+    inner, outer = load_hardware("dgx-h100").pool.tiers
+    assert (inner.name, inner.domain, inner.bandwidth) == ("nvlink4", 8.0, pytest.approx(0.75 * 450 * GB))
+    assert (outer.name, outer.domain, outer.bandwidth) == ("infiniband", math.inf, pytest.approx(42.5 * GB))
+
+
+def test_a_mesh_keeps_the_rate_of_a_pair() -> None:
+    mesh = load_hardware("mi300x-8").pool.tiers[0]
+    assert mesh.pair_bandwidth == pytest.approx(47.68 * GB)
+    assert mesh.bandwidth == pytest.approx(313.6 * GB)
+
+
+def test_the_dies_of_a_module_are_a_tier_of_their_own() -> None:
+    package, node, network = load_hardware("frontier-mi250x").pool.tiers
+    assert (package.domain, node.domain, network.domain) == (2.0, 8.0, math.inf)
+    assert package.bandwidth == pytest.approx(150 * GB)
+    assert network.bandwidth == pytest.approx(0.7 * 4 * 25 / 8 * GB)
+
+
+def test_numbers_remember_text_source_and_standing() -> None:
+    memory = load_hardware("dgx-h100").pool.accelerator.memory_visible
+    assert (memory.text, memory.standing) == ("81559 MiB", "measured")
+    assert memory.source.startswith("https://")
+
+
+def test_a_file_that_holds_everything(tmp_path: Path) -> None:
+    profile = load_hardware(written(tmp_path, WHOLE))
+    pool = profile.pool
+    assert pool.tiers[0].host_staged
+    assert pool.tiers[0].bandwidth == pytest.approx(21.7 * GB)
+    assert pool.nic_bandwidth == pytest.approx(3.125 * GB)
+    assert pool.price_per_hour == 0.5
+    assert pool.accelerator.memory.standing == "user"
+
+
+def test_parts_by_name_file_and_base(tmp_path: Path) -> None:
+    written(tmp_path, "name: fast\nkind: roce\nefficiency: 0.9\nlatency: 4 us\n", "fast.yaml")
+    text = """
+name: mine
+sources: {bill: "https://example.org/bill"}
+pools:
+  - accelerator: h100
+    node: {base: dgx-h100, name: thin, nics: 2}
+    network: fast.yaml
+    gpus: 16
+    price: {value: 2 USD/h, source: bill}
+  - accelerator: {base: a100-80gb-sxm, name: capped, power: 300 W}
+    node: dgx-a100-80gb
+    network: {base: roce, efficiency: 60%}
+"""
+    first, second = load_hardware(written(tmp_path, text)).pools
+    assert (first.accelerator.name, first.node.name, first.node.nics) == ("h100-80gb-sxm", "thin", 2)
+    assert first.nic_bandwidth == pytest.approx(12.5 * GB)
+    assert first.network is not None
+    assert (first.network.name, first.network.efficiency) == ("fast", 0.9)
+    assert first.price_per_hour is not None
+    assert first.price_per_hour.source == "https://example.org/bill"
+    assert (second.accelerator.power, second.accelerator.peak["bf16"]) == (300.0, 312e12)
+    assert second.accelerator.memory.source.startswith("https://www.nvidia.com/")
+    assert second.network is not None
+    assert second.network.efficiency == pytest.approx(0.6)
+
+
+def test_without_a_network_the_domain_is_all_there_is(tmp_path: Path) -> None:
+    text = "\n".join(line for line in WHOLE.splitlines() if "network:" not in line)
+    pool = load_hardware(written(tmp_path, text)).pool
+    assert len(pool.tiers) == 1
+    assert pool.max_gpus == 4.0
+    assert load_hardware("dgx-h100").pool.max_gpus == math.inf
+
+
+def test_all_faults_of_a_file_at_once(tmp_path: Path) -> None:
+    broken = (
+        WHOLE.replace("memory: 24 GiB", "memory: 24")
+        .replace("0.9 TB/s", "0.9 TFLOP/s")
+        .replace("power: 350 W", "pwoer: 350 W")
+        .replace("efficiency: 70%", "efficiency: 7")
+        .replace("accelerators: 4", "accelerators: 0")
+        .replace("topology: host", "topology: cube")
+    )
+    told = faults(written(tmp_path, broken))
+    pool = "pools[0]"
+    assert "no unit; accepted: B, kB" in told[f"{pool}.accelerator.memory"]
+    assert "unit 'TFLOP/s'; accepted: B/s" in told[f"{pool}.accelerator.memory_bandwidth"]
+    assert "unknown key" in told[f"{pool}.accelerator.pwoer"]
+    assert "share above 0 and at most 1" in told[f"{pool}.node.scaleup.efficiency"]
+    assert "more than 0" in told[f"{pool}.node.accelerators"]
+    assert "switch, mesh, torus, host" in told[f"{pool}.node.scaleup.topology"]
+    assert len(told) == 6
+
+
+def test_unknown_parts_are_told_with_the_nearest_and_with_the_other_faults(tmp_path: Path) -> None:
+    text = """
+name: mine
+pools:
+  - {accelerator: h100-80gb-smx, node: dgx-h101, network: infiniband-ndr, gpus: -8}
+"""
+    told = faults(written(tmp_path, text))
+    assert "h100-80gb-sxm" in told["pools[0].accelerator"].split("nearest: ")[1]
+    assert "dgx-h100" in told["pools[0].node"].split("nearest: ")[1]
+    assert "more than 0" in told["pools[0].gpus"]
+    assert len(told) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (("24 GiB", "0 GiB"), "pools[0].accelerator.memory"),
+        (("peak: {bf16: 70 TFLOP/s}", "peak: {}"), "pools[0].accelerator.peak"),
+        (("0.9 TB/s", "-1 TB/s"), "pools[0].accelerator.memory_bandwidth"),
+        (("bandwidth: 31 GB/s", "bandwidth: 31 Gb/s"), "pools[0].node.scaleup.bandwidth"),
+        (("pools:", "sources: 3\npools:"), "sources"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(tmp_path: Path, change: tuple[str, str], place: str) -> None:
+    assert place in faults(written(tmp_path, WHOLE.replace(*change)))
+
+
+@pytest.mark.parametrize("pools", ["[]", "3", "[4]", "null"])
+def test_a_cluster_has_pools(tmp_path: Path, pools: str) -> None:
+    told = faults(written(tmp_path, f"name: none\npools: {pools}\n"))
+    assert [where for where in told if where.startswith("pools")]
+
+
+def test_a_network_kind_by_name() -> None:
+    assert load_network("omni-path").name == "omni-path-100"
+    assert load_network("HDR").kind == "infiniband"
+
+
+def test_loading_reads_only_what_it_needs() -> None:
+    load_hardware("dgx-h100")
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        load_hardware("dgx-h100")
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.03

@@ -1,0 +1,87 @@
+"""Kernel curves: an accelerator's own as fitted, a relative's as shares of its own peaks, all marked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planner.errors import InputError
+from planner.formulas.attention import attention_extrapolated
+from planner.formulas.gemm import gemm_extrapolated, gemm_seconds
+from planner.inputs.kernels import load_kernels
+from planner.inputs.load_hardware import accelerator_names, load_accelerator
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_every_accelerator_has_curves_for_each_peak(name: str) -> None:
+    part = load_accelerator(name)
+    kernels = part.kernels
+    assert {"bf16", "fp16"} <= set(kernels.gemm) == set(kernels.experts)
+    assert ("fp8" in kernels.gemm) == ("fp8" in part.peak)
+    assert ("nvfp4" in kernels.gemm) == ("nvfp4" in part.peak)
+    widest = max(float(peak) for peak in part.peak.values())
+    assert all(0 < curve.rate <= widest for curve in kernels.gemm.values())
+    assert 0 < kernels.memory_bandwidth < part.memory_bandwidth
+    assert kernels.attention_for(128).rate < widest
+
+
+def test_own_curves_keep_their_measured_range() -> None:
+    curve = load_accelerator("h100-80gb-sxm").kernels.gemm["bf16"]
+    assert gemm_extrapolated(8192.0, 8192.0, 8192.0, curve) == 0.0
+    assert gemm_extrapolated(8.0, 8192.0, 8192.0, curve) == 1.0
+
+
+def test_borrowed_curves_are_always_extrapolated() -> None:
+    for name in ("v100-32gb", "mi300x-192gb", "h100-96gb-hbm2e-500w", "tpu-v5p"):
+        kernels = load_accelerator(name).kernels
+        assert gemm_extrapolated(8192.0, 8192.0, 8192.0, kernels.gemm["bf16"]) == 1.0
+        assert attention_extrapolated(4096.0, kernels.attention_for(128)) == 1.0
+
+
+def test_borrowed_rates_are_shares_of_the_own_peak() -> None:
+    lender = load_accelerator("a100-80gb-sxm").kernels.gemm["bf16"]
+    borrower = load_accelerator("rtx-a6000").kernels.gemm["bf16"]
+    assert borrower.rate / 154.85e12 == pytest.approx(lender.rate / 312e12)
+    assert borrower.bandwidth / 768e9 == pytest.approx(lender.bandwidth / 2.039e12)
+
+
+def test_a_measured_ceiling_moves_borrowed_rates() -> None:
+    part = load_accelerator("mi300x-192gb")
+    unmeasured = part.model_copy(update={"matmul_efficiency": None})
+    assert load_kernels(part).gemm["bf16"].rate < 0.8 * load_kernels(unmeasured).gemm["bf16"].rate
+
+
+def test_short_benchmarks_run_faster_than_hours_of_work() -> None:
+    part = load_accelerator("b200-180gb")
+    burst, sustained = load_kernels(part, sustained=False), load_kernels(part)
+    assert burst.gemm["bf16"].rate > 1.05 * sustained.gemm["bf16"].rate
+
+
+def test_a_large_product_on_h100_takes_what_was_measured() -> None:
+    # 2 * 8192^3 FLOP at the 700 to 800 TFLOP/s that public benchmarks of H100 report.
+    seconds = gemm_seconds(8192.0, 8192.0, 8192.0, load_accelerator("h100").kernels.gemm["bf16"])
+    assert 2 * 8192**3 / 800e12 < seconds < 2 * 8192**3 / 600e12
+
+
+def test_scalar_and_column_agree_bit_for_bit() -> None:
+    curve = load_accelerator("rtx-4090").kernels.gemm["bf16"]
+    sizes = np.array([512.0, 4096.0, 12288.0])
+    column = gemm_seconds(sizes, 4096.0, 4096.0, curve)
+    assert [gemm_seconds(size, 4096.0, 4096.0, curve) for size in sizes.tolist()] == column.tolist()
+
+
+@pytest.mark.parametrize("text", ["gemm: {}\n", "gemm: 3\n", "accelerator: x\ndatasheet: {bandwidth: 3}\n"])
+def test_a_curve_file_that_is_wrong_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "curves.yaml"
+    path.write_text(text, encoding="utf-8")
+    part = load_accelerator("h100").model_copy(update={"curves": str(path)})
+    with pytest.raises(InputError, match=r"curves\.yaml"):
+        load_kernels(part)
+
+
+def test_a_missing_curve_file_is_told(tmp_path: Path) -> None:
+    part = load_accelerator("h100").model_copy(update={"curves": str(tmp_path / "none.yaml")})
+    with pytest.raises(InputError, match="no such file"):
+        load_kernels(part)

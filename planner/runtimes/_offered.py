@@ -188,3 +188,14 @@ def sequence_rule(seq_len: Num, divisor: Num, words: str) -> Rule:
             f"{seq_len - seq_len % divisor:g}",
         ),
     )
+
+
+TRIAL_STEPS = 100
+"""Steps of a job that does not say how many tokens it trains on."""
+
+
+def train_steps(workload: Workload) -> int:
+    """Return the optimizer steps of a job."""
+    if workload.tokens is None:
+        return TRIAL_STEPS
+    return max(1, round(workload.tokens / workload.tokens_per_step))

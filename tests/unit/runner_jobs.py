@@ -128,6 +128,7 @@ HARDWARE: Final = HardwareProfile.model_validate(
                 "node": {
                     "name": "dgx", "accelerators": 8, "nics": 8, "nic_rate": "400 Gbit/s",
                     "scaleup": {
+                        "name": "nvlink",
                         "link": "nvlink", "domain": 8, "bandwidth": "450 GB/s", "pair_bandwidth": "450 GB/s",
                         "efficiency": "0.8", "latency": "3 us",
                     },

@@ -1,0 +1,133 @@
+"""The Accelerate config, the model's config and the training script of one plan."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from planner.plan import Plan
+from planner.runtimes._family import Command, Job
+from planner.runtimes._hub_config import LAYER_CLASSES, architecture, hub_config
+from planner.runtimes._offered import train_steps
+from planner.runtimes.fsdp.script import SCRIPT
+
+STRATEGIES = {"all-gather": "allgather", "ring": "alltoall"}
+"""PyTorch's ``alltoall`` passes keys and values on to the next rank: it is the ring."""
+
+
+def mesh(plan: Plan) -> dict[str, int]:
+    """Return Accelerate's five sizes; their product is the number of processes."""
+    shards = plan.cp if plan.zero == 0 else plan.zero_shards
+    return {
+        "dp_replicate": int(plan.dp * plan.cp / shards),
+        "dp_shard": int(shards / plan.cp),
+        "tp": int(plan.tp),
+        "cp": int(plan.cp),
+        "sp": 1,
+    }
+
+
+def accelerate_config(plan: Plan, job: Job) -> dict[str, object]:
+    """Return the keys of the YAML that ``accelerate launch --config_file`` reads."""
+    sharded = plan.zero > 0
+    several = job.gpus > 1
+    config: dict[str, object] = {
+        "compute_environment": "LOCAL_MACHINE",
+        "debug": False,
+        "distributed_type": "FSDP" if sharded else "MULTI_GPU" if several else "NO",
+        "downcast_bf16": "no",
+        "machine_rank": 0,
+        "main_training_function": "main",
+        "mixed_precision": job.workload.precision,
+        "num_machines": max(1, job.gpus // job.hardware.pool.gpus_per_node),
+        "num_processes": job.gpus,
+        "rdzv_backend": "static",
+        "same_network": True,
+        "tpu_use_cluster": False,
+        "tpu_use_sudo": False,
+        "use_cpu": False,
+    }
+    if sharded:
+        config["fsdp_config"] = _fsdp_config(plan, job)
+    if several and (sharded or plan.tp > 1):
+        config["parallelism_config"] = _parallelism_config(plan)
+    return config
+
+
+def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
+    return {
+        "fsdp_version": 2,
+        "fsdp_reshard_after_forward": plan.zero == 3,
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_transformer_layer_cls_to_wrap": LAYER_CLASSES[architecture(job.model) or ""],
+        "fsdp_activation_checkpointing": plan.recompute == "full",
+        "fsdp_cpu_ram_efficient_loading": plan.tp == 1,
+        "fsdp_sync_module_states": plan.tp == 1,
+        "fsdp_offload_params": False,
+        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+    }
+
+
+def _parallelism_config(plan: Plan) -> dict[str, object]:
+    sizes: dict[str, object] = {f"parallelism_config_{axis}_size": size for axis, size in mesh(plan).items()}
+    strategy = STRATEGIES.get(plan.cp_method, "allgather")
+    return sizes | {"parallelism_config_cp_comm_strategy": strategy}
+
+
+def script_text(plan: Plan, job: Job) -> str:
+    """Return ``train.py`` with the plan's settings at its top."""
+    work = job.workload
+    settings = {
+        "SEQ_LEN": work.seq_len,
+        "LORA_RANK": work.lora_rank if work.method == "lora" else 0,
+        "RECOMPUTE": plan.recompute == "full" and plan.zero == 0,
+        "TP": int(plan.tp),
+        "CP": int(plan.cp),
+    }
+    return SCRIPT.replace(
+        "# SETTINGS\n", "".join(f"{name} = {value!r}\n" for name, value in settings.items())
+    )
+
+
+def fsdp_command(plan: Plan, job: Job, version: str) -> Command:
+    """Return what starts the plan: torchrun with the environment, or ``accelerate launch`` with the YAML."""
+    config = accelerate_config(plan, job)
+    numbers = {
+        "per_device_train_batch_size": int(plan.micro_batch),
+        "gradient_accumulation_steps": int(plan.num_microbatches),
+        "max_steps": train_steps(job.workload),
+    }
+    flags = tuple(part for name, value in numbers.items() for part in (f"--{name}", str(value)))
+    start = " ".join(("accelerate launch --config_file accelerate.yaml train.py", *flags))
+    return Command(
+        program=("train.py", *flags, "--output_dir", "${OUTPUT_DIR}"),
+        environment=_environment(plan, job, config),
+        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        files={
+            "accelerate.yaml": f"# Accelerate {version}\n# {start}\n"
+            + yaml.safe_dump(config, sort_keys=False),
+            "train.py": script_text(plan, job),
+            "config.json": json.dumps(hub_config(job.model, job.workload.seq_len), indent=2) + "\n",
+        },
+    )
+
+
+def _environment(plan: Plan, job: Job, config: dict[str, object]) -> dict[str, str]:
+    """Return what ``accelerate launch`` would export, so that torchrun alone starts the same job."""
+    names = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+    names |= {"ACCELERATE_MIXED_PRECISION": job.workload.precision}
+    fsdp = config.get("fsdp_config")
+    if isinstance(fsdp, dict):
+        renamed = {"fsdp_transformer_layer_cls_to_wrap": "fsdp_transformer_cls_to_wrap"}
+        names |= {"ACCELERATE_USE_FSDP": "true"}
+        names |= {str(renamed.get(key, key)).upper(): _text(value) for key, value in fsdp.items()}
+    sizes = config.get("parallelism_config")
+    if isinstance(sizes, dict):
+        names |= {"ACCELERATE_USE_PARALLELISM_CONFIG": "true"}
+        names |= {key.upper(): _text(value) for key, value in sizes.items()}
+    return names
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

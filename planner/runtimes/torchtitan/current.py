@@ -1,0 +1,307 @@
+"""Files for torchtitan since its configs became Python: a module with the model, and the command line."""
+
+from __future__ import annotations
+
+import math
+
+from planner.plan import Plan
+from planner.runtimes._family import Command, Job
+from planner.runtimes._offered import train_steps
+from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
+from planner.runtimes.torchtitan.schedules import SCHEDULES
+
+MODULE = "titan_plan"
+
+HEAD = '''"""Model and defaults of one plan, for torchtitan at commit b5bcd76c (2026-08-21).
+
+Start it with: -m torchtitan.train --module titan_plan --config train ...
+"""
+
+import os
+from functools import partial
+
+from torch import nn
+from torchtitan.components.checkpointer import CheckpointManager
+from torchtitan.components.data import (
+    ConcatThenSplitPackingConfig,
+    GrainDataLoader,
+    HuggingFaceRandomAccessSource,
+    SingleDatasetConfig,
+)
+from torchtitan.components.loss import ChunkedLossWrapper, CrossEntropyLoss
+from torchtitan.components.metrics import MetricsProcessor
+from torchtitan.components.optimizer import (
+    LRSchedulersContainer,
+    default_adamw,
+    register_moe_load_balancing_hook,
+)
+from torchtitan.config import ParallelismConfig
+from torchtitan.distributed.pipeline_parallel import pipeline_llm
+from torchtitan.hf_datasets.text_datasets import TextProcessor
+from torchtitan.models.common import CosSinRoPE, ComplexRoPE, Embedding, Linear, RMSNorm
+from torchtitan.models.common.config_utils import (
+    get_attention_config,
+    make_ffn_config,
+    make_gqa_config,
+    make_moe_config,
+    make_routed_experts_config,
+    make_router_config,
+)
+from torchtitan.models.common.param_init import skip_param_init
+from torchtitan.protocols.model_spec import ModelSpec
+from torchtitan.trainer import Trainer
+
+'''
+
+BODY = """
+LINEAR = {"weight": partial(nn.init.trunc_normal_, std=0.02), "bias": nn.init.zeros_}
+EXPERTS = {name: LINEAR["weight"] for name in ("w1_EFD", "w2_EDF", "w3_EFD")}
+
+
+def norm(width):
+    return RMSNorm.Config(normalized_shape=width, param_init={"weight": nn.init.ones_})
+
+
+def feed_forward(width):
+    return make_ffn_config(
+        dim=MODEL["dim"], hidden_dim=width, w1_param_init=LINEAR, w2w3_param_init=LINEAR
+    )
+
+
+def experts(block, score_func):
+    count, topk, shared = block["num_experts"], block["top_k"], block["shared_hidden_dim"]
+    return make_moe_config(
+        num_experts=count,
+        router=make_router_config(
+            dim=MODEL["dim"],
+            num_experts=count,
+            gate_param_init=LINEAR,
+            top_k=topk,
+            score_func=score_func,
+            route_norm=True,
+        ),
+        routed_experts=make_routed_experts_config(
+            dim=MODEL["dim"],
+            hidden_dim=block["moe_hidden_dim"],
+            num_experts=count,
+            top_k=topk,
+            param_init=EXPERTS,
+            comm_backend="standard",
+        ),
+        shared_experts=feed_forward(shared) if shared else None,
+    )
+
+
+def layer(kind, attention, block, score_func="softmax"):
+    dense = "hidden_dim" in block
+    return kind.Config(
+        attention=attention,
+        attention_norm=norm(MODEL["dim"]),
+        ffn_norm=norm(MODEL["dim"]),
+        feed_forward=feed_forward(block["hidden_dim"]) if dense else None,
+        moe=None if dense else experts(block, score_func),
+    )
+
+
+def grouped_query(block, rope):
+    width = block["head_dim"]
+    return make_gqa_config(
+        dim=MODEL["dim"],
+        n_heads=block["n_heads"],
+        n_kv_heads=block["n_kv_heads"],
+        head_dim=width,
+        wqkv_param_init=LINEAR,
+        wo_param_init=LINEAR,
+        inner_attention=get_attention_config("flex"),
+        fuse_qkv=True,
+        rope=rope.Config(dim=width, max_context_length=MODEL["max_context_length"], theta=500000.0),
+        qk_norm=norm(width) if block["qk_norm"] else None,
+    )
+"""
+
+FAMILIES = {
+    "llama3": (
+        """from torchtitan.models.llama3 import parallelize_llama as parallelize
+from torchtitan.models.llama3.model import Llama3Model as Model, Llama3TransformerBlock as Block
+from torchtitan.models.llama3.state_dict_adapter import Llama3StateDictAdapter as Adapter
+""",
+        """
+
+
+
+def layers():
+    return [
+        layer(Block, grouped_query(block, ComplexRoPE), block)
+        for count, block in MODEL["runs"]
+        for _ in range(count)
+    ]
+""",
+    ),
+    "qwen3": (
+        """from torchtitan.models.qwen3 import parallelize_qwen3 as parallelize
+from torchtitan.models.qwen3.model import Qwen3Model as Model, Qwen3TransformerBlock as Block
+from torchtitan.models.qwen3.state_dict_adapter import Qwen3StateDictAdapter as Adapter
+""",
+        """
+
+
+
+def layers():
+    return [
+        layer(Block, grouped_query(block, CosSinRoPE), block)
+        for count, block in MODEL["runs"]
+        for _ in range(count)
+    ]
+""",
+    ),
+    "deepseek_v3": (
+        """from torchtitan.models.deepseek_v3 import make_mla_attention_config
+from torchtitan.models.deepseek_v3 import parallelize_deepseekv3 as parallelize
+from torchtitan.models.deepseek_v3.model import DeepSeekV3Model as Model
+from torchtitan.models.deepseek_v3.model import DeepSeekV3TransformerBlock as Block
+from torchtitan.models.deepseek_v3.state_dict_adapter import DeepSeekV3StateDictAdapter as Adapter
+""",
+        """
+
+
+LATENT = (
+    "n_heads", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+)
+
+
+def latent(index, block):
+    return make_mla_attention_config(
+        layer_id=index,
+        dim=MODEL["dim"],
+        **{name: block[name] for name in LATENT},
+        attn_backend="flex",
+        linear_init=LINEAR,
+        norm_init={"weight": nn.init.ones_},
+        depth_init=lambda layer_id: LINEAR,
+        rope=ComplexRoPE.Config(
+            dim=block["qk_rope_head_dim"], max_context_length=MODEL["max_context_length"], theta=10000.0
+        ),
+    )
+
+
+def layers():
+    blocks = [block for count, block in MODEL["runs"] for _ in range(count)]
+    return [layer(Block, latent(index, block), block, "sigmoid") for index, block in enumerate(blocks)]
+""",
+    ),
+}
+
+TAIL = '''
+
+def model_spec():
+    init = {"weight": skip_param_init} if MODEL["tied"] else {"weight": partial(nn.init.normal_, std=0.02)}
+    config = Model.Config(
+        dim=MODEL["dim"],
+        vocab_size=MODEL["vocab_size"],
+        enable_weight_tying=MODEL["tied"],
+        tok_embeddings=Embedding.Config(
+            num_embeddings=MODEL["vocab_size"], embedding_dim=MODEL["dim"], param_init=init
+        ),
+        norm=norm(MODEL["dim"]),
+        lm_head=Linear.Config(
+            in_features=MODEL["dim"], out_features=MODEL["vocab_size"], param_init=LINEAR
+        ),
+        layers=layers(),
+    )
+    sparse = any("num_experts" in block for _, block in MODEL["runs"])
+    return ModelSpec(
+        name=MODEL["name"],
+        flavor="plan",
+        model=config,
+        parallelize_fn=parallelize,
+        pipelining_fn=pipeline_llm,
+        post_optimizer_build_fn=register_moe_load_balancing_hook if sparse else None,
+        state_dict_adapter=Adapter,
+    )
+
+
+def dataset():
+    return ConcatThenSplitPackingConfig(
+        dataset=SingleDatasetConfig(
+            source=HuggingFaceRandomAccessSource.Config(path=os.environ["DATA_PATH"], split="train"),
+            processor=TextProcessor.Config(),
+            post_filters=(lambda sample: sample is not None,),
+        )
+    )
+
+
+def train():
+    """Everything that the command line does not say."""
+    return Trainer.Config(
+        model_spec=model_spec(),
+        loss=ChunkedLossWrapper.Config(
+            loss_fn=CrossEntropyLoss.Config(global_vocab_size=MODEL["vocab_size"])
+        ),
+        optimizer=default_adamw(lr=3e-4),
+        lr_scheduler=LRSchedulersContainer.Config(warmup_steps=10),
+        dataloader=GrainDataLoader.Config(dataset=dataset()),
+        metrics=MetricsProcessor.Config(log_freq=1),
+        parallelism=ParallelismConfig(module_fqns_per_model_part=PARTS),
+        checkpoint=CheckpointManager.Config(),
+    )
+'''
+
+RECOMPUTES = {"none": "none", "selective": "selective", "full": "full"}
+
+
+def module_text(plan: Plan, job: Job) -> str:
+    """Return the Python module that ``--module`` names."""
+    data = literal("MODEL", model_data(job.model, job.workload.seq_len))
+    parts = literal("PARTS", part_names(plan, job.model, "lm_head"))
+    imports, layers = FAMILIES[family(job.model)]
+    return HEAD + imports + "\n" + data + parts + BODY + layers + TAIL
+
+
+def flags(plan: Plan, job: Job) -> tuple[str, ...]:
+    """Return the command line after ``--module`` and ``--config``, every degree said."""
+    work = job.workload
+    shards = plan.cp if plan.zero == 0 else plan.zero_shards
+    values = {
+        "parallelism.data_parallel_replicate_degree": plan.dp * plan.cp / shards,
+        "parallelism.data_parallel_shard_degree": shards / plan.cp,
+        "parallelism.tensor_parallel_degree": plan.tp,
+        "parallelism.context_parallel_degree": plan.cp,
+        "parallelism.pipeline_parallel_degree": plan.pp,
+        "parallelism.expert_parallel_degree": plan.ep,
+        "parallelism.num_pp_microbatches": plan.num_microbatches if plan.pp > 1 else 1,
+        "training.num_tokens_per_microbatch_per_dp_rank": plan.micro_batch * work.seq_len,
+        "training.num_tokens_per_train_step": work.tokens_per_step,
+        "training.max_context_length": work.seq_len,
+        "training.steps": train_steps(work),
+    }
+    words = {
+        "parallelism.fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
+        "training.dtype": "float32",
+        "training.mixed_precision_param": "bfloat16",
+        "training.mixed_precision_reduce": "float32",
+        "hf_assets_path": "${TOKENIZER_PATH}",
+        "dump_folder": "${OUTPUT_DIR}",
+    }
+    schedule = SCHEDULES[plan.schedule] if plan.pp > 1 else None
+    if schedule is not None:
+        words["parallelism.pipeline_parallel_schedule"] = schedule.name
+    compiled = schedule is None or not schedule.splits_backward
+    switches = [
+        "training.disable_cuda_graphs",
+        f"parallelism.{'' if plan.sequence_parallel else 'no-'}enable_sequence_parallel",
+        f"compile.{'' if compiled else 'no-'}enable",
+    ]
+    pairs = {name: str(math.floor(value)) for name, value in values.items()} | words
+    text = [part for name, value in pairs.items() for part in (f"--{name}", value)]
+    return (*text, *(f"--{name}" for name in switches), f"activation-checkpoint:{RECOMPUTES[plan.recompute]}")
+
+
+def current_command(plan: Plan, job: Job) -> Command:
+    """Return what starts the plan on the newest torchtitan."""
+    return Command(
+        program=("torchtitan.train", "--module", MODULE, "--config", "train", *flags(plan, job)),
+        environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        module=True,
+        files={f"{MODULE}.py": module_text(plan, job)},
+    )

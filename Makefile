@@ -35,7 +35,7 @@ types: setup
 	$(RUN) mypy
 
 spelling: setup
-	$(RUN) codespell_lib README.md CONTRIBUTING.md CHANGELOG.md changelog.d docs planner tests
+	$(RUN) codespell_lib README.md CONTRIBUTING.md CHANGELOG.md changelog.d docs planner
 
 docs: setup  ## run every example of README and docs, follow their links, look up their words
 	$(PYTEST) tests/cli/test_docs.py tests/unit/test_glossary.py

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.calibrate.run_table import Run
+from planner.cost.estimate import step_flops
 from planner.inputs.hardware import Accelerator
 from planner.inputs.model import ModelSpec
 from planner.numeric import Num
@@ -81,21 +82,6 @@ def palm_token_flops(params: Num, layers: Num, width: Num, seq_len: Num) -> Num:
     return 6 * params + 12 * layers * width * seq_len
 
 
-def causal_token_flops(model: ModelSpec, seq_len: int) -> float:
-    """FLOPs for one token of any model: products of weights, and the causal half of attention. [FLOP]
-
-    References
-    ----------
-    .. [1] NVIDIA, Megatron-LM, ``megatron/training/training.py``, ``num_floating_point_operations``.
-    """
-    attention = 0.0
-    for name, layers in model.layer_counts.items():
-        mixer = model.blocks[name].mixer
-        context = min(seq_len / 2, mixer.window or seq_len)
-        attention += layers * 6 * context * mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
-    return 6.0 * product_params(model) + attention
-
-
 def product_params(model: ModelSpec) -> int:
     """Parameters that a token multiplies: all active ones but the tables it looks up. [element]"""
     looked_up = model.embedding_params - (model.vocab * model.hidden if model.tied_embeddings else 0)
@@ -121,7 +107,7 @@ def _palm(run: Run, model: ModelSpec, plan: Plan) -> Num:
 
 
 def _causal(run: Run, model: ModelSpec, plan: Plan) -> Num:
-    return causal_token_flops(model, run.seq_len or 0)
+    return step_flops(model, run.seq_len or 0, 1.0)
 
 
 _Count = Callable[[Run, ModelSpec, Plan], Num]

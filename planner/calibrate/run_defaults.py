@@ -20,7 +20,7 @@ from planner.calibrate.run_plan import (
     run_plan,
     stage_defaults,
 )
-from planner.calibrate.run_table import Run
+from planner.calibrate.run_table import COLUMNS, Run
 from planner.errors import InputError, PlannerError
 from planner.inputs.hardware import HardwareProfile, Network
 from planner.inputs.workload import Workload
@@ -54,6 +54,8 @@ class Fact:
         Where it is stated.
     assumed : bool
         Whether it is inferred, so that rows with it are scored apart.
+    replaces : bool
+        Whether it corrects a column that the row fills.
     """
 
     source: str
@@ -61,6 +63,7 @@ class Fact:
     values: Mapping[str, object]
     stated: str
     assumed: bool = False
+    replaces: bool = False
 
     def holds(self, run: Run) -> bool:
         """Whether the fact is about this run."""
@@ -209,11 +212,11 @@ def with_facts(run: Run, catalogue: Catalogue) -> tuple[Run, tuple[Fact, ...]]:
         column: value
         for fact in facts
         for column, value in fact.values.items()
-        if getattr(run, column) in (None, "")
+        if fact.replaces or getattr(run, column) in (None, "")
     }
     if any(fact.assumed for fact in facts) and not run.mark:
         values["mark"] = "accelerator not stated"
-    return _taken(run, values), facts
+    return run.with_values(values), facts
 
 
 def filled(run: Run, era: Era, gpu: str, hardware: HardwareProfile, named: Named) -> Run:
@@ -224,32 +227,36 @@ def filled(run: Run, era: Era, gpu: str, hardware: HardwareProfile, named: Named
     Refusal
         If a column without which nothing can be priced is blank and no rule gives it.
     """
-    run = _taken(run, {} if run.gpus_per_node else {"gpus_per_node": hardware.pool.gpus_per_node})
-    run = _taken(run, degree_defaults(run, era))
+    run = run.with_values({} if run.gpus_per_node else {"gpus_per_node": hardware.pool.gpus_per_node})
+    run = run.with_values(degree_defaults(run, era))
     for name in ("num_gpus", "tp", "pp", "dp"):
         if getattr(run, name) is None:
             raise Refusal(run, name, "blank", "a degree: it does not follow from the others")
-    run = _taken(run, architecture_defaults(run, named))
-    run = _taken(run, batch_defaults(run))
+    run = run.with_values(architecture_defaults(run, named))
+    run = run.with_values(batch_defaults(run))
     for name in (*lacking(run), "micro_batch", "global_batch"):
         if getattr(run, name) is None:
             raise Refusal(run, name, "blank", "a value: it does not follow from the others")
     if (run.num_layers or 0) > MAX_LAYERS:
         raise Refusal(run, "num_layers", str(run.num_layers), f"at most {MAX_LAYERS}")
-    run = _taken(run, stage_defaults(run, era))
-    run = _taken(run, habit_defaults(run, era))
+    run = run.with_values(stage_defaults(run, era))
+    run = run.with_values(habit_defaults(run, era))
     offload = "none" if run.offload.lower().startswith("cpu offload used for") else run.offload
-    return replace(run, gpu=gpu, offload=offload)
-
-
-def _taken(run: Run, values: Mapping[str, object]) -> Run:
-    return replace(run, **values) if values else run  # type: ignore[arg-type]
+    return run.with_values({"gpu": gpu, "offload": offload})
 
 
 def taken(start: Run, run: Run, plan: Plan, facts: tuple[Fact, ...]) -> dict[str, object]:
-    """Return every value that a row did not state, by the name of its column."""
-    names = (name for name in Run.__slots__ if getattr(start, name) != getattr(run, name))
-    values: dict[str, object] = {name: getattr(run, name) for name in names}
+    """Return every value that a row did not state and that matters for it, by the name of its column."""
+    idle = {"mark"}
+    idle |= {"ep", "etp"} if not run.experts else set()
+    idle |= {"cp_method"} if run.cp == 1 else set()
+    idle |= {"schedule", "vpp"} if run.pp == 1 else set()
+    idle |= {"seq_parallel"} if run.tp == 1 else set()
+    values: dict[str, object] = {
+        name: getattr(run, name)
+        for name in COLUMNS
+        if getattr(start, name) != getattr(run, name) and name not in idle
+    }
     if start.recompute and plan.recompute not in (start.recompute, "full"):
         values["recompute"] = plan.recompute
     if plan.num_microbatches % 1:

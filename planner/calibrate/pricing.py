@@ -1,0 +1,159 @@
+"""Predictions for measured runs: the cost model's, and the rule of thumb that it has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+
+from planner.calibrate.conventions import peak_rate
+from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.cost.case import case_of
+from planner.cost.estimate import step_flops
+from planner.cost.fit import oom_probability
+from planner.cost.layout import piece_costs, priced_layers, ranks_of
+from planner.cost.stages import Stages, stages_of
+from planner.cost.step import piece_totals, price
+from planner.errors import PlannerError
+from planner.inputs.workload import Workload
+from planner.plan import DEGREES, Plan
+from planner.units import GIB
+
+COLUMNS: Final = tuple(name for name in DEGREES if name not in ("pp", "vpp"))
+"""Degrees along which a batch of runs is an array; stages have their own axis."""
+NAMES: Final = tuple(field.name for field in fields(Plan) if field.name not in DEGREES)
+"""Techniques of a plan, equal in a batch."""
+
+NAIVE_MFU: Final = 0.55
+"""Share of the dense peak that the rule of thumb takes for granted. [-]"""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a pricing function says of a run.
+
+    Parameters
+    ----------
+    step_s : float
+        Seconds per step. [s]
+    allocated_gib, reserve_gib, framework_gib : float
+        Memory of the fullest rank: live tensors, allocator slack, context and communicators. [GiB]
+    capacity_gib : float
+        Memory that the device has. [GiB]
+    oom_probability : float
+        Chance that it runs out of memory. [-]
+    error_band : float, optional
+        Share by which the time may be wrong; None where never validated. [-]
+    """
+
+    step_s: float
+    allocated_gib: float
+    reserve_gib: float
+    framework_gib: float
+    capacity_gib: float
+    oom_probability: float
+    error_band: float | None = None
+
+    @property
+    def total_gib(self) -> float:
+        """What the device reports in use. [GiB]"""
+        return self.allocated_gib + self.reserve_gib + self.framework_gib
+
+    @property
+    def oom(self) -> bool:
+        """Whether it is predicted to run out of memory."""
+        return self.total_gib > self.capacity_gib
+
+    def by_counter(self, kind: str) -> float:
+        """Return the memory that a counter shows: ``allocated``, ``reserved`` or ``device``. [GiB]"""
+        reserved = self.allocated_gib + self.reserve_gib
+        return {"allocated": self.allocated_gib, "reserved": reserved}.get(kind, self.total_gib)
+
+
+Price = Callable[[Sequence[PricedRun]], list[Prediction | Skip]]
+"""Prices runs; what it cannot price it skips with a reason, in the same place."""
+
+
+def cost_predictions(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
+    """Return the cost model's prediction of each run; runs that differ in degrees alone are one batch."""
+    batches: dict[Hashable, list[int]] = {}
+    for place, priced in enumerate(runs):
+        batches.setdefault(batch_key(priced), []).append(place)
+    found: dict[int, Prediction | Skip] = {}
+    for places in batches.values():
+        members = [runs[place] for place in places]
+        try:
+            found |= dict(zip(places, batch_predictions(members), strict=True))
+        except PlannerError as error:
+            found |= {place: Skip(runs[place].run.id, str(error)) for place in places}
+    return [found[place] for place in range(len(runs))]
+
+
+def batch_key(priced: PricedRun) -> Hashable:
+    """Return what runs of one batch have in common: all but the degrees along which the price is an array."""
+    plan, work, job = priced.plan, priced.job.workload, priced.job
+    names = tuple(getattr(plan, name) for name in NAMES)
+    return (id(job.model), id(job.hardware), id(priced.runtime), plan.pp, plan.vpp, names, *(
+        getattr(work, name) for name in Workload.model_fields if name != "global_batch"
+    ))  # fmt: skip
+
+
+def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
+    """Return the prediction of each run of one batch.
+
+    Raises
+    ------
+    InputError
+        If the cost model does not know one of its techniques.
+    """
+    first = runs[0]
+    columns = {name: np.array([float(getattr(run.plan, name)) for run in runs]) for name in COLUMNS}
+    plan = replace(first.plan, **columns)  # type: ignore[arg-type]
+    case = case_of(plan, first.job, first.runtime)
+    ranks = ranks_of(first.plan, case)
+    totals = piece_totals(ranks)
+    costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
+    flat = stages_of(ranks)
+    counts = {piece: np.reshape(column, (-1, 1)) for piece, column in flat.counts.items()}
+    result = price(case, plan, costs, Stages(counts, np.reshape(flat.rank, (-1, 1))), totals)
+
+    shape, traits = (len(runs),), first.runtime.traits
+    capacity = float(first.job.hardware.pool.accelerator.memory_visible)
+    allocated = np.broadcast_to(np.max(result.memory.allocated, axis=0), shape)
+    total = np.broadcast_to(result.total_bytes, shape)
+    chance = oom_probability(total, capacity, traits.memory_spread)
+    table = zip(
+        np.broadcast_to(result.step, shape), allocated, total, np.broadcast_to(chance, shape), strict=True
+    )
+    return [
+        Prediction(
+            step_s=float(step),
+            allocated_gib=float(live) / GIB,
+            reserve_gib=float(whole - live - traits.framework_bytes) / GIB,
+            framework_gib=traits.framework_bytes / GIB,
+            capacity_gib=capacity / GIB,
+            oom_probability=float(share),
+        )
+        for step, live, whole, share in table
+    ]
+
+
+def naive_seconds(runs: Sequence[PricedRun]) -> list[float]:
+    r"""Seconds per step by the rule of thumb: 55% MFU, a third more for full recompute, and the bubble. [s]
+
+    .. math:: t = \frac{F}{0.55\,P\,n}\,r\left(1 + \frac{p - 1}{m v}\right)
+    """
+    flops: dict[tuple[int, int], float] = {}
+    seconds = []
+    for priced in runs:
+        plan, job = priced.plan, priced.job
+        key = (id(job.model), job.workload.seq_len)
+        if key not in flops:
+            flops[key] = step_flops(job.model, job.workload.seq_len, 1.0)
+        rate = NAIVE_MFU * peak_rate(job.hardware.pool.accelerator, job.workload.precision) * job.gpus
+        again = 4 / 3 if plan.recompute.startswith("full") else 1.0
+        bubble = (float(plan.pp) - 1) / (float(plan.num_microbatches) * float(plan.vpp))
+        seconds.append(flops[key] * job.workload.tokens_per_step / rate * again * (1 + bubble))
+    return seconds

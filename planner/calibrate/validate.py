@@ -1,0 +1,211 @@
+"""Predicted against measured, for a table of runs: prepare each row, price it, and score the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Literal
+
+from planner.calibrate.pricing import Prediction, Price, naive_seconds
+from planner.calibrate.run_defaults import Catalogue, PricedRun, Skip, prepare
+from planner.calibrate.run_table import Fault, Run
+from planner.calibrate.scores import (
+    GROUP_KEYS,
+    Json,
+    Scored,
+    group_scores,
+    memory_scores,
+    naive_scores,
+    oom_scores,
+    source_scores,
+    time_scores,
+)
+
+SCHEMA: Final = "planner/validate/1"
+CHUNK: Final = 4096
+"""Rows that are priced together. [-]"""
+
+Fold = Literal["source", "model"]
+Fit = Callable[[Sequence[PricedRun]], Price]
+"""Makes a pricing function whose constants are fitted to the given runs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A priced row: the run, what was predicted, and both as they are scored."""
+
+    priced: PricedRun
+    prediction: Prediction
+    scored: Scored
+
+
+@dataclass(frozen=True)
+class Validation:
+    """All rows of a table, priced or skipped."""
+
+    rows: int
+    outcomes: tuple[Outcome, ...]
+    skipped: tuple[Skip, ...]
+
+    @property
+    def scored(self) -> list[Scored]:
+        """The rows as they are scored."""
+        return [outcome.scored for outcome in self.outcomes]
+
+
+def validate(rows: Iterable[Run | Fault], catalogue: Catalogue, price: Price) -> Validation:
+    """Price every row of a table that can be priced.
+
+    Parameters
+    ----------
+    rows : iterable of Run or Fault
+        The table, read one row at a time.
+    catalogue : Catalogue
+        Where rows find models, clusters and runtimes.
+    price : Price
+        What is validated.
+    """
+    outcomes: list[Outcome] = []
+    skipped: list[Skip] = []
+    count = 0
+    for chunk in _chunks(rows):
+        count += len(chunk)
+        ready = prepared(chunk, catalogue, skipped)
+        for outcome in _outcomes(ready, price(ready)):
+            (skipped if isinstance(outcome, Skip) else outcomes).append(outcome)  # type: ignore[arg-type]
+    return Validation(count, tuple(outcomes), tuple(skipped))
+
+
+def validate_out_of_fold(
+    rows: Iterable[Run | Fault], catalogue: Catalogue, fit: Fit, fold: Fold
+) -> Validation:
+    """Price every row with constants fitted to the rows of the other sources, or of the other models.
+
+    Parameters
+    ----------
+    rows : iterable of Run or Fault
+        The table.
+    catalogue : Catalogue
+        Where rows find models, clusters and runtimes.
+    fit : Fit
+        Fits on the rows outside the fold.
+    fold : {"source", "model"}
+        What a fold's rows have in common.
+    """
+    table = list(rows)
+    skipped: list[Skip] = []
+    ready = prepared(table, catalogue, skipped)
+    folds: dict[str, list[PricedRun]] = {}
+    for priced in ready:
+        folds.setdefault(str(getattr(priced.run, fold)).lower(), []).append(priced)
+    outcomes: dict[str, Outcome] = {}
+    for name, members in folds.items():
+        others = [priced for other, runs in folds.items() if other != name for priced in runs]
+        for outcome in _outcomes(members, fit(others)(members)):
+            if isinstance(outcome, Skip):
+                skipped.append(outcome)
+            else:
+                outcomes[outcome.scored.id] = outcome
+    ordered = (outcomes[priced.run.id] for priced in ready if priced.run.id in outcomes)
+    return Validation(len(table), tuple(ordered), tuple(skipped))
+
+
+def prepared(rows: Iterable[Run | Fault], catalogue: Catalogue, skipped: list[Skip]) -> list[PricedRun]:
+    """Return the rows that can be priced; the others go to ``skipped``."""
+    ready: list[PricedRun] = []
+    for row in rows:
+        found = (
+            Skip(row.id or f"row {row.line}", row.reason)
+            if isinstance(row, Fault)
+            else prepare(row, catalogue)
+        )
+        if isinstance(found, Skip):
+            skipped.append(found)
+        else:
+            ready.append(found)
+    return ready
+
+
+def _chunks(rows: Iterable[Run | Fault]) -> Iterator[list[Run | Fault]]:
+    source = iter(rows)
+    while chunk := list(islice(source, CHUNK)):
+        yield chunk
+
+
+def _outcomes(
+    ready: Sequence[PricedRun], predictions: Sequence[Prediction | Skip]
+) -> Iterator[Outcome | Skip]:
+    for priced, found, naive in zip(ready, predictions, naive_seconds(ready), strict=True):
+        yield found if isinstance(found, Skip) else Outcome(priced, found, scored(priced, found, naive))
+
+
+def scored(priced: PricedRun, found: Prediction, naive: float | None = None) -> Scored:
+    """Return a row as it is scored.
+
+    A row that prints a speed or a memory did not run out of memory, unless it says so.
+    """
+    run = priced.run
+    ran = priced.measured.seconds is not None or run.peak_mem_gib is not None
+    key: tuple[Hashable, ...] = tuple(getattr(run, name) for name in GROUP_KEYS)
+    memory = found.by_counter(run.memory_kind) if run.peak_mem_gib else None
+    return Scored(
+        id=run.id,
+        source=run.source,
+        key=key,
+        measured_s=priced.measured.seconds,
+        predicted_s=found.step_s if math.isfinite(found.step_s) and found.step_s > 0 else None,
+        naive_s=naive,
+        tokens=(run.seq_len or 0) * (run.global_batch or 0) / (run.num_gpus or 1),
+        measured_gib=run.peak_mem_gib,
+        predicted_gib=memory,
+        memory_kind=run.memory_kind,
+        measured_oom=bool(run.oom) if run.oom is not None else (False if ran else None),
+        predicted_oom=found.oom,
+        mark=run.mark,
+    )
+
+
+def as_json(result: Validation) -> Json:
+    """Return a validation as ``planner/validate/1``."""
+    rows = result.scored
+    ordinary = [row for row in rows if not row.mark]
+    document: Json = {
+        "schema": SCHEMA,
+        "rows": result.rows,
+        "priced": len(rows),
+        "skipped": [{"id": skip.id, "reason": skip.reason} for skip in result.skipped],
+        "step_time": time_scores(rows),
+        "memory": memory_scores(rows),
+        "oom": oom_scores(rows),
+        "naive": naive_scores(rows),
+        "groups": group_scores(rows),
+        "sources": source_scores(rows),
+        "per_row": [per_row(outcome) for outcome in result.outcomes],
+    }
+    if len(ordinary) < len(rows):
+        document["unmarked"] = time_scores(ordinary) | {"oom": oom_scores(ordinary)}
+    return document
+
+
+def per_row(outcome: Outcome) -> Json:
+    """Return one row's measurement, prediction and the values taken for its blanks."""
+    row, found = outcome.scored, outcome.prediction
+    probability = found.oom_probability if math.isfinite(found.oom_probability) else None
+    return {
+        "id": row.id,
+        "measured_s": row.measured_s,
+        "predicted_s": row.predicted_s,
+        "measured_gib": row.measured_gib,
+        "predicted_gib": row.predicted_gib,
+        "memory_kind": row.memory_kind or None,
+        "measured_oom": row.measured_oom,
+        "predicted_oom": row.predicted_oom,
+        "oom_probability": probability,
+        "error_band": found.error_band,
+        "runtime": outcome.priced.runtime.name,
+        "era": outcome.priced.era,
+        "mark": row.mark or None,
+        "defaults": dict(outcome.priced.defaults),
+    }

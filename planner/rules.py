@@ -51,8 +51,9 @@ def violations(rules: Iterable[Rule]) -> tuple[Violation, ...]:
 
 
 def divides(part: Num, whole: Num) -> Mask:
-    """Whether ``part`` divides ``whole`` without remainder."""
-    return np.equal(np.mod(whole, part), 0)
+    """Whether ``part`` divides ``whole`` without remainder; both are whole numbers below 2^52."""
+    quotient = np.asarray(whole, dtype=float) / part
+    return np.equal(quotient, np.floor(quotient))
 
 
 def divisors(whole: int) -> list[int]:

@@ -31,6 +31,8 @@ class Traits:
         Live bytes of one logit at the loss, gradient included. [byte]
     loss_traffic : float
         Bytes moved for one logit by loss and softmax, forward and backward. [byte]
+    parameter_dtype : str
+        Dtype of weights at rest; fp32 where they are their own master copy, and cast when gathered.
     gradient_dtype : str
         Dtype in which gradients are kept between micro-batches.
     reduce_dtype : str
@@ -39,6 +41,15 @@ class Traits:
         Whether the weight-gradient product adds into the gradient buffer itself.
     early_stop : bool
         Whether recompute stops before the last product of a layer.
+    sequence_regather : bool
+        Whether sequence parallelism keeps inputs sharded and gathers them again in backward; if not, they
+        are kept whole.
+    persistent_gradients : bool
+        Whether the gradient buffer lives through the whole step.
+    reduce_each_microbatch : bool
+        Whether gradients travel after every micro-batch rather than once a step.
+    p2p_occupies : bool
+        Whether a message between stages occupies its sender and receiver.
     tp_bandwidth_share : float
         Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
     tp_exposed, cp_exposed, ep_exposed, pp_exposed : float
@@ -50,6 +61,9 @@ class Traits:
         hide behind. [-]
     hidden_collective_traffic : float
         Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
+    cp_slowdown : float
+        Time of attention under context parallelism over its share of the whole: smaller calls and
+        stitching. [-]
     compute_derate : float
         Share of the kernels' stand-alone rate that the training step reaches. [-]
     host_seconds_forward, host_seconds_backward : float
@@ -58,6 +72,8 @@ class Traits:
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
         Allocator slack as a share of what is allocated. [-]
+    memory_spread : float
+        Spread of the logarithm of measured over predicted memory. [-]
     """
 
     attention: AttentionKernel = "flash-3"
@@ -69,10 +85,15 @@ class Traits:
     vocab_parallel_loss: bool = True
     logit_bytes: float = 12.0
     loss_traffic: float = 36.0
+    parameter_dtype: str = "bf16"
     gradient_dtype: str = "fp32"
     reduce_dtype: str = "fp32"
     fused_weight_gradient: bool = True
     early_stop: bool = False
+    sequence_regather: bool = True
+    persistent_gradients: bool = True
+    reduce_each_microbatch: bool = False
+    p2p_occupies: bool = True
     tp_bandwidth_share: float = 0.75
     tp_exposed: float = 1.0
     cp_exposed: float = 0.5
@@ -81,8 +102,10 @@ class Traits:
     dp_exposed: float = 0.3
     dp_window: float = 0.8
     hidden_collective_traffic: float = 0.0
+    cp_slowdown: float = 1.2
     compute_derate: float = 1.0
     host_seconds_forward: float = 0.0
     host_seconds_backward: float = 0.0
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
+    memory_spread: float = 0.025

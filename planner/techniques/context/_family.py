@@ -34,6 +34,8 @@ class ContextMethod:
         As on the command line.
     cite : str
         Where it is described.
+    overlaps : bool
+        Whether its messages run beside the attention that uses them.
     splits_heads : bool
         Whether a rank computes some heads over the whole sequence, rather than all over a part.
     legal : callable
@@ -50,6 +52,7 @@ class ContextMethod:
 
     name: str
     cite: str
+    overlaps: bool
     splits_heads: bool
     legal: Callable[[Num, Num, Num], Mask]
     forward_elements: Buffer

@@ -25,6 +25,7 @@ def gathered_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
 ENTRY = ContextMethod(
     name="all-to-all",
     cite="arXiv:2309.14509",
+    overlaps=False,
     splits_heads=True,
     legal=legal,
     forward_elements=exchanged_elements,

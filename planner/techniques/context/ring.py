@@ -26,6 +26,7 @@ def gathered_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
 ENTRY = ContextMethod(
     name="ring",
     cite="arXiv:2310.01889",
+    overlaps=True,
     splits_heads=False,
     legal=any_heads,
     forward_elements=forward_elements,

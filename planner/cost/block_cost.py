@@ -1,0 +1,226 @@
+"""One layer under a recompute choice: what a micro-batch costs in it, and what it leaves in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.blocks import (
+    block_operators,
+    embedding_operators,
+    head_operators,
+    prediction_operators,
+)
+from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, tensor_exchange
+from planner.cost.operators import Operator, Pricer
+from planner.numeric import Num
+from planner.techniques.recompute._family import RecomputeChoice
+
+Selection = NDArray[np.intp] | slice
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """One layer, or an end of the model, for one micro-batch on one rank.
+
+    Parameters
+    ----------
+    seconds : Num
+        Compute and exposed communication of all passes. [s]
+    forward, weight_gradient : Num
+        Of these, the forward pass, and what no other pass waits for. [s]
+    held : Num
+        Bytes kept from forward to backward. [byte]
+    rebuilt : Num
+        Bytes that exist besides while the layer's backward runs. [byte]
+    stored, expert_stored : Num
+        Bytes of weights at rest, outside and inside routed experts. [byte]
+    trained, expert_trained : Num
+        Weights that learn. [element]
+    """
+
+    seconds: Num
+    forward: Num
+    weight_gradient: Num
+    held: Num
+    rebuilt: Num
+    stored: Num
+    expert_stored: Num
+    trained: Num
+    expert_trained: Num
+
+
+@dataclass(frozen=True)
+class LayerDetail:
+    """What an estimate tells of a layer beside its cost.
+
+    Parameters
+    ----------
+    compute, recompute : Num
+        Time of all passes on the device, and of that what runs again. [s]
+    tp, cp, ep : Num
+        Exposed communication of all passes. [s]
+    tp_sent, cp_sent, ep_sent : Num
+        Bytes one rank sends in all passes. [byte]
+    flops, recompute_flops : Num
+        FLOPs of the products forward, and of those that run again. [FLOP]
+    params, expert_params : Num
+        Weights on the rank. [element]
+    extrapolated : Num
+        Seconds from outside the curves' fitted ranges. [s]
+    """
+
+    compute: Num
+    recompute: Num
+    tp: Num
+    cp: Num
+    ep: Num
+    tp_sent: Num
+    cp_sent: Num
+    ep_sent: Num
+    flops: Num
+    recompute_flops: Num
+    params: Num
+    expert_params: Num
+    extrapolated: Num
+
+
+@dataclass(frozen=True)
+class PricedLayer:
+    """A layer's operators and communication, before a recompute choice."""
+
+    operators: tuple[Operator, ...]
+    exchanges: BlockExchanges
+
+
+def total(operators: Iterable[Operator], field: str) -> Num:
+    """Sum of one field over operators."""
+    result: Num = 0.0
+    for operator in operators:
+        result = result + getattr(operator, field)
+    return result
+
+
+def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
+    """Price the block called ``name``, or ``embedding``, ``head``, ``tied_head`` or ``prediction``."""
+    model = pricer.case.model
+    if name in model.blocks:
+        operators = block_operators(pricer, model.blocks[name])
+        return PricedLayer(tuple(operators), block_exchanges(pricer, model.blocks[name], operators))
+    ends = {
+        "embedding": embedding_operators,
+        "head": head_operators,
+        "tied_head": lambda pricer: head_operators(pricer, tied=True),
+        "prediction": prediction_operators,
+    }
+    half = tensor_exchange(pricer, 1)
+    edge = Exchange(half.forward / 2, half.backward / 2, half.forward_sent / 2, half.backward_sent / 2)
+    return PricedLayer(tuple(ends[name](pricer)), BlockExchanges(edge, Exchange(), Exchange()))
+
+
+@dataclass(frozen=True)
+class Again:
+    """What of a layer runs twice under a recompute choice."""
+
+    operators: tuple[Operator, ...]
+    seconds: Num
+    flops: Num
+    tp: float
+    cp: float
+    ep: float
+
+
+def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
+    """Return what runs again; with early stop the last product of a whole layer does not."""
+    operators = tuple(op for op in layer.operators if choice.whole_layer or op.module in choice.modules)
+    products = [op for op in operators if np.any(op.flops)]
+    skips = choice.whole_layer and pricer.case.traits.early_stop and products
+    return Again(
+        operators,
+        seconds=total(operators, "forward") - (products[-1].forward if skips else 0.0),
+        flops=total(operators, "flops") - (products[-1].flops if skips else 0.0),
+        tp=1.0 if choice.whole_layer else 0.5 * ("mlp" in choice.modules),
+        cp=float(choice.whole_layer or "core_attn" in choice.modules),
+        ep=float(choice.whole_layer or "moe" in choice.modules),
+    )
+
+
+def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:
+    """Return the cost of a layer to which ``choice`` applies."""
+    twice = again(layer, choice, pricer)
+    traits, exchanges = pricer.case.traits, layer.exchanges
+    forward = np.maximum(total(layer.operators, "forward"), traits.host_seconds_forward)
+    backward = np.maximum(total(layer.operators, "backward"), traits.host_seconds_backward)
+    comm_forward = exchanges.tp.forward + exchanges.cp.forward + exchanges.ep.forward
+    comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.cp, twice.cp) + _passes(exchanges.ep, twice.ep)
+    everything = total(layer.operators, "kept") + total(layer.operators, "saved")
+    if choice.whole_layer:
+        held: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
+    else:
+        held = everything - total(twice.operators, "saved")
+    experts, others = _by_expert(layer)
+    return LayerCost(
+        seconds=forward + backward + twice.seconds + comm,
+        forward=forward + comm_forward,
+        weight_gradient=total(layer.operators, "weight_gradient"),
+        held=held,
+        rebuilt=everything - held,
+        stored=total(others, "stored"),
+        expert_stored=total(experts, "stored"),
+        trained=total(others, "trained"),
+        expert_trained=total(experts, "trained"),
+    )
+
+
+def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerDetail:
+    """Return what an estimate tells of a layer to which ``choice`` applies."""
+    twice = again(layer, choice, pricer)
+    exchanges = layer.exchanges
+    experts, others = _by_expert(layer)
+    tp, cp, ep = (_passes(kind, share) for kind, share in _shares(exchanges, twice))
+    tp_sent, cp_sent, ep_sent = (_sent(kind, share) for kind, share in _shares(exchanges, twice))
+    cost = layer_cost(layer, choice, pricer)
+    return LayerDetail(
+        compute=cost.seconds - tp - cp - ep,
+        recompute=twice.seconds,
+        tp=tp,
+        cp=cp,
+        ep=ep,
+        tp_sent=tp_sent,
+        cp_sent=cp_sent,
+        ep_sent=ep_sent,
+        flops=total(layer.operators, "flops"),
+        recompute_flops=twice.flops,
+        params=total(others, "params"),
+        expert_params=total(experts, "params"),
+        extrapolated=total(layer.operators, "extrapolated"),
+    )
+
+
+def _by_expert(layer: PricedLayer) -> tuple[list[Operator], list[Operator]]:
+    experts = [op for op in layer.operators if op.expert]
+    return experts, [op for op in layer.operators if not op.expert]
+
+
+def _shares(exchanges: BlockExchanges, twice: Again) -> tuple[tuple[Exchange, float], ...]:
+    return (exchanges.tp, twice.tp), (exchanges.cp, twice.cp), (exchanges.ep, twice.ep)
+
+
+def _passes(exchange: Exchange, repeated: float) -> Num:
+    return (1 + repeated) * exchange.forward + exchange.backward
+
+
+def _sent(exchange: Exchange, repeated: float) -> Num:
+    return (1 + repeated) * exchange.forward_sent + exchange.backward_sent
+
+
+def taken(cost: LayerCost, shape: tuple[int, ...], index: Selection) -> LayerCost:
+    """Return the cost at ``index`` of its raveled grid of ``shape``, field by field."""
+    columns = {
+        field.name: np.broadcast_to(np.asarray(getattr(cost, field.name), float), shape).reshape(-1)[index]
+        for field in fields(cost)
+    }
+    return LayerCost(**columns)

@@ -1,0 +1,230 @@
+"""The operators of each kind of block, of the embedding and of the head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from planner.cost.operators import Operator, Pricer
+from planner.formulas import elementwise as traffic
+from planner.formulas.experts import grouped_gemm_seconds
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
+from planner.numeric import Num
+
+
+def norm_operator(pricer: Pricer, name: str) -> Operator:
+    """Price a norm of the residual stream; its result is the input of the products that follow."""
+    case, model = pricer.case, pricer.case.model
+    elements = pricer.local_tokens * model.hidden
+    result_tokens = pricer.local_tokens if case.traits.sequence_regather else pricer.tokens
+    return pricer.elementwise(
+        name,
+        "norm",
+        elements,
+        traffic.NORM[case.traits.fused_norm],
+        kept=2 * elements + 4 * pricer.local_tokens,
+        saved=case.precision.saved_input_bytes * result_tokens * model.hidden,
+        params=float(model.norm_params),
+    )
+
+
+def residual_operator(pricer: Pricer, name: str) -> Operator:
+    """Price the addition to the residual stream, with dropout where the runtime's recipe has it."""
+    traits = pricer.case.traits
+    elements = pricer.local_tokens * pricer.case.model.hidden
+    moved = traffic.RESIDUAL[traits.fused_activation]
+    if traits.dropout:
+        moved = traffic.Traffic(moved.forward + traffic.DROPOUT.forward, moved.backward + traffic.DROPOUT.backward)
+    return pricer.elementwise(name, "residual", elements, moved, kept=float(traits.dropout) * elements)
+
+
+def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
+    """Key/value heads on a rank: at least one, copied where tp exceeds them. [-]"""
+    return np.maximum(kv_heads / pricer.plan.tp, 1.0)
+
+
+def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
+    """Price grouped-query attention: projections, rotary embedding, core."""
+    hidden, tp = pricer.case.model.hidden, pricer.plan.tp
+    queries = mixer.heads * mixer.head_dim / tp
+    heads = local_kv_heads(pricer, mixer.kv_heads)
+    keys = heads * mixer.head_dim
+    width = queries + keys + heads * mixer.value_head_dim
+    outputs = mixer.heads * mixer.value_head_dim / tp
+    rows = pricer.tokens
+    operators = [pricer.linear("qkv", "qkv", rows, hidden, width, saved=2 * rows * width, bias=mixer.qkv_bias)]
+    if mixer.rotary:
+        moved = traffic.ROTARY[pricer.case.traits.fused_rope]
+        operators.append(pricer.elementwise("rotary", "qkv", rows * (queries + keys), moved))
+    if mixer.qk_norm != "none":
+        moved = traffic.NORM[pricer.case.traits.fused_norm]
+        normed = rows * (queries + keys)
+        size = {"head": 2.0 * mixer.head_dim, "full": queries + keys}[mixer.qk_norm]
+        operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, kept=2 * normed, params=size))
+    operators.append(pricer.attention(mixer.heads / tp, mixer.head_dim, mixer.value_head_dim, mixer.window))
+    operators.append(pricer.linear("attention_out", "attn_out", rows, outputs, hidden, bias=mixer.output_bias))
+    return operators
+
+
+def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
+    """Price latent attention: down- and up-projections with their norms, rotary embedding, core."""
+    hidden, tp, rows, local = pricer.case.model.hidden, pricer.plan.tp, pricer.tokens, pricer.local_tokens
+    traits = pricer.case.traits
+    queries = mixer.heads * mixer.qk_head_dim / tp
+    values = mixer.heads * mixer.v_head_dim / tp
+    ranks = mixer.q_lora_rank + mixer.kv_lora_rank
+    down = ranks + mixer.qk_rope_head_dim
+    operators = [
+        pricer.linear("latent_down", "qkv", local, hidden, float(down), saved=2 * local * down),
+        pricer.elementwise(
+            "latent_norm", "mla_up_proj", local * ranks, traffic.NORM[traits.fused_norm],
+            saved=2 * local * ranks, params=float(ranks),
+        ),
+        pricer.linear(
+            "query_up", "mla_up_proj", rows, float(mixer.q_lora_rank or hidden), queries, saved=2 * rows * queries
+        ),
+        pricer.linear(
+            "key_value_up", "mla_up_proj", rows, float(mixer.kv_lora_rank),
+            mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim) / tp, saved=2 * rows * (queries + values),
+        ),
+        pricer.elementwise(
+            "rotary", "qkv", rows * mixer.heads * mixer.qk_rope_head_dim / tp, traffic.ROTARY[traits.fused_rope]
+        ),
+        pricer.attention(mixer.heads / tp, mixer.qk_head_dim, mixer.v_head_dim, mixer.window),
+        pricer.linear("attention_out", "attn_out", rows, values, hidden),
+    ]  # fmt: skip
+    return operators
+
+
+def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, gated: bool) -> Operator:
+    """Price the activation between the two products of a feed-forward."""
+    case = pricer.case
+    fused = case.traits.fused_activation or case.traits.compiled
+    moved = (traffic.GATED if gated else traffic.PLAIN)[fused]
+    chain = 0.0 if fused or not gated else 2 * elements
+    saved = case.precision.saved_input_bytes * elements + chain
+    return pricer.elementwise(name, module, elements, moved, saved=saved)
+
+
+def dense_operators(pricer: Pricer, ffn: DenseFfn) -> list[Operator]:
+    """Price a feed-forward layer: two products around an activation."""
+    return _feed_forward(pricer, "mlp", ffn.inner, ffn.gated, ffn.bias)
+
+
+def _feed_forward(pricer: Pricer, module: str, inner: int, gated: bool, bias: bool) -> list[Operator]:
+    hidden, rows, width = pricer.case.model.hidden, pricer.tokens, inner / pricer.plan.tp
+    wide = 2 * width if gated else width
+    return [
+        pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=2 * rows * wide, bias=bias),
+        activation_operator(pricer, f"{module}_activation", module, rows * width, gated),
+        pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias),
+    ]
+
+
+def expert_operators(pricer: Pricer, ffn: Experts) -> list[Operator]:
+    """Price a mixture of experts: router, permutation, grouped products of the busiest rank, shared experts."""
+    case, plan = pricer.case, pricer.plan
+    hidden, local = case.model.hidden, pricer.local_tokens
+    experts = ffn.experts / plan.ep
+    rows = local * ffn.topk * plan.etp * case.workload.imbalance
+    width = ffn.inner / plan.etp
+    wide = 2 * width if ffn.gated else width
+    operators = [
+        pricer.linear("router", "router", local, hidden, float(ffn.experts), saved=8 * local * ffn.experts),
+        pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=2 * rows * hidden),
+        grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=2 * rows * wide),
+        activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
+        grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0),
+    ]
+    if ffn.shared_inner:
+        operators += _feed_forward(pricer, "shared_experts", ffn.shared_inner, ffn.gated, ffn.bias)
+    return operators
+
+
+def grouped_operator(
+    pricer: Pricer, name: str, rows: Num, experts: Num, shape: tuple[Num, Num], saved: Num
+) -> Operator:
+    """Price one product of every local expert, forward and both gradients."""
+    case = pricer.case
+    inputs, outputs = shape
+    each = rows / experts
+    curve = case.kernels.experts[case.precision.linear]
+    derate = case.traits.compute_derate
+    forward = curve.launch / 2 + grouped_gemm_seconds(each, experts, outputs, inputs, curve)
+    data = grouped_gemm_seconds(each, experts, inputs, outputs, curve)
+    weight = data if case.method.trains_base else 0.0
+    params = experts * inputs * outputs
+    accumulate = params * case.gradient_bytes / case.kernels.memory_bandwidth * case.method.trains_base
+    adapters = experts * case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))
+    trained = params if case.method.trains_base else adapters
+    return Operator(
+        name,
+        "moe",
+        forward=forward / derate,
+        backward=(data + weight) / derate + accumulate,
+        saved=saved,
+        flops=2 * rows * inputs * outputs,
+        weight_gradient=weight / derate + accumulate,
+        params=params,
+        stored=pricer.stored_bytes(params, trained),
+        trained=trained,
+        expert=True,
+    )
+
+
+MIXERS: dict[type, Callable[..., list[Operator]]] = {
+    Attention: attention_operators,
+    LatentAttention: latent_operators,
+}
+FFNS: dict[type, Callable[..., list[Operator]]] = {DenseFfn: dense_operators, Experts: expert_operators}
+
+
+def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
+    """Price every operator of one layer."""
+    norms = [norm_operator(pricer, f"norm_{place}") for place in range(block.norms)]
+    return [
+        *norms,
+        *MIXERS[type(block.mixer)](pricer, block.mixer),
+        residual_operator(pricer, "residual_attention"),
+        *FFNS[type(block.ffn)](pricer, block.ffn),
+        residual_operator(pricer, "residual_mlp"),
+    ]
+
+
+def embedding_operators(pricer: Pricer) -> list[Operator]:
+    """Price the lookup of the token embedding, and its share of the vocabulary."""
+    model = pricer.case.model
+    weights = model.embedding_params / pricer.plan.tp
+    elements = pricer.tokens * model.hidden
+    return [pricer.elementwise("embedding", "embedding", elements, traffic.EMBEDDING, params=weights)]
+
+
+def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
+    """Price the last norm, the product with the vocabulary and the loss.
+
+    ``tied`` says that the weights are those of an embedding on the same rank, and counted there.
+    """
+    case, model = pricer.case, pricer.case.model
+    vocab = model.vocab / pricer.plan.tp
+    logits = pricer.tokens * (vocab if case.traits.vocab_parallel_loss else model.vocab)
+    moved = traffic.Traffic(case.traits.loss_traffic / 3, case.traits.loss_traffic * 2 / 3)
+    product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
+    if tied:
+        product = replace(product, params=0.0, stored=0.0, trained=0.0)
+    return [
+        norm_operator(pricer, "final_norm"),
+        product,
+        pricer.elementwise("loss", "head", logits, moved),
+    ]
+
+
+def prediction_operators(pricer: Pricer) -> list[Operator]:
+    """Price what an extra prediction layer has beside its block: two norms and the projection of two streams."""
+    hidden = pricer.case.model.hidden
+    return [
+        norm_operator(pricer, "norm_embedding"),
+        norm_operator(pricer, "norm_hidden"),
+        pricer.linear("projection", "mtp", pricer.tokens, 2.0 * hidden, hidden / pricer.plan.tp),
+    ]

@@ -1,0 +1,149 @@
+"""A priced case: the job, the runtime and the techniques of a plan, looked up once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from planner.formulas.collectives import Tier
+from planner.formulas.kernels import Kernels
+from planner.inputs.hardware import Pool
+from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.workload import DTYPE_BYTES, Workload
+from planner.plan import Plan
+from planner.registry import find
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes._traits import Traits
+from planner.techniques.context import CONTEXT_METHODS, ContextMethod
+from planner.techniques.methods import METHODS, Method
+from planner.techniques.offload import OFFLOADS, Offload
+from planner.techniques.optimizers import OPTIMIZERS, Optimizer
+from planner.techniques.precision import PRECISIONS, Precision
+from planner.techniques.recompute import RECOMPUTES
+from planner.techniques.recompute._family import RecomputeChoice, read_choice
+from planner.techniques.schedules import SCHEDULES, Schedule
+from planner.techniques.sharding import SHARDINGS, Sharding
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that a price depends on, apart from the degrees.
+
+    Parameters
+    ----------
+    job : Job
+        Model, cluster, number of accelerators and workload.
+    runtime : Runtime
+        Who runs it.
+    sequence_parallel : bool
+        Whether norms and residuals are split along the sequence.
+    recompute, context, schedule, sharding, offload
+        The plan's techniques.
+    precision, optimizer, method
+        The workload's techniques.
+    """
+
+    job: Job
+    runtime: Runtime
+    sequence_parallel: bool
+    recompute: RecomputeChoice
+    context: ContextMethod
+    schedule: Schedule
+    sharding: Sharding
+    offload: Offload
+    precision: Precision
+    optimizer: Optimizer
+    method: Method
+
+    @property
+    def model(self) -> ModelSpec:
+        """The model."""
+        return self.job.model
+
+    @property
+    def workload(self) -> Workload:
+        """The workload."""
+        return self.job.workload
+
+    @property
+    def pool(self) -> Pool:
+        """The accelerators that the plan runs on."""
+        return self.job.hardware.pool
+
+    @property
+    def traits(self) -> Traits:
+        """The runtime's behaviour."""
+        return self.runtime.traits
+
+    @cached_property
+    def has_experts(self) -> bool:
+        """Whether some layer routes tokens to experts."""
+        return any(isinstance(block.ffn, Experts) for block in self.model.blocks.values())
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """What the accelerator's kernels reach."""
+        return self.pool.accelerator.kernels
+
+    @cached_property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The interconnect, at the rates that nccl-tests reach."""
+        return self.pool.tiers
+
+    @cached_property
+    def tensor_tiers(self) -> tuple[Tier, ...]:
+        """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
+        share = self.traits.tp_bandwidth_share
+        return tuple(
+            replace(tier, bandwidth=tier.bandwidth * share, pair_bandwidth=tier.pair_bandwidth * share)
+            for tier in self.tiers
+        )
+
+    @cached_property
+    def weight_bytes(self) -> float:
+        """Bytes of a trained weight at rest: 4 where the sharded weight is the master weight itself. [byte]"""
+        return DTYPE_BYTES[self.traits.parameter_dtype]
+
+    @cached_property
+    def gradient_bytes(self) -> float:
+        """Bytes of a gradient as it is kept between micro-batches. [byte]"""
+        return DTYPE_BYTES[self.workload.gradient_dtype or self.traits.gradient_dtype]
+
+    @cached_property
+    def reduce_bytes(self) -> float:
+        """Bytes of a gradient as it travels. [byte]"""
+        return DTYPE_BYTES[self.traits.reduce_dtype]
+
+    @cached_property
+    def optimizer_bytes(self) -> float:
+        """Bytes of optimizer state and master weight for each parameter. [byte]"""
+        state, master = self.workload.state_dtype, self.workload.master_dtype
+        master_bytes = DTYPE_BYTES[master] if master else None
+        return self.optimizer.kept_bytes(
+            DTYPE_BYTES[state] if state else None,
+            0.0 if self.traits.parameter_dtype == "fp32" else master_bytes,
+        )
+
+
+def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
+    """Look the plan's and the workload's techniques up.
+
+    Raises
+    ------
+    InputError
+        If a name is in no table.
+    """
+    work = job.workload
+    return Case(
+        job=job,
+        runtime=runtime,
+        sequence_parallel=plan.sequence_parallel,
+        recompute=read_choice(dict(RECOMPUTES), plan.recompute),
+        context=find(CONTEXT_METHODS, plan.cp_method, "--cp-method"),
+        schedule=find(SCHEDULES, plan.schedule, "--schedule"),
+        sharding=find(SHARDINGS, f"zero{plan.zero}", "--zero"),
+        offload=find(OFFLOADS, plan.offload, "--offload"),
+        precision=find(PRECISIONS, work.precision, "--precision"),
+        optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),
+        method=find(METHODS, work.method, "--method"),
+    )

@@ -1,0 +1,112 @@
+"""Collectives inside a block: tensor, context and expert parallelism, their time and the bytes one rank sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.operators import Operator, Pricer
+from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
+from planner.formulas.overlap import exposed_seconds
+from planner.inputs.model import Block, Experts
+from planner.numeric import Num
+
+ACTIVATION_BYTES = 2.0
+"""Activations travel in 16 bit. [byte]"""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One kind of communication of one layer and micro-batch.
+
+    Parameters
+    ----------
+    forward, backward : Num
+        Exposed time of each pass. [s]
+    forward_sent, backward_sent : Num
+        Bytes that one rank sends in each pass. [byte]
+    """
+
+    forward: Num = 0.0
+    backward: Num = 0.0
+    forward_sent: Num = 0.0
+    backward_sent: Num = 0.0
+
+    def __add__(self, other: Exchange) -> Exchange:
+        return Exchange(
+            self.forward + other.forward,
+            self.backward + other.backward,
+            self.forward_sent + other.forward_sent,
+            self.backward_sent + other.backward_sent,
+        )
+
+
+def tensor_exchange(pricer: Pricer, sublayers: int) -> Exchange:
+    """Price the tensor-parallel collectives of ``sublayers`` pairs of column- and row-split products.
+
+    With sequence parallelism each pair gathers its input and reduce-scatters its result, and both again
+    backward, where the input is gathered once more for the weight gradient if it was kept sharded. Without,
+    one all-reduce each way, which is two ring passes (arXiv:2205.05198, sec. 4.2.2).
+    """
+    case, plan = pricer.case, pricer.plan
+    nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
+    sent = ring_sent_bytes(nbytes, plan.tp)
+    forward = 2.0 * sublayers
+    backward = forward + sublayers * (case.sequence_parallel and case.traits.sequence_regather)
+    return Exchange(forward * once, backward * once, forward * sent, backward * sent)
+
+
+def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Exchange:
+    """Price what attention sends between the ranks that share a sequence."""
+    case, plan, mixer = pricer.case, pricer.plan, block.mixer
+    kv_heads = np.maximum(mixer.kv_heads / plan.tp, 1.0)
+    kv_width = kv_heads * (mixer.qk_head_dim + mixer.value_head_dim)
+    q_width = mixer.heads / plan.tp * (mixer.qk_head_dim + mixer.value_head_dim) / 2
+    buffers = (case.context.forward_elements, case.context.backward_elements)
+    window = (attention.forward, attention.backward)
+    seconds, sent = [], []
+    for elements, compute in zip(buffers, window, strict=True):
+        nbytes = ACTIVATION_BYTES * elements(pricer.tokens, q_width, kv_width, plan.cp)
+        alone = case.context.seconds(nbytes, plan.cp, plan.tp, case.tiers)
+        hidden = exposed_seconds(alone, compute, case.traits.cp_exposed)
+        seconds.append(hidden if case.context.overlaps else alone)
+        sent.append(nbytes * case.context.sent_share(plan.cp))
+    return Exchange(seconds[0], seconds[1], sent[0], sent[1])
+
+
+def expert_exchange(pricer: Pricer, ffn: Experts) -> Exchange:
+    """Price dispatch and combine of routed tokens, and the gathers of expert tensor parallelism."""
+    case, plan = pricer.case, pricer.plan
+    hidden = case.model.hidden
+    routed = ACTIVATION_BYTES * pricer.local_tokens * ffn.topk * hidden
+    once = all_to_all_seconds(routed * case.workload.imbalance, plan.ep, plan.etp, case.tiers)
+    whole = routed * plan.etp
+    shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
+    exposed = 2 * (once * case.traits.ep_exposed + shared * case.traits.tp_exposed)
+    sent = 2 * (ring_sent_bytes(routed, plan.ep) + ring_sent_bytes(whole, plan.etp))
+    return Exchange(exposed, exposed, sent, sent)
+
+
+@dataclass(frozen=True)
+class BlockExchanges:
+    """Communication of one layer by the degree that causes it."""
+
+    tp: Exchange
+    cp: Exchange
+    ep: Exchange
+
+
+def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> BlockExchanges:
+    """Price all communication inside one layer."""
+    core = next(operator for operator in operators if operator.module == "core_attn")
+    experts = isinstance(block.ffn, Experts)
+    shared = isinstance(block.ffn, Experts) and block.ffn.shared_inner > 0
+    return BlockExchanges(
+        tp=tensor_exchange(pricer, 1 + (not experts or shared)),
+        cp=context_exchange(pricer, block, core),
+        ep=expert_exchange(pricer, block.ffn) if isinstance(block.ffn, Experts) else Exchange(),
+    )
+
+

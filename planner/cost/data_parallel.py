@@ -1,0 +1,160 @@
+"""What data parallelism sends in a step, for the weights of one stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.formulas.collectives import ring_seconds, ring_sent_bytes
+from planner.formulas.overlap import exposed_seconds
+from planner.numeric import Num
+from planner.plan import Plan
+from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
+from planner.techniques.optimizers._family import step_traffic
+
+GATHERED_BYTES = 2.0
+"""Weights are gathered in 16 bit. [byte]"""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that hold the same weights.
+
+    Parameters
+    ----------
+    params : Num
+        Weights that learn on each rank. [element]
+    shards : Num
+        Ranks over which states are spread. [-]
+    replicas : Num
+        Copies of that, reduced among one another. [-]
+    stride : Num
+        Distance between neighbours of a shard group. [-]
+    """
+
+    params: Num
+    shards: Num
+    replicas: Num
+    stride: Num
+
+    @property
+    def replicated(self) -> bool:
+        """Whether some plan of the batch reduces among replicas."""
+        return bool(np.any(self.replicas > 1))
+
+
+def groups(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> list[Group]:
+    """Return the ranks that share the weights outside experts, dp · cp, and those that share experts."""
+    dense = Group(trained, plan.zero_shards, plan.dp * plan.cp / plan.zero_shards, plan.tp)
+    if not case.has_experts:
+        return [dense]
+    whole = case.sharding.stage > 0
+    shards, replicas = (plan.expert_dp, 1.0) if whole else (1.0, plan.expert_dp)
+    return [dense, Group(expert_trained, shards, replicas, plan.ep * plan.etp)]
+
+
+def gradient_seconds(case: Case, group: Group) -> Num:
+    """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
+    nbytes = group.params * case.reduce_bytes
+    inside = ring_seconds(nbytes, group.shards, group.stride, case.tiers)
+    if not group.replicated:
+        return inside
+    across = ring_seconds(nbytes / group.shards, group.replicas, group.stride * group.shards, case.tiers)
+    return inside + 2 * across
+
+
+def weight_seconds(case: Case, group: Group) -> Num:
+    """Seconds to gather the weights of a group once. [s]"""
+    return ring_seconds(group.params * GATHERED_BYTES, group.shards, group.stride, case.tiers)
+
+
+def gathers(case: Case, plan: Plan) -> Num:
+    """How often a step gathers the weights: once for a sharded optimizer, twice a pass for sharded weights."""
+    if case.sharding.shards_parameters:
+        return 2.0 * plan.num_microbatches
+    return 1.0
+
+
+def reductions(case: Case, plan: Plan) -> Num:
+    """How often a step reduces the gradients."""
+    return plan.num_microbatches if case.traits.reduce_each_microbatch else 1.0
+
+
+def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num, micro: Num) -> Num:
+    """Exposed seconds of a step's data-parallel traffic on a stage.
+
+    Parameters
+    ----------
+    case : Case
+        The techniques.
+    plan : Plan
+        The degrees.
+    trained, expert_trained : Num
+        Weights that learn on the rank, outside and inside experts. [element]
+    micro : Num
+        Time of one micro-batch on the stage, which hides traffic. [s]
+
+    Returns
+    -------
+    Num
+        Exposed time. [s]
+
+    Notes
+    -----
+    Sharded weights travel in every pass and may hide behind it; otherwise gradients and weights travel once
+    and hide behind the last pass. What is hidden still takes memory bandwidth from the compute.
+
+    References
+    ----------
+    .. [1] S. Li et al., arXiv:2006.15704, sec. 3.2.3 (buckets behind the last backward).
+    .. [2] Y. Zhao et al., "PyTorch FSDP," arXiv:2304.11277, sec. 3.3 (prefetch of the next unit).
+    """
+    traits = case.traits
+    sharing = groups(case, plan, trained, expert_trained)
+    reduce, gather = 0.0 * micro, 0.0 * micro
+    for group in sharing:
+        reduce = reduce + gradient_seconds(case, group)
+        if case.sharding.shards_optimizer:
+            gather = gather + weight_seconds(case, group)
+    window = traits.dp_window * micro
+    if case.sharding.shards_parameters:
+        passes = plan.num_microbatches
+        each = 2 * gather + (reduce if traits.reduce_each_microbatch else 0.0)
+        once = 0.0 if traits.reduce_each_microbatch else reduce
+        exposed = passes * exposed_seconds(each, window, traits.dp_exposed) + once * traits.dp_exposed
+    else:
+        exposed = exposed_seconds(reduce * reductions(case, plan) + gather, window, traits.dp_exposed)
+    if not traits.hidden_collective_traffic:
+        return exposed
+    hidden = data_parallel_sent(case, plan, trained, expert_trained) * traits.hidden_collective_traffic
+    return exposed + hidden / case.kernels.memory_bandwidth
+
+
+def data_parallel_sent(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> Num:
+    """Bytes one rank sends in a step for data parallelism, as a ring. [byte]"""
+    sent: Num = 0.0
+    for group in groups(case, plan, trained, expert_trained):
+        reduced = group.params * case.reduce_bytes
+        once = ring_sent_bytes(reduced, group.shards)
+        once = once + 2 * ring_sent_bytes(reduced / group.shards, group.replicas)
+        weights = ring_sent_bytes(group.params * GATHERED_BYTES, group.shards) * gathers(case, plan)
+        sent = sent + once * reductions(case, plan) + weights * case.sharding.shards_optimizer
+    return sent
+
+
+def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
+    """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
+    shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
+    if case.has_experts:
+        shard = shard + expert_trained / case.sharding.optimizer_shards(plan.expert_dp)
+    if case.offload.optimizer:
+        link = offload_seconds(
+            shard, case.offload.down_bytes, case.offload.up_bytes, float(case.pool.accelerator.host_link)
+        )
+        ranks = np.minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
+        return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
+    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes)
+    arithmetic = shard * case.optimizer.step_flops * case.model.hidden / case.kernels.gemm["bf16"].rate
+    return shard * traffic / case.kernels.memory_bandwidth + arithmetic, 0.0 * shard

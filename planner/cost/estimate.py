@@ -1,0 +1,301 @@
+"""An estimate: one plan priced in full, with every figure that the contract's JSON names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.block_cost import LayerDetail
+from planner.cost.case import Case, case_of
+from planner.cost.data_parallel import data_parallel_sent
+from planner.cost.fit import oom_probability
+from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of, with_split
+from planner.cost.legal import technique_rules
+from planner.cost.money import Bill, bill_of
+from planner.cost.stages import Piece, Stages, stages_of
+from planner.cost.step import PassPrice, StepPrice, device_bytes, piece_totals, price_passes, price_step
+from planner.formulas.model_flops import model_flops
+from planner.inputs.model import Experts, ModelSpec
+from planner.plan import Plan
+from planner.rules import Rule, Violation, structural_rules, violations
+from planner.runtimes._family import Job, Runtime
+
+
+@dataclass(frozen=True)
+class TimeTerms:
+    """Seconds of a step by cause, along the stage that takes longest for a micro-batch; they add up. [s]"""
+
+    compute: float
+    tp_comm: float
+    cp_comm: float
+    ep_comm: float
+    pp_comm: float
+    dp_comm: float
+    bubble: float
+    optimizer: float
+    offload: float
+    other: float
+
+
+@dataclass(frozen=True)
+class StageBytes:
+    """Memory of one pipeline stage at its peak moment. [byte]"""
+
+    stage: int
+    moment: str
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    workspace: float
+    allocated: float
+    reserve: float
+    framework: float
+    total: float
+
+
+@dataclass(frozen=True)
+class SentBytes:
+    """Bytes that one rank sends in an optimizer step, ring-equivalent, on the slowest stage. [byte]"""
+
+    tp: float
+    cp: float
+    ep: float
+    pp: float
+    dp: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One plan priced in full.
+
+    Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None.
+    """
+
+    job: Job
+    runtime: Runtime
+    plan: Plan
+    feasible: bool
+    violations: tuple[Violation, ...]
+    step: float
+    bound: float
+    model_flops: float
+    recompute_flops: float
+    peak_rate: float
+    error_band: float | None
+    oom_probability: float
+    extrapolated_share: float
+    time: TimeTerms
+    capacity: float
+    stages: tuple[StageBytes, ...]
+    sent: SentBytes
+    bill: Bill
+
+    @property
+    def peak(self) -> float:
+        """Device memory in use on the fullest stage. [byte]"""
+        return max(stage.total for stage in self.stages)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens each second on one accelerator. [1/s]"""
+        return self.job.workload.tokens_per_step / self.step / self.job.gpus
+
+    @property
+    def model_rate(self) -> float:
+        """Model FLOPs each second on one accelerator. [FLOP/s]"""
+        return self.model_flops / self.step / self.job.gpus
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs over the dense peak of the workload's precision. [-]"""
+        return self.model_rate / self.peak_rate
+
+    @property
+    def hfu(self) -> float:
+        """The same with what is recomputed. [-]"""
+        return (self.model_flops + self.recompute_flops) / self.step / self.job.gpus / self.peak_rate
+
+
+def step_flops(model: ModelSpec, seq_len: int, tokens: float) -> float:
+    """Model FLOPs of a step, extra prediction layers included. [FLOP]"""
+    names = list(model.layers)
+    heads = 1
+    weights = 0.0
+    if model.prediction is not None:
+        names += [model.prediction.block] * model.prediction.layers
+        heads += model.prediction.layers
+        weights += model.prediction.layers * 2.0 * model.hidden * model.hidden
+    total = model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
+    for name in dict.fromkeys(names):
+        mixer, ffn = model.blocks[name].mixer, model.blocks[name].ffn
+        router = ffn.experts * model.hidden if isinstance(ffn, Experts) else 0
+        products = mixer.params(model.hidden) + ffn.active_params(model.hidden) - router
+        window = min(mixer.window or seq_len, seq_len)
+        keys = seq_len / 2 if window == seq_len else window - window * window / (2.0 * seq_len)
+        width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
+        total += names.count(name) * model_flops(tokens, float(products), float(width), keys)
+    return float(total)
+
+
+def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None = None) -> Estimate:
+    """Price one scalar plan in full.
+
+    Parameters
+    ----------
+    plan : Plan
+        Scalar degrees and technique names.
+    job : Job
+        Model, cluster, number of accelerators and workload.
+    runtime : Runtime
+        Whose behaviour is priced.
+    memory_limit : float, optional
+        Device memory that may be used, where it is less than what the device has. [byte]
+
+    Returns
+    -------
+    Estimate
+        Every figure of the contract.
+
+    Raises
+    ------
+    InputError
+        If a technique's name is unknown.
+    """
+    case = case_of(plan, job, runtime)
+    broken = violations(all_rules(plan, case))
+    plan = with_split(plan, case)
+    ranks = ranks_of(plan, case)
+    stages, totals = stages_of(ranks), piece_totals(ranks)
+    layers = priced_layers(case, plan, totals)
+    passes = price_passes(case, plan, piece_costs(case, plan, layers, totals), stages, totals)
+    result = price_step(case, plan, passes, stages)
+    details = piece_details(case, plan, layers, totals)
+    step = float(result.step)
+    capacity = min(float(job.hardware.pool.accelerator.memory_visible), memory_limit or float("inf"))
+    peak = float(result.total_bytes)
+    fits = peak <= capacity
+    tokens = float(job.workload.tokens_per_step)
+    return Estimate(
+        job=job,
+        runtime=runtime,
+        plan=plan,
+        feasible=fits and not broken,
+        violations=broken,
+        step=step,
+        bound=float(passes.bound),
+        model_flops=step_flops(job.model, job.workload.seq_len, tokens),
+        recompute_flops=_recompute_flops(plan, details, totals),
+        peak_rate=float(job.hardware.pool.accelerator.peak[case.precision.peak]),
+        error_band=None,
+        oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),
+        extrapolated_share=_extrapolated_seconds(plan, details, stages, passes) / step,
+        time=time_terms(plan, passes, result, details, stages),
+        capacity=capacity,
+        stages=stage_bytes(case, result, len(ranks)),
+        sent=sent_bytes(case, plan, passes, details, stages),
+        bill=bill_of(job, step),
+    )
+
+
+def all_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return every rule of a plan or batch: structural, of its techniques, and of its runtime."""
+    job = case.job
+    rules = structural_rules(plan, job.model, job.workload, job.gpus)
+    return rules + technique_rules(plan, case) + case.runtime.rules(plan, job)
+
+
+def slowest_stage(passes: PassPrice) -> int:
+    """Index of the stage that takes longest for a micro-batch."""
+    return int(np.argmax(passes.micro))
+
+
+def on_stage(details: Mapping[Piece, LayerDetail], stages: Stages, stage: int, field: str) -> float:
+    """Sum of a detail over the pieces of one stage."""
+    return float(sum(float(count[stage]) * float(getattr(details[piece], field)) for piece, count in stages.counts.items()))
+
+
+def time_terms(
+    plan: Plan, passes: PassPrice, result: StepPrice, details: Mapping[Piece, LayerDetail], stages: Stages
+) -> TimeTerms:
+    """Split a step's seconds by cause; what the slowest stage does not account for is bubble."""
+    stage = slowest_stage(passes)
+    count = float(plan.num_microbatches)
+    terms = {name: count * on_stage(details, stages, stage, name) for name in ("tp", "cp", "ep")}
+    messages = count * float(passes.hop)
+    busy = count * float(np.asarray(passes.micro)[stage])
+    tail = int(np.argmax(result.data_parallel + result.optimizer + result.offload))
+    ends = [float(column[tail]) for column in (result.data_parallel, result.optimizer, result.offload)]
+    return TimeTerms(
+        compute=busy - messages - sum(terms.values()),
+        tp_comm=terms["tp"],
+        cp_comm=terms["cp"],
+        ep_comm=terms["ep"],
+        pp_comm=messages,
+        dp_comm=ends[0],
+        bubble=max(0.0, float(result.step) - busy - sum(ends)),
+        optimizer=ends[1],
+        offload=ends[2],
+        other=0.0,
+    )
+
+
+def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, ...]:
+    """Return the memory of every stage at its peak moment."""
+    memory = result.memory
+    columns = {
+        name: np.broadcast_to(np.asarray(getattr(memory, name), float), (ranks,))
+        for name in ("weights", "gradients", "optimizer", "activations", "workspace", "at_loss", "allocated")
+    }
+    rows = []
+    for stage in range(ranks):
+        values = {name: float(column[stage]) for name, column in columns.items()}
+        at_loss, allocated = values.pop("at_loss"), values["allocated"]
+        total = float(device_bytes(case, allocated))
+        framework = case.traits.framework_bytes
+        rows.append(
+            StageBytes(
+                stage=stage,
+                moment="loss" if at_loss else "backward",
+                reserve=total - allocated - framework,
+                framework=framework,
+                total=total,
+                **values,
+            )
+        )
+    return tuple(rows)
+
+
+def sent_bytes(
+    case: Case, plan: Plan, passes: PassPrice, details: Mapping[Piece, LayerDetail], stages: Stages
+) -> SentBytes:
+    """Return the bytes that a rank of the slowest stage sends in a step."""
+    stage = slowest_stage(passes)
+    count = float(plan.num_microbatches)
+    rows = plan.micro_batch * case.workload.seq_len / plan.cp
+    message = 2.0 * rows / (plan.tp if case.sequence_parallel else 1.0) * case.model.hidden
+    hops = 2.0 * plan.vpp if 0 < stage < plan.pp - 1 else 2.0 * plan.vpp - 1
+    params, experts = on_stage(details, stages, stage, "params"), on_stage(details, stages, stage, "expert_params")
+    return SentBytes(
+        tp=count * on_stage(details, stages, stage, "tp_sent"),
+        cp=count * on_stage(details, stages, stage, "cp_sent"),
+        ep=count * on_stage(details, stages, stage, "ep_sent"),
+        pp=float(count * message * hops) if plan.pp > 1 else 0.0,
+        dp=float(data_parallel_sent(case, plan, params, experts)),
+    )
+
+
+def _recompute_flops(plan: Plan, details: Mapping[Piece, LayerDetail], totals: Mapping[Piece, float]) -> float:
+    """FLOPs that all ranks repeat in a step. [FLOP]"""
+    each = sum(count * float(details[piece].recompute_flops) for piece, count in totals.items())
+    return float(each * plan.num_microbatches * plan.tp * plan.cp * plan.dp)
+
+
+def _extrapolated_seconds(
+    plan: Plan, details: Mapping[Piece, LayerDetail], stages: Stages, passes: PassPrice
+) -> float:
+    """Seconds of a step that curves give outside their fitted range. [s]"""
+    outside = on_stage(details, stages, slowest_stage(passes), "extrapolated")
+    return float(plan.num_microbatches) * outside

@@ -1,0 +1,88 @@
+"""From a plan to what its pipeline ranks hold, and the price of every piece of the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from planner.cost.block_cost import (
+    LayerCost,
+    LayerDetail,
+    PricedLayer,
+    layer_cost,
+    layer_detail,
+    priced_layer,
+)
+from planner.cost.case import Case
+from planner.cost.operators import Pricer
+from planner.cost.stages import Piece, default_split, rank_counts
+from planner.formulas.attention import visible_keys
+from planner.inputs.model import ModelSpec
+from planner.plan import Plan
+from planner.techniques.recompute._family import RecomputeChoice
+
+
+def layer_weights(model: ModelSpec, seq_len: int) -> Mapping[str, float]:
+    """FLOPs of one token in a layer of each kind, and in the head: what the default split balances. [FLOP]"""
+    weights: dict[str, float] = {}
+    for name, block in model.blocks.items():
+        keys = float(visible_keys(float(seq_len), float(seq_len), float(block.mixer.window or seq_len)))
+        width = block.mixer.heads * (block.mixer.qk_head_dim + block.mixer.value_head_dim)
+        products = block.active_params(model.hidden, model.norm_params)
+        weights[name] = 2.0 * products + 2.0 * keys * width
+    weights["head"] = 2.0 * model.vocab * model.hidden
+    if model.prediction is not None:
+        extra = weights[model.prediction.block] + weights["head"] + 4.0 * model.hidden * model.hidden
+        weights["head"] += model.prediction.layers * extra
+    return weights
+
+
+def split_of(plan: Plan, case: Case) -> tuple[int, ...]:
+    """Layers of each virtual stage of a scalar plan: its own, or the default split."""
+    if plan.stage_layers is not None:
+        return plan.stage_layers
+    weights = layer_weights(case.model, case.workload.seq_len)
+    return default_split(case.model, int(plan.pp * plan.vpp), weights)
+
+
+def ranks_of(plan: Plan, case: Case) -> list[Counter[Piece]]:
+    """Pieces of every pipeline rank of a scalar plan."""
+    degrees = (int(plan.pp), int(plan.vpp))
+    return rank_counts(case.model, case.schedule, degrees, split_of(plan, case), case.recompute)
+
+
+NOTHING_AGAIN = RecomputeChoice(whole_layer=False, modules=frozenset(), layers=0.0)
+"""The choice for layers to which the plan's own does not apply."""
+
+
+def choice_for(piece: Piece, case: Case) -> RecomputeChoice:
+    """Return the recompute choice of a piece."""
+    return case.recompute if piece[1] else NOTHING_AGAIN
+
+
+def priced_layers(case: Case, plan: Plan, pieces: Iterable[Piece]) -> dict[str, PricedLayer]:
+    """Price the operators and messages of each kind of layer, whatever is recomputed."""
+    pricer = Pricer(case, plan)
+    return {name: priced_layer(pricer, name) for name in dict.fromkeys(name for name, _ in pieces)}
+
+
+def piece_costs(
+    case: Case, plan: Plan, layers: Mapping[str, PricedLayer], pieces: Iterable[Piece]
+) -> dict[Piece, LayerCost]:
+    """Return the cost of each piece under the case's recompute choice."""
+    pricer = Pricer(case, plan)
+    return {piece: layer_cost(layers[piece[0]], choice_for(piece, case), pricer) for piece in pieces}
+
+
+def piece_details(
+    case: Case, plan: Plan, layers: Mapping[str, PricedLayer], pieces: Iterable[Piece]
+) -> dict[Piece, LayerDetail]:
+    """Return what an estimate tells of each piece beside its cost."""
+    pricer = Pricer(case, plan)
+    return {piece: layer_detail(layers[piece[0]], choice_for(piece, case), pricer) for piece in pieces}
+
+
+def with_split(plan: Plan, case: Case) -> Plan:
+    """Return the scalar plan with its layers of each virtual stage written out."""
+    return replace(plan, stage_layers=split_of(plan, case))

@@ -1,0 +1,63 @@
+"""Rules that a plan's techniques set, whatever the runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.plan import Plan
+from planner.rules import Mask, Rule, divides
+
+
+def technique_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules of schedule, context method, sharding and sequence parallelism."""
+    return [_schedule_rule(plan, case), _heads_rule(plan, case), _shards_rule(plan, case), _sequence_rule(plan, case)]
+
+
+def _schedule_rule(plan: Plan, case: Case) -> Rule:
+    schedule = case.schedule
+
+    def tell() -> tuple[str, str, str]:
+        degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+        reasons = schedule.supports(*degrees)
+        return f"schedule {schedule.name}", "; ".join(reasons), "1f1b" if plan.vpp <= 1 else "interleaved-1f1b"
+
+    legal = schedule.legal(plan.pp, plan.vpp, plan.num_microbatches)
+    return Rule("schedule-runs", legal & ((plan.pp > 1) | np.equal(plan.vpp, 1)), tell)
+
+
+def _heads_rule(plan: Plan, case: Case) -> Rule:
+    holds: Mask = np.greater(plan.cp, 0)
+    for block in case.model.blocks.values():
+        heads = block.mixer.heads / plan.tp
+        kv_heads = np.maximum(block.mixer.kv_heads / plan.tp, 1.0)
+        holds = np.logical_and(holds, case.context.legal(plan.cp, heads, kv_heads))
+    name = case.context.name
+    return Rule(
+        "context-splits-heads",
+        np.logical_or(holds, plan.cp <= 1),
+        lambda: (f"cp {plan.cp:.0f} by {name}, tp {plan.tp:.0f}", "a cp that divides the heads of a rank", "ring"),
+    )
+
+
+def _shards_rule(plan: Plan, case: Case) -> Rule:
+    ranks = plan.dp * plan.cp
+    return Rule(
+        "shards-divide",
+        divides(plan.zero_shards, ranks),
+        lambda: (f"zero_shards {plan.zero_shards:.0f}", f"a divisor of dp · cp = {ranks:.0f}", f"{ranks:.0f}"),
+    )
+
+
+def _sequence_rule(plan: Plan, case: Case) -> Rule:
+    seq = case.workload.seq_len
+    parts = np.where(plan.cp > 1, 2 * plan.cp, 1.0) * (plan.tp if case.sequence_parallel else 1.0)
+    return Rule(
+        "sequence-divides",
+        divides(parts, seq),
+        lambda: (
+            f"sequence {seq} over tp {plan.tp:.0f}, cp {plan.cp:.0f}",
+            f"a multiple of {parts:.0f}",
+            f"{max(1, seq // int(parts)) * int(parts)}",
+        ),
+    )

@@ -1,0 +1,43 @@
+"""What a step and a whole training cost, in money, energy and days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.runtimes._family import Job
+from planner.units import DAY, HOUR
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Money, energy and time; None where a price or the training tokens are not known.
+
+    Energy takes every accelerator at its rated power for the whole step, which is an upper bound.
+    """
+
+    usd_per_step: float | None
+    joules_per_step: float
+    days_to_train: float | None
+    usd_to_train: float | None
+
+
+def bill_of(job: Job, step: float) -> Bill:
+    """Return what steps of ``step`` seconds cost.
+
+    Parameters
+    ----------
+    job : Job
+        Cluster with prices and rated power, accelerators, and training tokens.
+    step : float
+        Seconds of an optimizer step. [s]
+    """
+    pool, workload = job.hardware.pool, job.workload
+    price = pool.price_per_hour
+    usd = float(price) * job.gpus * step / HOUR if price is not None else None
+    steps = workload.tokens / workload.tokens_per_step if workload.tokens else None
+    return Bill(
+        usd_per_step=usd,
+        joules_per_step=float(pool.accelerator.power) * job.gpus * step,
+        days_to_train=steps * step / DAY if steps is not None else None,
+        usd_to_train=steps * usd if steps is not None and usd is not None else None,
+    )

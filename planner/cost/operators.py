@@ -1,0 +1,240 @@
+"""Operators: the parts of a block, each with its time, what it leaves for backward, and its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.formulas.attention import (
+    attention_backward_seconds,
+    attention_extrapolated,
+    attention_flops,
+    attention_forward_seconds,
+    visible_keys,
+)
+from planner.formulas.elementwise import Traffic
+from planner.formulas.gemm import gemm_extrapolated, gemm_seconds, quantisation_seconds
+from planner.formulas.unfused_attention import (
+    unfused_attention_backward_seconds,
+    unfused_attention_forward_seconds,
+)
+from planner.numeric import Num
+from planner.plan import Plan
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a block on one rank, for one micro-batch.
+
+    Parameters
+    ----------
+    name : str
+        Unique in its block.
+    module : str
+        The part of the block that recompute names.
+    forward, backward : Num
+        Seconds. [s]
+    kept : Num
+        Bytes that backward needs and that recomputing the module does not free. [byte]
+    saved : Num
+        Bytes of results and internals that backward needs and recomputing the module frees. [byte]
+    flops : Num
+        FLOPs of the products, forward. [FLOP]
+    weight_gradient : Num
+        Of ``backward``, what no other pass waits for. [s]
+    params : Num
+        Weights on this rank. [element]
+    stored : Num
+        Bytes of these at rest, adapters and low-bit copies included. [byte]
+    trained : Num
+        Weights that learn, adapters included. [element]
+    expert : bool
+        Whether the weights belong to routed experts.
+    extrapolated : Num
+        Seconds of the above that come from outside a curve's fitted range, both passes. [s]
+    """
+
+    name: str
+    module: str
+    forward: Num
+    backward: Num
+    kept: Num = 0.0
+    saved: Num = 0.0
+    flops: Num = 0.0
+    weight_gradient: Num = 0.0
+    params: Num = 0.0
+    stored: Num = 0.0
+    trained: Num = 0.0
+    expert: bool = False
+    extrapolated: Num = 0.0
+
+
+@dataclass(frozen=True)
+class Pricer:
+    """Prices operators for the ranks of a plan or a batch of plans.
+
+    Parameters
+    ----------
+    case : Case
+        The job and its techniques.
+    plan : Plan
+        The degrees; only tp, cp, ep, etp and micro_batch matter here.
+    """
+
+    case: Case
+    plan: Plan
+
+    @cached_property
+    def tokens(self) -> Num:
+        """Tokens of a micro-batch on one context-parallel rank. [-]"""
+        return self.plan.micro_batch * self.case.workload.seq_len / self.plan.cp
+
+    @cached_property
+    def local_tokens(self) -> Num:
+        """Tokens where norms and residuals run: a part of them with sequence parallelism. [-]"""
+        return self.tokens / self.plan.tp if self.case.sequence_parallel else self.tokens
+
+    def elementwise(
+        self, name: str, module: str, elements: Num, traffic: Traffic, kept: Num = 0.0, saved: Num = 0.0,
+        params: Num = 0.0,
+    ) -> Operator:  # fmt: skip
+        """Price an operator bound by memory."""
+        case, kernels = self.case, self.case.kernels
+        rate = elements / kernels.memory_bandwidth
+        trained = params if case.method.trains_base else 0.0
+        return Operator(
+            name,
+            module,
+            forward=kernels.launch + rate * traffic.forward,
+            backward=kernels.launch + rate * traffic.backward,
+            kept=kept,
+            saved=saved,
+            params=params,
+            stored=params * case.weight_bytes,
+            trained=trained,
+        )
+
+    def linear(
+        self, name: str, module: str, rows: Num, inputs: Num, outputs: Num, saved: Num = 0.0, bias: bool = False
+    ) -> Operator:
+        """Price a linear layer: a product forward, two backward, casts, and the gradient's accumulation."""
+        case = self.case
+        curve = case.kernels.gemm[case.precision.linear]
+        forward = gemm_seconds(rows, outputs, inputs, curve) + quantisation_seconds(rows * inputs, curve)
+        data = gemm_seconds(rows, inputs, outputs, curve) + quantisation_seconds(rows * outputs, curve)
+        weights = inputs * outputs + bias * outputs
+        weight, trained = self._weight_gradient(rows, inputs, outputs, weights)
+        extra = self._adapter_seconds(rows, inputs, outputs) + self._dequantise_seconds(inputs * outputs)
+        derate = case.traits.compute_derate
+        outside = gemm_extrapolated(rows, outputs, inputs, curve)
+        return Operator(
+            name,
+            module,
+            forward=forward / derate + extra,
+            backward=(data + weight) / derate + 2 * extra,
+            saved=saved,
+            flops=2 * rows * inputs * outputs,
+            weight_gradient=weight / derate,
+            params=weights,
+            stored=self.stored_bytes(weights, trained),
+            trained=trained,
+            extrapolated=outside * (forward + data + weight),
+        )
+
+    def stored_bytes(self, weights: Num, trained: Num) -> Num:
+        """Bytes at rest of a linear layer's weights, with what learns beside them. [byte]"""
+        case = self.case
+        if case.method.trains_base:
+            return weights * (case.weight_bytes + case.precision.weight_copies_bytes)
+        return weights * case.method.frozen_weight_bytes + trained * case.weight_bytes
+
+    def _weight_gradient(self, rows: Num, inputs: Num, outputs: Num, weights: Num) -> tuple[Num, Num]:
+        """Seconds of the weight gradient and the parameters that learn; none where the base is frozen."""
+        case = self.case
+        if not case.method.trains_base:
+            return 0.0, case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))
+        curve = case.kernels.gemm[case.precision.linear]
+        traffic = 2.0 * case.gradient_bytes if not case.traits.fused_weight_gradient else case.gradient_bytes
+        accumulate = inputs * outputs * traffic / case.kernels.memory_bandwidth
+        return gemm_seconds(outputs, inputs, rows, curve) + accumulate, weights
+
+    def _adapter_seconds(self, rows: Num, inputs: Num, outputs: Num) -> Num:
+        """Seconds of one pass through the two thin products of an adapter; zero without adapters."""
+        case = self.case
+        if case.method.trains_base:
+            return 0.0
+        rank = float(case.workload.lora_rank)
+        curve = case.kernels.gemm["bf16"]
+        return gemm_seconds(rows, rank, inputs, curve) + gemm_seconds(rows, outputs, rank, curve)
+
+    def _dequantise_seconds(self, weights: Num) -> Num:
+        """Seconds to rebuild quantised base weights before a product."""
+        return weights * self.case.method.dequantise_bytes / self.case.kernels.memory_bandwidth
+
+    def attention(self, heads: Num, qk_dim: int, value_dim: int, window: int | None) -> Operator:
+        """Price the attention core with the runtime's kernel, shared over context parallelism."""
+        case, plan = self.case, self.plan
+        splits = case.context.splits_heads
+        local_heads = heads / plan.cp if splits else heads
+        seq = float(case.workload.seq_len)
+        share = 1.0 if splits else 1.0 / plan.cp
+        rows = plan.micro_batch * local_heads
+        head_dim = (qk_dim + value_dim) / 2
+        visible = visible_keys(seq, seq, float(window or seq))
+        flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
+        forward, backward, saved = self._attention_seconds(rows, seq, share, visible, head_dim)
+        slow = np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0) / case.traits.compute_derate
+        outside = attention_extrapolated(seq, case.kernels.attention_for(qk_dim))
+        return Operator(
+            "attention",
+            "core_attn",
+            forward=forward * slow,
+            backward=backward * slow,
+            kept=2 * self.tokens * heads * value_dim,
+            saved=saved,
+            flops=flops,
+            extrapolated=outside * (forward + backward),
+        )
+
+    def _attention_seconds(
+        self, rows: Num, seq: float, share: Num, visible: Num, head_dim: float
+    ) -> tuple[Num, Num, Num]:
+        """Seconds forward and backward, and bytes of the kernel's internals that are kept."""
+        kernels, kind = self.case.kernels, self.case.traits.attention
+        queries = seq * share
+        if kind in ("unfused", "fused-softmax"):
+            kernel = kernels.unfused if kind == "unfused" else kernels.fused_softmax
+            forward = unfused_attention_forward_seconds(1.0, rows, queries, seq, head_dim, kernel)
+            backward = unfused_attention_backward_seconds(1.0, rows, queries, seq, head_dim, kernel)
+            return forward, backward, SCORE_BYTES * rows * queries * seq
+        curve = kernels.attention_for(round(head_dim))
+        slower = ATTENTION_SLOWDOWN[kind]
+        forward = attention_forward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.forward
+        backward = attention_backward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.backward
+        return forward, backward, 4.0 * rows * queries
+
+
+SCORE_BYTES = 5.0
+"""Bytes kept of each attention score without a fused kernel: softmax, dropout mask, dropped (2 + 1 + 2). [byte]
+
+References
+----------
+.. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
+   arXiv:2205.05198, 2022, sec. 4.1.
+"""
+
+ATTENTION_SLOWDOWN = {
+    "flash-3": Traffic(1.0, 1.0),
+    "flash-2": Traffic(1.0, 1.0),
+    "flash-1": Traffic(1.89, 1.89),
+    "triton-2023": Traffic(1.22, 2.28),
+}
+"""Time of older kernels over that of the accelerator's best, forward and backward. [-]
+
+FlashAttention-2 is about twice as fast as the first version, 0.53 of its time (T. Dao, arXiv:2307.08691,
+sec. 4.1); the Triton kernel of 2023 reached 0.54 of peak forward and 0.25 backward on the causal half on A100
+(MosaicML llm-foundry benchmark tables, scripts/train/benchmarking).
+"""

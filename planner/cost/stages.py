@@ -1,0 +1,158 @@
+"""Which layers each pipeline rank holds, as counts of each kind of layer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.inputs.model import ModelSpec
+from planner.numeric import Column
+from planner.techniques.recompute._family import RecomputeChoice
+from planner.techniques.schedules import Schedule
+
+ENDS = ("embedding", "head", "tied_head", "prediction")
+"""Parts beside the layers, each on one rank only."""
+
+Piece = tuple[str, bool]
+"""A kind of layer, or an end, and whether the recompute choice applies to it."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Pipeline ranks of one plan, or the ranks that can decide in each plan of a batch.
+
+    Parameters
+    ----------
+    counts : mapping
+        Layers of each piece; the first axis is the rank, a second one, if any, the plan. [-]
+    rank : array
+        Pipeline rank, of the same shape. [-]
+    """
+
+    counts: Mapping[Piece, Column]
+    rank: Column
+
+    def taken(self, index: NDArray[np.intp]) -> Stages:
+        """Return the stages of the plans at ``index`` of the second axis."""
+        return Stages({piece: column[:, index] for piece, column in self.counts.items()}, self.rank[:, index])
+
+
+@lru_cache(maxsize=4096)
+def even_split(layers: int, parts: int) -> tuple[int, ...]:
+    """Layers of each part, as equal as can be; a remainder goes to the middle, away from both ends.
+
+    The first stage holds the most activations and the embedding, the last one the head.
+
+    Examples
+    --------
+    Llama 3 405B on 16 stages, as its authors ran it (arXiv:2407.21783, sec. 3.3.2):
+
+    >>> even_split(126, 16)
+    (7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7)
+    """
+    base, rest = divmod(layers, parts)
+    by_distance = sorted(range(parts), key=lambda part: (-min(part, parts - 1 - part), part))
+    longer = set(by_distance[:rest])
+    return tuple(base + (part in longer) for part in range(parts))
+
+
+def weighted_split(weights: Sequence[float], parts: int, last: float) -> tuple[int, ...]:
+    """Contiguous split that makes the heaviest part lightest, ``last`` being added to the last part.
+
+    Every part gets at least one layer. Bisection over the heaviest part, a greedy fill for each guess.
+    """
+    low, high = max(weights), sum(weights) + last
+    best = even_split(len(weights), parts)
+    for _ in range(40):
+        guess = (low + high) / 2
+        split = _fill(weights, parts, last, guess)
+        if split is None:
+            low = guess
+        else:
+            best, high = split, guess
+    return best
+
+
+def _fill(weights: Sequence[float], parts: int, last: float, limit: float) -> tuple[int, ...] | None:
+    """Fill parts from the end up to ``limit``; None where the layers do not fit."""
+    split: list[int] = []
+    left = len(weights)
+    for part in range(parts - 1, -1, -1):
+        load = last if part == parts - 1 else 0.0
+        taken = 0
+        while left > part and (taken == 0 or load + weights[left - 1] <= limit):
+            load += weights[left - 1]
+            left -= 1
+            taken += 1
+        if load > limit:
+            return None
+        split.append(taken)
+    return tuple(reversed(split)) if left == 0 else None
+
+
+def default_split(model: ModelSpec, parts: int, weights: Mapping[str, float]) -> tuple[int, ...]:
+    """Layers of each virtual stage where the plan names none.
+
+    Equal layers are split evenly; unlike ones by ``weights`` of a layer of each kind, ``head`` among them.
+    """
+    if len(set(model.layers)) == 1:
+        return even_split(model.num_layers, parts)
+    return weighted_split([weights[name] for name in model.layers], parts, weights["head"])
+
+
+def rank_counts(
+    model: ModelSpec, schedule: Schedule, degrees: tuple[int, int], split: Sequence[int], choice: RecomputeChoice
+) -> list[Counter[Piece]]:
+    """Count the pieces of every pipeline rank for one (pp, vpp) and split."""
+    pp, vpp = degrees
+    ranks: list[Counter[Piece]] = [Counter() for _ in range(pp)]
+    start = 0
+    for chunk, size in enumerate(split):
+        rank = ranks[schedule.placement(chunk, pp, vpp)]
+        for name in model.layers[start : start + size]:
+            recomputed = sum(count for (_, again), count in rank.items() if again) < choice.layers
+            rank[name, recomputed] += 1
+        start += size
+    first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
+    ranks[first]["embedding", False] += 1
+    ranks[last]["tied_head" if model.tied_embeddings and first == last else "head", False] += 1
+    if model.prediction is not None:
+        ranks[last]["prediction", False] += model.prediction.layers
+        ranks[last][model.prediction.block, choice.layers > 0] += model.prediction.layers
+        ranks[last]["tied_head" if first == last else "head", False] += model.prediction.layers
+    return ranks
+
+
+def deciding_ranks(ranks: list[Counter[Piece]], in_flight: Column) -> list[int]:
+    """Return the ranks that no other one matches in every count and in micro-batches in flight."""
+    deciding: list[int] = []
+    for rank in sorted(range(len(ranks)), key=lambda rank: (-in_flight[rank], rank)):
+        counts = ranks[rank]
+        beaten = any(all(ranks[other][piece] >= count for piece, count in counts.items()) for other in deciding)
+        if not beaten:
+            deciding.append(rank)
+    return deciding
+
+
+def stages_of(ranks: list[Counter[Piece]]) -> Stages:
+    """Return all ranks of one plan, the first axis being the rank."""
+    pieces = sorted({piece for counts in ranks for piece in counts})
+    counts = {piece: np.array([float(rank[piece]) for rank in ranks]) for piece in pieces}
+    return Stages(counts, np.arange(len(ranks), dtype=float))
+
+
+def stage_table(all_ranks: Sequence[list[Counter[Piece]]], deciding: Sequence[list[int]]) -> Stages:
+    """Return the deciding ranks of many (pp, vpp), padded by repeating the first one."""
+    width = max(map(len, deciding))
+    pieces = sorted({piece for ranks in all_ranks for counts in ranks for piece in counts})
+    chosen = [picks + picks[:1] * (width - len(picks)) for picks in deciding]
+    counts = {
+        piece: np.array([[float(ranks[pick][piece]) for pick in picks] for ranks, picks in zip(all_ranks, chosen, strict=True)]).T
+        for piece in pieces
+    }
+    return Stages(counts, np.array(chosen, dtype=float).T)

@@ -1,0 +1,207 @@
+"""The price of a step: seconds and bytes, for one plan or for millions, by the same lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost
+from planner.cost.case import Case
+from planner.cost.data_parallel import data_parallel_seconds, optimizer_seconds
+from planner.cost.memory import (
+    PassBytes,
+    StageMemory,
+    StageWeights,
+    pass_bytes,
+    stage_memory,
+    stage_sum,
+    stage_weights,
+)
+from planner.cost.stages import Piece, Stages
+from planner.formulas.collectives import point_to_point_seconds
+from planner.numeric import Num
+from planner.plan import Plan
+
+
+@dataclass(frozen=True)
+class PassPrice:
+    """The forward and backward passes of a step; arrays over stages have the stage first.
+
+    Parameters
+    ----------
+    busy : Num
+        Seconds of all passes, bubble included. [s]
+    bound : Num
+        The same for the best assignment of layers to stages that there could be. [s]
+    micro : Num
+        Seconds of a micro-batch on each stage, its messages included. [s]
+    hop : Num
+        Exposed seconds of messages between stages in each micro-batch. [s]
+    weights : StageWeights
+        Weights of each stage.
+    nbytes : PassBytes
+        What the passes need in memory.
+    """
+
+    busy: Num
+    bound: Num
+    micro: Num
+    hop: Num
+    weights: StageWeights
+    nbytes: PassBytes
+
+
+@dataclass(frozen=True)
+class StepPrice:
+    """Time and memory of a step; arrays over stages have the stage first.
+
+    Parameters
+    ----------
+    step : Num
+        Seconds of an optimizer step. [s]
+    total_bytes : Num
+        Device memory in use on the fullest rank. [byte]
+    data_parallel, optimizer, offload : Num
+        Seconds at the end of the step on each stage. [s]
+    memory : StageMemory
+        Bytes of each stage.
+    """
+
+    step: Num
+    total_bytes: Num
+    data_parallel: Num
+    optimizer: Num
+    offload: Num
+    memory: StageMemory
+
+
+def device_bytes(case: Case, allocated: Num) -> Num:
+    """What the device reports in use: live tensors, allocator slack, context and communicators. [byte]"""
+    return allocated * (1 + case.traits.reserve_share) + case.traits.framework_bytes
+
+
+def hop_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
+    """Exposed seconds of messages that each micro-batch costs a stage: one in and one out of every chunk."""
+    rows = tokens / plan.tp if case.sequence_parallel else tokens
+    message = 2.0 * rows * case.model.hidden
+    once = point_to_point_seconds(message, plan.tp * plan.cp * plan.dp, case.tiers)
+    return np.where(plan.pp > 1, 2 * plan.vpp * once * case.traits.pp_exposed, 0.0)
+
+
+def whole_model(costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num], field: str) -> Num:
+    """Sum of a field over all layers and ends of the model."""
+    result: Num = 0.0
+    for piece, count in totals.items():
+        result = result + count * getattr(costs[piece], field)
+    return result
+
+
+def price_passes(
+    case: Case,
+    plan: Plan,
+    costs: Mapping[Piece, LayerCost],
+    stages: Stages,
+    totals: Mapping[Piece, Num],
+) -> PassPrice:
+    r"""Price the passes of a step: all but data parallelism and the optimizer.
+
+    .. math:: t = m\,t_{max} + t_{bubble}
+
+    Parameters
+    ----------
+    case : Case
+        The job and its techniques; sharding and offload do not matter here.
+    plan : Plan
+        The degrees, scalars or columns.
+    costs : mapping
+        Cost of each piece of the model, of the plan's shape.
+    stages : Stages
+        Pieces of each stage: all of them for a scalar plan, the deciding ones for a batch.
+    totals : mapping
+        Pieces of the whole model. [-]
+
+    Returns
+    -------
+    PassPrice
+        Seconds and bytes.
+
+    Notes
+    -----
+    The bubble of unlike stages is that of a pipeline whose other stages take their mean time, which is exact
+    for 1F1B: the sum of all stages less the slowest.
+
+    References
+    ----------
+    .. [1] D. Narayanan et al., arXiv:2104.04473, 2021, sec. 2.2 (bubble of 1F1B and interleaving).
+    """
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    hop = hop_seconds(case, plan, tokens)
+    micro = stage_sum(costs, stages, "seconds") + hop
+    slowest = np.max(micro, axis=0)
+    everything = whole_model(costs, totals, "seconds") + plan.pp * hop
+    forward = whole_model(costs, totals, "forward") / everything
+    weight = whole_model(costs, totals, "weight_gradient") / everything
+    share = (forward, 1.0 - forward - weight, weight)
+    even = everything / plan.pp
+    return PassPrice(
+        busy=plan.num_microbatches * slowest + _bubble(case, plan, everything, slowest, share),
+        bound=plan.num_microbatches * even + _bubble(case, plan, everything, even, share),
+        micro=micro,
+        hop=hop,
+        weights=stage_weights(case, costs, stages),
+        nbytes=pass_bytes(case, plan, costs, stages),
+    )
+
+
+def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> StepPrice:
+    r"""Price a whole step from its passes.
+
+    .. math:: t = t_{passes} + \max_i (t_{dp,i} + t_{opt,i})
+
+    Parameters
+    ----------
+    case : Case
+        The job and its techniques.
+    plan : Plan
+        The degrees, scalars or columns.
+    passes : PassPrice
+        The passes of the same plan.
+    stages : Stages
+        As for the passes.
+
+    Returns
+    -------
+    StepPrice
+        Seconds and bytes.
+
+    References
+    ----------
+    .. [1] S. Rajbhandari et al., arXiv:1910.02054, 2020, sec. 7 (what a step reduces and gathers).
+    """
+    held = passes.weights
+    exchange = data_parallel_seconds(case, plan, held.trained, held.expert_trained, passes.micro)
+    optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
+    memory = stage_memory(case, plan, passes.nbytes, held, stages)
+    return StepPrice(
+        step=passes.busy + np.max(exchange + optimizer + offload, axis=0),
+        total_bytes=device_bytes(case, np.max(memory.allocated, axis=0)),
+        data_parallel=exchange,
+        optimizer=optimizer,
+        offload=offload,
+        memory=memory,
+    )
+
+
+def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[Num, Num, Num]) -> Num:
+    """Seconds that the slowest stage waits in a step."""
+    others = (everything - slowest) / np.maximum(plan.pp - 1, 1.0)
+    forward, data, weight = (others * part for part in share)
+    return case.schedule.bubble_seconds(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
+
+
+def piece_totals(ranks: list[Counter[Piece]]) -> dict[Piece, Num]:
+    """Count the pieces of the whole model."""
+    return {piece: float(count) for piece, count in sum(ranks, Counter[Piece]()).items()}

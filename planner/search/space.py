@@ -1,0 +1,147 @@
+"""The space of plans: degrees whose product is the cluster and that divide batch, layers and experts.
+
+Rows are made axis by axis, so that a combination that cannot be completed is never spelled out; the report
+still counts every cell of the full grid that it stood for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.inputs.model import Experts, ModelSpec
+from planner.numeric import Column
+from planner.plan import Plan
+from planner.rules import divisors
+from planner.runtimes._family import Job
+
+AXES = ("tp", "cp", "pp", "micro_batch", "vpp", "ep", "etp")
+"""Axes of the grid, in the order in which rows are made; dp and the number of micro-batches follow."""
+
+MANY_CHUNKS = 16
+"""Chunks per rank beyond which only even splits of the layers are tried."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Structurally legal plans, one a row, and what was left out.
+
+    Parameters
+    ----------
+    rows : Plan
+        Degrees as columns of one length.
+    cells : int
+        Cells of the full grid.
+    removed : Counter
+        Cells removed by each structural rule.
+    """
+
+    rows: Plan
+    cells: int
+    removed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(np.atleast_1d(self.rows.tp))
+
+
+def axis_values(job: Job, fixed: Mapping[str, int]) -> dict[str, list[int]]:
+    """Return the values of every axis: divisors of what the axis divides, or the user's own."""
+    model, gpus = job.model, job.gpus
+    experts = [block.ffn.experts for block in model.blocks.values() if isinstance(block.ffn, Experts)]
+    widest = max(block.mixer.heads for block in model.blocks.values())
+    values = {
+        "tp": [tp for tp in divisors(gpus) if tp <= widest],
+        "cp": [cp for cp in divisors(gpus) if 2 * cp <= job.workload.seq_len or cp == 1],
+        "pp": [pp for pp in divisors(gpus) if pp <= model.num_layers],
+        "micro_batch": divisors(job.workload.global_batch),
+        "vpp": _chunk_counts(model, [pp for pp in divisors(gpus) if pp <= model.num_layers]),
+        "ep": [ep for ep in divisors(gpus) if all(count % ep == 0 for count in experts)] if experts else [1],
+        "etp": divisors(gpus) if experts else [1],
+    }
+    return {axis: [fixed[axis]] if axis in fixed else values[axis] for axis in AXES}
+
+
+def _chunk_counts(model: ModelSpec, stages: list[int]) -> list[int]:
+    layers = model.num_layers
+    even = {chunks for pp in stages for chunks in divisors(layers // pp) if layers % pp == 0}
+    return sorted(even | set(range(1, min(MANY_CHUNKS, layers) + 1)))
+
+
+class _Rows:
+    """Columns under construction, and the cells that fell out."""
+
+    def __init__(self, cells: int) -> None:
+        self.columns: dict[str, Column] = {}
+        self.weight = float(cells)
+        self.removed: Counter[str] = Counter()
+
+    def cross(self, axis: str, values: list[int]) -> None:
+        """Repeat every row for each value of a further axis."""
+        size = len(next(iter(self.columns.values()))) if self.columns else 1
+        self.columns = {name: np.repeat(column, len(values)) for name, column in self.columns.items()}
+        self.columns[axis] = np.tile(np.array(values, dtype=float), size)
+        self.weight /= len(values)
+
+    def keep(self, rule: str, mask: NDArray[np.bool_]) -> None:
+        """Drop the rows outside ``mask``, counting the grid cells that each stands for."""
+        dropped = int(np.count_nonzero(~mask))
+        if dropped:
+            self.removed[rule] += round(dropped * self.weight)
+            self.columns = {name: column[mask] for name, column in self.columns.items()}
+
+
+def make_space(job: Job, fixed: Mapping[str, int]) -> Space:
+    """Return every structurally legal combination of degrees.
+
+    Parameters
+    ----------
+    job : Job
+        Model, cluster and workload.
+    fixed : mapping
+        Degrees that the user has set, by name.
+    """
+    values = axis_values(job, fixed)
+    cells = int(np.prod([float(len(values[axis])) for axis in AXES]))
+    rows = _Rows(cells)
+    for axis in ("tp", "cp", "pp"):
+        rows.cross(axis, values[axis])
+    columns = rows.columns
+    rows.keep("degrees-make-gpus", np.mod(job.gpus, columns["tp"] * columns["cp"] * columns["pp"]) == 0)
+    columns = rows.columns
+    columns["dp"] = job.gpus / (columns["tp"] * columns["cp"] * columns["pp"])
+    if "dp" in fixed:
+        rows.keep("fixed-by-user", rows.columns["dp"] == fixed["dp"])
+    rows.cross("micro_batch", values["micro_batch"])
+    columns = rows.columns
+    passes = job.workload.global_batch / (columns["micro_batch"] * columns["dp"])
+    rows.keep("batch-divides", (passes >= 1) & (np.mod(passes, 1) == 0))
+    rows.cross("vpp", values["vpp"])
+    columns = rows.columns
+    rows.keep("stages-have-layers", columns["pp"] * columns["vpp"] <= job.model.num_layers)
+    rows.keep("chunks-need-stages", (rows.columns["pp"] > 1) | (rows.columns["vpp"] == 1))
+    _cross_experts(rows, job, values)
+    return Space(_plan(rows.columns, job), cells, rows.removed)
+
+
+def _cross_experts(rows: _Rows, job: Job, values: Mapping[str, list[int]]) -> None:
+    rows.cross("ep", values["ep"])
+    columns = rows.columns
+    ranks = job.gpus / columns["pp"]
+    rows.keep("expert-mesh-divides", np.mod(ranks, columns["ep"]) == 0)
+    rows.cross("etp", values["etp"])
+    columns = rows.columns
+    ranks = job.gpus / columns["pp"]
+    rows.keep("expert-mesh-divides", np.mod(ranks, columns["ep"] * columns["etp"]) == 0)
+    rows.keep("experts-within-tensor", np.mod(rows.columns["tp"], rows.columns["etp"]) == 0)
+
+
+def _plan(columns: Mapping[str, Column], job: Job) -> Plan:
+    passes = job.workload.global_batch / (columns["micro_batch"] * columns["dp"])
+    whole = {name: columns[name] for name in (*AXES, "dp")}
+    return Plan(num_microbatches=passes, zero_shards=np.ones_like(passes), **whole)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,6 +102,13 @@ def _curve_file(accelerator: Accelerator) -> tuple[Path, bool]:
     return (shipped, False) if shipped.is_file() else (Path(name).expanduser(), True)
 
 
+def _ceiling_of(lender: str) -> float:
+    """Measured matrix product ceiling of a shipped accelerator, 0 where there is none. [-]"""
+    path = data_folder("hardware_profiles") / "accelerators" / f"{lender}.yaml"
+    stated = read_yaml(path).get("matmul_efficiency") if path.is_file() else None
+    return parse(stated["value"], "-") if stated else 0.0
+
+
 @dataclass(frozen=True)
 class _Reader:
     """One curve file, read for one accelerator.
@@ -143,14 +151,14 @@ class _Reader:
         """Those of the accelerator, or of the file where it has none. [-]"""
         return float(self.accelerator.multiprocessors or parse(self.raw["datasheet"]["multiprocessors"], "-"))
 
-    @property
+    @cached_property
     def scale(self) -> float:
-        """Share of its peak that the accelerator reaches, over what the curves' owner reaches. [-]"""
+        """Share of its peak that the accelerator reaches, over the share that the lender reaches. [-]"""
         ceiling = self.accelerator.matmul_efficiency
         if self.own or ceiling is None:
             return 1.0
-        best = max(parse(entry["efficiency"], "-") for entry in self.raw["gemm"].values())
-        return float(ceiling) / best
+        fitted = max(parse(entry["efficiency"], "-") for entry in self.raw["gemm"].values())
+        return float(ceiling) / (_ceiling_of(str(self.raw.get("accelerator"))) or fitted)
 
     def peak(self, precision: str, curve: str) -> float:
         """Dense peak that the efficiency of a curve is a share of, 0 where there is none. [FLOP/s]"""
@@ -182,9 +190,15 @@ class _Reader:
             return curves
         return {size: replace(curve, seq_range=_NOWHERE) for size, curve in curves.items()}
 
+    @cached_property
+    def expert_table(self) -> Mapping[str, Any]:
+        """The file's grouped products, or the generic ones where it has none."""
+        table: Mapping[str, Any] = self.raw["experts"] or read_yaml(_curves() / f"{GENERIC}.yaml")["experts"]
+        return table
+
     def experts(self, precision: str, dense: GemmCurve) -> ExpertCurve:
         """Grouped products of one precision, by the curve of the nearest precision that has one."""
-        table = self.raw["experts"] or read_yaml(_curves() / f"{GENERIC}.yaml")["experts"]
+        table = self.expert_table
         name = next((curve for curve in (*CURVE_OF[precision], "bf16") if curve in table), "bf16")
         curve = expert_curve(table[name], dense, self.bandwidth)
         measured = self.own and name in self.raw["experts"] and name == CURVE_OF[precision][0]

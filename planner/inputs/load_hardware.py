@@ -180,7 +180,7 @@ class _Parts:
         elif isinstance(value, dict) and isinstance(value.get("base"), str):
             base = self.file(f"{key}.base", value["base"], folder)
             own = {name: content for name, content in value.items() if name != "base"}
-            value = base | own if isinstance(base, dict) else value
+            value = _curves_of_base(folder, base) | base | own if isinstance(base, dict) else value
         if isinstance(value, dict):
             value = value | {
                 link: self.part(f"{key}.{link}", value[link], _LINKS[link])
@@ -207,6 +207,12 @@ class _Parts:
         if problem.where != key.split(".")[-1]:
             return problem
         return Problem(f"{self.path}: {self.place}.{key}", problem.found, problem.expected, problem.nearest)
+
+
+def _curves_of_base(folder: str, base: Mapping[str, Any]) -> dict[str, str]:
+    """Kernel curves that a changed accelerator borrows: those of the one that it is based on, if any."""
+    measured = hardware_folder("curves") / f"{base.get('name')}.yaml"
+    return {"curves": measured.stem} if folder == PARTS["accelerator"] and measured.is_file() else {}
 
 
 def _cited(value: Any, sources: Mapping[str, str]) -> Any:

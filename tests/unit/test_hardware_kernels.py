@@ -11,7 +11,7 @@ from planner.errors import InputError
 from planner.formulas.attention import attention_extrapolated
 from planner.formulas.gemm import gemm_extrapolated, gemm_seconds
 from planner.inputs.kernels import load_kernels
-from planner.inputs.load_hardware import accelerator_names, load_accelerator
+from planner.inputs.load_hardware import accelerator_names, load_accelerator, load_hardware
 
 
 @pytest.mark.parametrize("name", accelerator_names())
@@ -45,6 +45,15 @@ def test_borrowed_rates_are_shares_of_the_own_peak() -> None:
     borrower = load_accelerator("rtx-a6000").kernels.gemm["bf16"]
     assert borrower.rate / 154.85e12 == pytest.approx(lender.rate / 312e12)
     assert borrower.bandwidth / 768e9 == pytest.approx(lender.bandwidth / 2.039e12)
+
+
+def test_a_changed_accelerator_borrows_from_its_base(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    parts = "accelerator: {base: h200, name: capped, power: 500 W}, node: dgx-h100"
+    path.write_text(f"name: mine\npools:\n  - {{{parts}}}\n", encoding="utf-8")
+    changed = load_hardware(str(path)).pool.accelerator
+    assert changed.curves == "h200-141gb"
+    assert changed.kernels.gemm["bf16"].rate == load_accelerator("h200").kernels.gemm["bf16"].rate
 
 
 def test_a_measured_ceiling_moves_borrowed_rates() -> None:

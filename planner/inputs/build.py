@@ -18,6 +18,7 @@ _EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number of sensible size",
     "float_type": "a number",
     "float_parsing": "a number",
     "bool_type": "true or false",
@@ -130,7 +131,7 @@ def _inner(types: list[Any], part: int | str) -> list[Any]:
             field = model.model_fields.get(str(part))
             found += _members(field.annotation) if field else []
         else:
-            found += [member for argument in get_args(model)[-1:] for member in _members(argument)]
+            found += [member for argument in get_args(model) for member in _members(argument)]
     return found
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
-from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Biased, Family
+from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Family
+from planner.inputs.hf_fields import Config
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
@@ -25,78 +26,6 @@ class Imported:
 
     model: ModelSpec
     notes: tuple[str, ...]
-
-
-@dataclass
-class _Config:
-    """The keys of one config with a type's defaults: every access is checked, every fault kept."""
-
-    raw: Mapping[str, Any]
-    defaults: Mapping[str, Any]
-    where: str
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def value(self, *names: str) -> Any:
-        """The first of ``names`` that is set, else the type's default, else nothing."""
-        for name in names:
-            if self.raw.get(name) is not None:
-                return self.raw[name]
-        for name in names:
-            if name in self.defaults:
-                self.note(f"{name} is absent: {self.defaults[name]}, the default of the model type")
-                return self.defaults[name]
-        return None
-
-    def note(self, text: str) -> None:
-        """Keep a sentence for the user, once."""
-        if text not in self.notes:
-            self.notes.append(text)
-
-    def fault(self, name: str, found: object, expected: str) -> None:
-        """Keep a fault, once."""
-        problem = Problem(f"{self.where}: {name}", str(found)[:80], expected)
-        if problem not in self.problems:
-            self.problems.append(problem)
-
-    def whole(self, *names: str, otherwise: int | None = None, least: int = 1) -> int:
-        """A whole number; ``otherwise`` where none of ``names`` is set."""
-        value = self.value(*names)
-        if value is None and otherwise is not None:
-            return otherwise
-        if value is None:
-            self.fault(
-                names[0], "nothing", "a whole number" + f", or {' or '.join(names[1:])}" * bool(names[1:])
-            )
-            return least
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**12:
-            self.fault(self._set(names), repr(value), f"a whole number of at least {least}")
-            return least
-        return value
-
-    def flag(self, name: Biased, otherwise: bool = False) -> bool:
-        """A truth value under the key ``name``; a name that is one already is the answer."""
-        if isinstance(name, bool):
-            return name
-        value = self.value(name)
-        if value is None:
-            return otherwise
-        if not isinstance(value, bool):
-            self.fault(name, repr(value), "true or false")
-        return bool(value)
-
-    def numbers(self, name: str) -> list[int] | None:
-        """A list of whole numbers, or nothing where the key is not set to a list."""
-        value = self.value(name)
-        if not isinstance(value, list):
-            return None
-        if not all(isinstance(item, int) for item in value):
-            self.fault(name, value, "a list of whole numbers")
-            return None
-        return value
-
-    def _set(self, names: Sequence[str]) -> str:
-        return next((name for name in names if self.raw.get(name) is not None), names[0])
 
 
 def read_hf_config(path: Path, name: str = "") -> Imported:
@@ -129,7 +58,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     """
     text, notes = _language_model(raw, where)
     family = FAMILIES[_model_type(raw, text, where)]
-    config = _Config(text, family.defaults, where, notes=notes)
+    config = Config(text, family.defaults, where, notes=notes)
     if "tie_word_embeddings" not in text and "tie_word_embeddings" in raw:
         config.raw = dict(text) | {"tie_word_embeddings": raw["tie_word_embeddings"]}
     record = _model(config, family, name)
@@ -149,30 +78,41 @@ def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, An
         notes.append("the language model alone: vision and audio encoders are left out")
     if raw.get("quantization_config") or (text or {}).get("quantization_config"):
         notes.append("quantization_config is not read: precision belongs to the workload")
+    if _remote(raw, text or {}):
+        notes.append("the code beside the weights is never run: the architecture is that of the model type")
     return (raw if text is None else text), notes
 
 
 def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> str:
     """The family's name, once nothing speaks against it."""
-    outer = raw.get("model_type")
-    named = text.get("model_type") or (WRAPPERS.get(str(outer)) if text is not raw else None)
-    reasons = {
-        f"{key}: {meaning}": None
-        for key, meaning in REFUSED.items()
-        if _is_set(text.get(key)) or _is_set(raw.get(key))
-    }
-    reasons |= {f"{kind} layers": None for kind in _layer_kinds(text) if kind not in _KINDS}
+    outer = str(raw.get("model_type"))
+    inner = outer if text is raw else str(text.get("model_type", WRAPPERS.get(outer)))
+    reasons = _reasons(raw, text)
     if reasons:
-        found = f"model_type {named or outer!r} with {'; '.join(reasons)}"
+        found = f"model_type {inner[:80]} with {', '.join(reasons)}"
         raise InputError(Problem(where, found, "an architecture that the model record expresses exactly"))
-    wrapped_unknown = text is not raw and outer not in WRAPPERS and outer not in FAMILIES
-    if named in FAMILIES and not wrapped_unknown:
-        return str(named)
-    word = str(outer if wrapped_unknown else named or "nothing")
-    remote = " and remote code, which is never run" if "auto_map" in raw or "auto_map" in text else ""
+    word = inner if text is raw or outer in WRAPPERS else outer
+    if word in FAMILIES:
+        return word
+    remote = " and remote code, which is never run" if _remote(raw, text) else ""
     known = [*FAMILIES, *WRAPPERS]
-    expected = f"one of {', '.join(known)}"
-    raise InputError(Problem(f"{where}: model_type", word[:80] + remote, expected, nearest(word[:80], known)))
+    near = nearest(word[:80], known)
+    raise InputError(Problem(f"{where}: model_type", word[:80] + remote, f"one of {', '.join(known)}", near))
+
+
+def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any]) -> list[str]:
+    """What the model record cannot express, each with the keys that say so."""
+    keys: dict[str, list[str]] = {}
+    for key, meaning in REFUSED.items():
+        if _is_set(text.get(key)) or _is_set(raw.get(key)):
+            keys.setdefault(meaning, []).append(key)
+    strange = dict.fromkeys(kind for kind in _layer_kinds(text) if kind not in _KINDS)
+    layers = [f"{kind.replace('_', ' ')} layers (layer_types)" for kind in strange]
+    return [f"{meaning} ({', '.join(names)})" for meaning, names in keys.items()] + layers
+
+
+def _remote(raw: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
+    return any(part.get(key) for part in (raw, text) for key in ("auto_map", "trust_remote_code"))
 
 
 def _is_set(value: Any) -> bool:
@@ -184,7 +124,7 @@ def _layer_kinds(text: Mapping[str, Any]) -> list[str]:
     return [str(kind)[:40] for kind in kinds] if isinstance(kinds, list) else []
 
 
-def _model(config: _Config, family: Family, name: str) -> dict[str, Any]:
+def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
     layers = config.whole("num_hidden_layers", "n_layer")
     if layers > MAX_LAYERS:
         config.fault("num_hidden_layers", layers, f"at most {MAX_LAYERS}")
@@ -224,7 +164,7 @@ def _block_name(reach: str, ffn: str, attention: Sequence[str]) -> str:
     return ffn if len(set(attention)) == 1 else f"{reach}-{ffn}"
 
 
-def _attention_kinds(config: _Config, family: Family, layers: int) -> list[str]:
+def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
     """For each layer ``full``, ``sliding`` or ``chunked``."""
     key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
     bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
@@ -246,7 +186,7 @@ def _attention_kinds(config: _Config, family: Family, layers: int) -> list[str]:
     return kinds
 
 
-def _default_kinds(config: _Config, family: Family, layers: int) -> list[str]:
+def _default_kinds(config: Config, family: Family, layers: int) -> list[str]:
     if family.reach == "all":
         return ["sliding"] * layers
     if family.reach == "flag":
@@ -270,7 +210,7 @@ def _default_kinds(config: _Config, family: Family, layers: int) -> list[str]:
     return ["full" if (layer + 1) % every == 0 else windowed for layer in range(layers)]
 
 
-def _attention(config: _Config, family: Family, hidden: int, reach: str) -> dict[str, Any]:
+def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[str, Any]:
     own = "swa_" if family.reach == "hybrid" and reach == "sliding" else ""
     heads = config.whole(f"{own}num_attention_heads", "num_attention_heads", "n_head")
     head_dim = config.whole(f"{own}head_dim", "head_dim", otherwise=0)
@@ -300,13 +240,13 @@ def _attention(config: _Config, family: Family, hidden: int, reach: str) -> dict
     return record
 
 
-def _hybrid_sinks(config: _Config, reach: str) -> bool:
+def _hybrid_sinks(config: Config, reach: str) -> bool:
     return config.flag(
         "add_swa_attention_sink_bias" if reach == "sliding" else "add_full_attention_sink_bias"
     )
 
 
-def _latent(config: _Config) -> dict[str, Any]:
+def _latent(config: Config) -> dict[str, Any]:
     if config.flag("attention_bias"):
         config.fault("attention_bias", "true", "false: latent attention with biases is not expressed")
     names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
@@ -317,7 +257,7 @@ def _latent(config: _Config) -> dict[str, Any]:
     return record | ({"q_lora_rank": rank} if rank else {}) | {name: config.whole(name) for name in names}
 
 
-def _ffn_kinds(config: _Config, family: Family, layers: int) -> list[str]:
+def _ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
     """For each layer ``dense`` or ``moe``."""
     experts = config.whole(*_EXPERTS, otherwise=0, least=0)
     if not family.moe:
@@ -348,7 +288,7 @@ def _ffn_kinds(config: _Config, family: Family, layers: int) -> list[str]:
     return ["moe" if is_moe(layer) else "dense" for layer in range(layers)]
 
 
-def _dense(config: _Config, family: Family, hidden: int) -> dict[str, Any]:
+def _dense(config: Config, family: Family, hidden: int) -> dict[str, Any]:
     otherwise = 4 * hidden if family.dense_inner == "n_inner" else None
     record: dict[str, Any] = {"kind": "dense", "inner": config.whole(family.dense_inner, otherwise=otherwise)}
     if not family.gated:
@@ -358,7 +298,7 @@ def _dense(config: _Config, family: Family, hidden: int) -> dict[str, Any]:
     return record
 
 
-def _experts(config: _Config, family: Family) -> dict[str, Any]:
+def _experts(config: Config, family: Family) -> dict[str, Any]:
     inner = config.whole("moe_intermediate_size", "intermediate_size")
     record: dict[str, Any] = {
         "kind": "moe",

@@ -8,7 +8,10 @@ from itertools import groupby
 from typing import Final
 
 MAX_LAYERS: Final = 10_000
-_TOKEN = re.compile(r"\s*(?:(\d+)(?![\w-])\s*(?:x(?![\w-]))?|([A-Za-z][\w-]*)|([(),]))")
+NAME: Final = r"(?!x(?![\w-]))[A-Za-z][\w-]*"
+"""Pattern of a block's name; ``x`` alone is the sign of repeats."""
+
+_TOKEN = re.compile(r"\s*(?:(\d+)(?:\s*x(?![\w-])|(?![\w-]))|(" + NAME + r")|([(),]))")
 
 
 def parse_layers(text: str) -> tuple[str, ...]:

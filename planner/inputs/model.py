@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from planner.errors import nearest
 from planner.formulas import transformer
-from planner.inputs.layers import parse_layers
+from planner.inputs.layers import NAME, parse_layers
 from planner.inputs.record import Count, Flag, Positive, Record
 
 
@@ -202,7 +203,14 @@ class Prediction(Record):
         return 2 * hidden * hidden + 3 * norm_width
 
 
+def _block_name(text: str) -> str:
+    if not re.fullmatch(NAME, text):
+        raise ValueError("a name of letters, digits, - and _ that begins with a letter, and is not x")
+    return text
+
+
 Printed = Annotated[str, Field(pattern=r"^\d[\d,]*(\.\d+)?[KMBT]?$")]
+BlockName = Annotated[str, AfterValidator(_block_name)]
 Part = Literal["embedding", "head"]
 
 
@@ -224,7 +232,7 @@ class ModelSpec(Record):
     write it as text, such as ``3 dense, 58 moe``.
     """
 
-    name: str
+    name: str = Field(min_length=1, max_length=200)
     aliases: tuple[str, ...] = ()
     source: str = ""
     note: str = ""
@@ -236,7 +244,7 @@ class ModelSpec(Record):
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     norm_bias: Flag = False
     final_norm: Flag = True
-    blocks: dict[str, Block]
+    blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     prediction: Prediction | None = None
     published: Published = Published()

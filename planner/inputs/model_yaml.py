@@ -65,9 +65,9 @@ def _flow(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
-    return (
-        text
-        if plain or re.fullmatch(r"https?://[\w./@%=~+-]+", text)
-        else json.dumps(text, ensure_ascii=False)
-    )
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    if re.fullmatch(r"https?://[\w./@%=~+-]+", text):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08X}" for sign in quoted)

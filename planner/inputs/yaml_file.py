@@ -65,7 +65,7 @@ def read_text(path: Path) -> str:
     where = str(path)
     try:
         if not path.is_file():
-            found = "a folder" if path.is_dir() else "no such file"
+            found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
             raise InputError(Problem(where, found, "a readable file"))
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)

@@ -1,0 +1,82 @@
+"""Checked access to the fields of a ``config.json``: defaults are noted, faults kept until all are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.errors import Problem
+from planner.inputs.hf_families import Biased
+
+
+@dataclass
+class Config:
+    """The keys of one config with a type's defaults: every access is checked, every fault kept."""
+
+    raw: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    where: str
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def value(self, *names: str) -> Any:
+        """The first of ``names`` that is set, else the type's default, else nothing."""
+        for name in names:
+            if self.raw.get(name) is not None:
+                return self.raw[name]
+        for name in names:
+            if name in self.defaults:
+                self.note(f"{name} is absent: {self.defaults[name]}, the default of the model type")
+                return self.defaults[name]
+        return None
+
+    def note(self, text: str) -> None:
+        """Keep a sentence for the user, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def fault(self, name: str, found: object, expected: str) -> None:
+        """Keep a fault, once."""
+        problem = Problem(f"{self.where}: {name}", str(found)[:80], expected)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def whole(self, *names: str, otherwise: int | None = None, least: int = 1) -> int:
+        """A whole number; ``otherwise`` where none of ``names`` is set."""
+        value = self.value(*names)
+        if value is None and otherwise is not None:
+            return otherwise
+        if value is None:
+            self.fault(
+                names[0], "nothing", "a whole number" + f", or {' or '.join(names[1:])}" * bool(names[1:])
+            )
+            return least
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**12:
+            self.fault(self._set(names), repr(value), f"a whole number of at least {least}")
+            return least
+        return value
+
+    def flag(self, name: Biased, otherwise: bool = False) -> bool:
+        """A truth value under the key ``name``; a name that is one already is the answer."""
+        if isinstance(name, bool):
+            return name
+        value = self.value(name)
+        if value is None:
+            return otherwise
+        if not isinstance(value, bool):
+            self.fault(name, repr(value), "true or false")
+        return bool(value)
+
+    def numbers(self, name: str) -> list[int] | None:
+        """A list of whole numbers, or nothing where the key is not set to a list."""
+        value = self.value(name)
+        if not isinstance(value, list):
+            return None
+        if not all(isinstance(item, int) for item in value):
+            self.fault(name, value, "a list of whole numbers")
+            return None
+        return value
+
+    def _set(self, names: Sequence[str]) -> str:
+        return next((name for name in names if self.raw.get(name) is not None), names[0])

@@ -1,0 +1,272 @@
+"""Configs of Hugging Face models: read exactly, or refused with the reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.errors import InputError
+from planner.inputs.hf_config import model_from_config, read_hf_config
+from planner.inputs.hf_families import FAMILIES
+from planner.inputs.load import load_model
+from planner.inputs.model import Attention, LatentAttention
+from tests.helpers import ROOT
+
+CASES = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").read_text())["cases"]
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 100,
+}
+
+
+def read(*removed: str, **changed: Any) -> Any:
+    raw = {key: value for key, value in LLAMA.items() if key not in removed} | changed
+    return model_from_config(raw, "config.json", "m")
+
+
+def fault(*removed: str, **changed: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read(*removed, **changed)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["config"]["model_type"])
+def test_parameters_equal_those_that_the_modelling_code_makes(case: dict[str, Any]) -> None:
+    assert model_from_config(case["config"], "config.json", "m").model.params == case["params"]
+
+
+def test_every_family_but_renamed_ones_is_compared_with_the_modelling_code() -> None:
+    assert {case["config"]["model_type"] for case in CASES} == set(FAMILIES) - {"kimi_k2", "mimo"}
+
+
+def test_absent_fields_take_the_default_of_the_type_and_say_so() -> None:
+    imported = read()
+    assert not imported.model.tied_embeddings
+    assert "tie_word_embeddings is absent: False, the default of the model type" in imported.notes
+    assert "head_dim is absent: the hidden size over the heads" in imported.notes
+    gemma = LLAMA | {"model_type": "gemma2", "head_dim": 32, "sliding_window": 16}
+    assert model_from_config(gemma, "c", "m").model.tied_embeddings
+
+
+def test_a_head_may_have_another_width_than_hidden_over_heads() -> None:
+    mixer = read(head_dim=128).model.blocks["dense"].mixer
+    assert isinstance(mixer, Attention)
+    assert mixer.head_dim == 128
+
+
+def test_key_value_heads_default_to_the_heads() -> None:
+    assert read("num_key_value_heads").model.blocks["dense"].mixer.kv_heads == 4
+
+
+@pytest.mark.parametrize("experts", ["num_local_experts", "num_experts", "n_routed_experts"])
+@pytest.mark.parametrize("topk", ["num_experts_per_tok", "num_experts_per_token", "top_k_experts"])
+def test_experts_have_several_names(experts: str, topk: str) -> None:
+    block = read(model_type="mixtral", **{experts: 8, topk: 2}).model.blocks["moe"]
+    assert (block.ffn.experts, block.ffn.topk, block.ffn.inner) == (8, 2, 96)
+
+
+def moe(**changed: Any) -> tuple[tuple[str, int], ...]:
+    base = {
+        "model_type": "deepseek_v3",
+        "num_hidden_layers": 6,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "q_lora_rank": None,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 16,
+    }
+    return read(**(base | changed)).model.runs
+
+
+@pytest.mark.parametrize(
+    ("changed", "runs"),
+    [
+        ({}, (("moe", 6),)),
+        ({"first_k_dense_replace": 2}, (("dense", 2), ("moe", 4))),
+        ({"moe_layer_freq": 3}, (("moe", 1), ("dense", 2), ("moe", 1), ("dense", 2))),
+        ({"moe_layer_freq": [0, 1, 1, 0, 0, 1]}, (("dense", 1), ("moe", 2), ("dense", 2), ("moe", 1))),
+        ({"mlp_layer_types": ["dense"] * 4 + ["sparse"] * 2}, (("dense", 4), ("moe", 2))),
+    ],
+)
+def test_which_layers_have_experts(changed: dict[str, Any], runs: tuple[tuple[str, int], ...]) -> None:
+    assert moe(**changed) == runs
+
+
+def test_experts_in_every_second_layer_and_dense_exceptions() -> None:
+    qwen = {
+        "model_type": "qwen3_moe",
+        "num_hidden_layers": 6,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+    }
+    assert read(**qwen, decoder_sparse_step=2, mlp_only_layers=[5]).model.layers == tuple(
+        ["dense", "moe", "dense", "moe", "dense", "dense"]
+    )
+
+
+def test_a_null_rank_is_no_compression_and_an_absent_one_the_default() -> None:
+    base = {
+        "model_type": "deepseek_v2",
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 16,
+    }
+    ranks = [read(**base, **extra).model.blocks["moe"].mixer for extra in ({"q_lora_rank": None}, {})]
+    assert [mixer.q_lora_rank for mixer in ranks if isinstance(mixer, LatentAttention)] == [0, 1536]
+
+
+def windows(**changed: Any) -> list[int | None]:
+    model = read(**changed).model
+    return [model.blocks[name].mixer.window for name in model.layers]
+
+
+def test_layers_that_see_a_window() -> None:
+    kinds = ["sliding_attention", "full_attention"]
+    assert windows(model_type="mistral", sliding_window=8) == [8, 8]
+    assert windows(model_type="mistral", sliding_window=None) == [None, None]
+    assert windows(model_type="qwen2", sliding_window=8, use_sliding_window=False) == [None, None]
+    qwen = {"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True}
+    assert windows(**qwen, max_window_layers=1) == [None, 8]
+    assert windows(model_type="gemma2", sliding_window=8) == [8, None]
+    assert windows(model_type="gemma2", sliding_window=8, layer_types=kinds[::-1]) == [None, 8]
+    gemma = {"model_type": "gemma3_text", "num_hidden_layers": 7, "sliding_window": 8}
+    assert windows(**gemma) == [8] * 5 + [None, 8]
+    assert windows(**gemma, sliding_window_pattern=2) == [8, None] * 3 + [8]
+    assert windows(model_type="mistral", sliding_window=8, max_position_embeddings=8) == [None, None]
+
+
+def test_llama4_attends_in_chunks_and_to_all_in_each_fourth_layer() -> None:
+    llama4 = {
+        "model_type": "llama4",
+        "vision_config": {},
+        "text_config": LLAMA
+        | {
+            "model_type": "llama4_text",
+            "num_hidden_layers": 4,
+            "intermediate_size_mlp": 200,
+            "interleave_moe_layer_step": 2,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 1,
+            "attention_chunk_size": 8,
+        },
+    }
+    imported = model_from_config(llama4, "c", "m")
+    model = imported.model
+    assert model.layers == ("chunked-dense", "chunked-moe", "chunked-dense", "full-moe")
+    assert model.blocks["chunked-moe"].mixer == Attention(
+        heads=4, kv_heads=2, head_dim=16, window=8, chunked=True
+    )
+    assert not model.blocks["full-moe"].mixer.rotary
+    assert (model.blocks["full-moe"].ffn.shared_inner, model.blocks["chunked-dense"].ffn.inner) == (96, 200)
+    assert "the language model alone: vision and audio encoders are left out" in imported.notes
+
+
+def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() -> None:
+    text = {key: value for key, value in LLAMA.items() if key != "model_type"}
+    wrapper = {"model_type": "mistral3", "text_config": text}
+    assert model_from_config(wrapper | {"tie_word_embeddings": True}, "c", "m").model.tied_embeddings
+    assert not model_from_config(wrapper, "c", "m").model.tied_embeddings
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"model_type": "deepseek_v32", "index_topk": 2048}, "an indexer that picks the keys"),
+        ({"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*"}, "state-space layers"),
+        ({"model_type": "nemotron-nas", "block_configs": [{"attention": {}}]}, "architecture search"),
+        ({"model_type": "qwen3_next", "full_attention_interval": 4}, "linear attention"),
+        (
+            {"model_type": "qwen3", "layer_types": ["linear_attention", "full_attention"]},
+            "linear attention layers",
+        ),
+        ({"model_type": "gemma4_text", "attention_k_eq_v": True}, "keys that are also values"),
+        ({"model_type": "minimax_m3", "sparse_attention_config": {"sparse_block_size": 128}}, "an indexer"),
+        ({"model_type": "kimi_linear", "linear_attn_config": {"num_heads": 96}}, "linear attention"),
+        ({"model_type": "llama", "attn_output_gate": True}, "output gate"),
+        ({"model_type": "t5", "is_encoder_decoder": True}, "an encoder"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused_with_its_reason(changed: dict[str, Any], reason: str) -> None:
+    message = fault(**changed)
+    assert reason in message
+    assert "expresses exactly" in message
+
+
+def test_remote_code_is_never_run_and_an_unknown_type_that_has_it_is_refused() -> None:
+    auto = {"AutoModelForCausalLM": "modeling_mine.MineForCausalLM"}
+    assert "remote code, which is never run" in fault(model_type="mine", auto_map=auto)
+    assert any("never run" in note for note in read(auto_map=auto).notes)
+
+
+def test_an_unknown_type_is_answered_with_near_ones() -> None:
+    assert "nearest: llama" in fault(model_type="lama")
+    assert "model_type" in fault("model_type")
+
+
+def test_every_missing_or_wrong_field_is_told_at_once() -> None:
+    message = fault(
+        "vocab_size", hidden_size="4096", num_hidden_layers=float("nan"), num_attention_heads=True
+    )
+    for words in (
+        "config.json: vocab_size: found nothing; expected a whole number",
+        "config.json: hidden_size: found '4096'; expected a whole number of at least 1",
+        "config.json: num_hidden_layers: found nan; expected a whole number of at least 1",
+        "config.json: num_attention_heads: found True; expected a whole number of at least 1",
+    ):
+        assert words in message
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"tie_word_embeddings": "no"}, "true or false"),
+        ({"num_hidden_layers": 10**9}, "at most 10000"),
+        ({"num_hidden_layers": -1}, "at least 1"),
+        ({"hidden_size": 2.5}, "a whole number"),
+        ({"num_attention_heads": 5}, "5 heads do not divide 64"),
+        ({"num_key_value_heads": 3}, "kv_heads"),
+        ({"num_experts": 8}, "this model type has none"),
+        ({"model_type": "mistral", "sliding_window": 8, "layer_types": ["full_attention"]}, "1 layers"),
+        ({"model_type": "mistral", "layer_types": ["sliding_attention"] * 2}, "a window, since"),
+        (
+            {"model_type": "qwen3", "use_sliding_window": True, "sliding_window": "x"},
+            "sliding_window: found 'x'",
+        ),
+        ({"text_config": [1]}, "text_config: found list"),
+        ({"model_type": ["llama"]}, "model_type"),
+    ],
+)
+def test_a_wrong_value_is_told(changed: dict[str, Any], words: str) -> None:
+    assert words in fault(**changed)
+
+
+def test_a_folder_names_its_model_and_load_model_takes_it(tmp_path: Path) -> None:
+    folder = tmp_path / "My-Model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA))
+    assert read_hf_config(folder).model.name == "My-Model"
+    assert load_model(str(folder)) == load_model(str(folder / "config.json"))
+    assert read_hf_config(folder, "other").model.name == "other"
+
+
+def test_an_infinity_in_a_field_that_is_not_read_is_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]}))
+    assert read_hf_config(path).model.hidden == 64

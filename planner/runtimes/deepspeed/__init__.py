@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
+from planner.runtimes.deepspeed.files import deepspeed_command
 
 __all__ = ["ENTRY"]
 
@@ -37,4 +38,5 @@ ENTRY = Runtime(
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
     rules=rules.deepspeed_rules,
+    command=deepspeed_command,
 )

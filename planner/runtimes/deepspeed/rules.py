@@ -43,6 +43,11 @@ def deepspeed_rules(plan: Plan, job: Job) -> list[Rule]:
         whole_shard_rule(plan),
         *_offload_rules(plan, work),
         *_pipeline_rules(plan, model, work),
+        Rule(
+            "pipeline-architecture",
+            np.equal(plan.pp, 1) | (kind != "gpt2"),
+            lambda: (f"pp {plan.pp:g} with learned positions", "pp 1, or rotary positions", "pp 1"),
+        ),
         *_tensor_rules(plan, model, kind),
         *_sequence_rules(plan, model, work.seq_len),
         *_expert_rules(plan, model, kind),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.nanotron import rules
+from planner.runtimes.nanotron.files import nanotron_command
 
 __all__ = ["ENTRY"]
 
@@ -30,4 +31,5 @@ ENTRY = Runtime(
     precisions=("bf16",),
     methods=("full",),
     rules=rules.nanotron_rules,
+    command=nanotron_command,
 )

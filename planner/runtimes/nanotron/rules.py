@@ -50,9 +50,20 @@ def nanotron_rules(plan: Plan, job: Job) -> list[Rule]:
         divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
         divisor_rule("vocabulary-divides", "tp", plan.tp, model.vocab, "the vocabulary"),
         sequence_rule(work.seq_len, divisor, "tp"),
+        _whole_nodes_rule(job),
         *_pipeline_rules(plan, model),
         *_expert_rules(plan, model),
     ]
+
+
+def _whole_nodes_rule(job: Job) -> Rule:
+    """Return the rule of its rank array, which has a row for each node, and of up to 8 ranks one row."""
+    node = job.hardware.pool.gpus_per_node
+    return Rule(
+        "whole-nodes",
+        job.gpus <= node or (job.gpus > 8 and job.gpus % node == 0),
+        lambda: (f"{job.gpus} GPUs on nodes of {node}", "whole nodes, more than 8 GPUs", f"{node * 8} GPUs"),
+    )
 
 
 def missing_parts(model: ModelSpec) -> tuple[str, ...]:

@@ -1,0 +1,86 @@
+"""The ds_config.json, the model's config and the training script of one plan."""
+
+from __future__ import annotations
+
+import json
+
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes._family import Command, Job
+from planner.runtimes._hub_config import hub_config
+from planner.runtimes._offered import stage_layers, train_steps
+from planner.runtimes.deepspeed.script import script
+
+
+def zero_config(plan: Plan) -> dict[str, object]:
+    """Return the section ``zero_optimization``, buckets and overlap said."""
+    config: dict[str, object] = {"stage": plan.zero}
+    if plan.zero == 0:
+        return config
+    config |= {"overlap_comm": True, "contiguous_gradients": True, "reduce_bucket_size": 500_000_000}
+    if plan.zero < 3:
+        config |= {"reduce_scatter": True, "allgather_partitions": True, "allgather_bucket_size": 500_000_000}
+    else:
+        config |= {"stage3_prefetch_bucket_size": 50_000_000, "stage3_param_persistence_threshold": 100_000}
+        config |= {"stage3_max_live_parameters": 1_000_000_000, "stage3_max_reuse_distance": 1_000_000_000}
+        config |= {"sub_group_size": 1_000_000_000, "stage3_gather_16bit_weights_on_model_save": True}
+    if plan.offload == "optimizer":
+        config["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    return config
+
+
+def _batch_config(plan: Plan, work: Workload) -> dict[str, object]:
+    """Return micro-batch and accumulation; the total only where DeepSpeed counts it over dp alone."""
+    batch: dict[str, object] = {} if plan.tp > 1 else {"train_batch_size": work.global_batch}
+    return batch | {
+        "train_micro_batch_size_per_gpu": int(plan.micro_batch),
+        "gradient_accumulation_steps": int(plan.num_microbatches),
+    }
+
+
+def ds_config(plan: Plan, work: Workload) -> dict[str, object]:
+    """Return the whole of ``ds_config.json`` with resolved values only."""
+    config = _batch_config(plan, work)
+    config |= {
+        work.precision: {"enabled": True},
+        "data_types": {"grad_accum_dtype": work.gradient_dtype or work.precision},
+        "communication_data_type": work.precision,
+        "gradient_clipping": 1.0,
+        "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}},
+        "zero_optimization": zero_config(plan),
+        "steps_per_print": 1,
+        "wall_clock_breakdown": False,
+    }
+    if plan.tp > 1:
+        config["tensor_parallel"] = {"autotp_size": int(plan.tp)}
+    if plan.ep > 1:
+        config["expert_parallel"] = {"enabled": True, "autoep_size": int(plan.ep)}
+    if plan.cp > 1:
+        config["sequence_parallel_size"] = int(plan.cp)
+    if plan.pp > 1:
+        config["pipeline"] = {"activation_checkpoint_interval": 0}
+    return config
+
+
+def deepspeed_command(plan: Plan, job: Job, version: str) -> Command:
+    """Return what starts the plan: the script under torchrun, or under the ``deepspeed`` launcher."""
+    work = job.workload
+    settings: dict[str, object] = {"SEQ_LEN": work.seq_len, "RECOMPUTE": plan.recompute == "full"}
+    if plan.pp > 1:
+        settings["STAGE_LAYERS"] = stage_layers(plan, job.model)
+    else:
+        settings |= {"TP": int(plan.tp), "SP": int(plan.cp)}
+        settings["LORA_RANK"] = work.lora_rank if work.method == "lora" else 0
+    return Command(
+        program=(
+            "train.py", "--max_steps", str(train_steps(work)), "--output_dir", "${OUTPUT_DIR}",
+            "--deepspeed_config", "ds_config.json",
+        ),
+        environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        files={
+            "ds_config.json": json.dumps(ds_config(plan, work), indent=2) + "\n",
+            "config.json": json.dumps(hub_config(job.model, work.seq_len), indent=2) + "\n",
+            "train.py": script(settings, piped=bool(plan.pp > 1)),
+        },
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""The YAML of one plan for nanotron."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
+from planner.plan import Plan
+from planner.runtimes._family import Command, Job
+from planner.runtimes._offered import train_steps
+
+ENGINES = {"1f1b": "1f1b", "gpipe": "afab"}
+
+
+def model_config(model: ModelSpec, seq_len: int) -> dict[str, Any]:
+    """Return ``model.model_config``: a dense or sparse Qwen2 model, which needs its own marker first."""
+    blocks = [model.blocks[name] for name in model.layers]
+    mixer = blocks[0].mixer
+    dense = next((block.ffn for block in blocks if isinstance(block.ffn, DenseFfn)), None)
+    experts = next((block.ffn for block in blocks if isinstance(block.ffn, Experts)), None)
+    width = dense or experts
+    config: dict[str, Any] = {
+        "is_qwen2_config": True,
+        "hidden_size": model.hidden,
+        "intermediate_size": width.inner if width else 0,
+        "num_hidden_layers": model.num_layers,
+        "num_attention_heads": mixer.heads,
+        "num_key_value_heads": mixer.kv_heads,
+        "attention_bias": isinstance(mixer, Attention) and mixer.qkv_bias,
+        "hidden_act": "silu",
+        "vocab_size": model.vocab,
+        "max_position_embeddings": max(model.max_positions or 0, seq_len),
+        "tie_word_embeddings": model.tied_embeddings,
+        "rope_theta": 500000.0,
+        "_attn_implementation": "flash_attention_2",
+    }
+    if experts is not None:
+        config["moe_config"] = _moe_config(model, experts)
+    return config
+
+
+def _moe_config(model: ModelSpec, experts: Experts) -> dict[str, Any]:
+    sparse = [index for index, name in enumerate(model.layers) if isinstance(model.blocks[name].ffn, Experts)]
+    return {
+        "num_experts": experts.experts,
+        "top_k": experts.topk,
+        "moe_intermediate_size": experts.inner,
+        "shared_expert_intermediate_size": experts.shared_inner or experts.inner,
+        "enable_shared_expert": bool(experts.shared_inner),
+        "layers": sparse,
+    }
+
+
+def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
+    """Return the whole YAML; paths are those of the user's variables, filled in by the start script."""
+    work = job.workload
+    steps = train_steps(work)
+    return {
+        "general": {"project": "plan", "run": plan.slug, "seed": 42, "ignore_sanity_checks": True},
+        "checkpoints": {"checkpoints_path": "checkpoints", "checkpoint_interval": steps},
+        "parallelism": {
+            "dp": int(plan.dp),
+            "pp": int(plan.pp),
+            "tp": int(plan.tp),
+            "context_parallel_size": int(plan.cp),
+            "expert_parallel_size": int(plan.ep),
+            "pp_engine": ENGINES[plan.schedule] if plan.pp > 1 else "1f1b",
+            "tp_mode": "REDUCE_SCATTER" if plan.sequence_parallel else "ALL_REDUCE",
+            "tp_linear_async_communication": plan.sequence_parallel,
+            "recompute_layer": plan.recompute == "full",
+        },
+        "model": {
+            "dtype": "bfloat16",
+            "init_method": {"std": 0.02},
+            "make_vocab_size_divisible_by": 1,
+            "ddp_bucket_cap_mb": 25,
+            "model_config": model_config(job.model, work.seq_len),
+        },
+        "tokenizer": {"tokenizer_name_or_path": "tokenizer"},
+        "optimizer": {
+            "zero_stage": plan.zero,
+            "accumulate_grad_in_fp32": True,
+            "clip_grad": 1.0,
+            "weight_decay": 0.1,
+            "optimizer_factory": {
+                "name": "adamW", "adam_beta1": 0.9, "adam_beta2": 0.95, "adam_eps": 1.0e-8,
+                "torch_adam_is_fused": True,
+            },
+            "learning_rate_scheduler": {
+                "learning_rate": 3.0e-4, "lr_warmup_steps": 10, "lr_warmup_style": "linear",
+                "lr_decay_style": "cosine", "min_decay_lr": 3.0e-5,
+            },
+        },
+        "tokens": {
+            "sequence_length": work.seq_len,
+            "train_steps": steps,
+            "micro_batch_size": int(plan.micro_batch),
+            "batch_accumulation_per_replica": int(plan.num_microbatches),
+            "val_check_interval": -1,
+        },
+        "data_stages": [
+            {
+                "name": "train",
+                "start_training_step": 1,
+                "data": {
+                    "dataset": {"hf_dataset_or_datasets": "data", "text_column_name": "text"},
+                    "seed": 42,
+                    "num_loading_workers": 1,
+                },
+            }
+        ],
+        "logging": {"iteration_step_info_interval": 1},
+    }  # fmt: skip
+
+
+START = '''"""Fill the user's paths into nanotron.yaml and hand over to nanotron's run_train.py.
+
+The folder of nanotron's checkout is NANOTRON, by default the working directory.
+"""
+
+import os
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+SCRIPT = Path(os.environ.get("NANOTRON", ".")) / "run_train.py"
+
+
+def main():
+    """Write the resolved YAML to a folder of this rank's own and train."""
+    config = yaml.safe_load((HERE / "nanotron.yaml").read_text())
+    config["tokenizer"]["tokenizer_name_or_path"] = os.environ["TOKENIZER_PATH"]
+    config["checkpoints"]["checkpoints_path"] = os.environ["OUTPUT_DIR"]
+    config["data_stages"][0]["data"]["dataset"]["hf_dataset_or_datasets"] = os.environ["DATA_PATH"]
+    with tempfile.TemporaryDirectory() as folder:
+        resolved = Path(folder) / "nanotron.yaml"
+        resolved.write_text(yaml.safe_dump(config, sort_keys=False))
+        sys.argv = [str(SCRIPT), "--config-file", str(resolved)]
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def nanotron_command(plan: Plan, job: Job, version: str) -> Command:
+    """Return what starts the plan: a small script that fills in the paths and runs nanotron's own."""
+    header = f"# nanotron {version} (2411b022, 2026-04-07): run_train.py --config-file nanotron.yaml\n"
+    return Command(
+        program=("start.py",),
+        environment={"CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        files={
+            "nanotron.yaml": header + yaml.safe_dump(nanotron_config(plan, job), sort_keys=False),
+            "start.py": START,
+        },
+    )

@@ -1,0 +1,220 @@
+"""Files for torchtitan up to 0.2.2: a TOML job config, and a module that registers the model."""
+
+from __future__ import annotations
+
+import json
+
+from planner.errors import UnsupportedPlan
+from planner.inputs.model import DenseFfn, Experts
+from planner.plan import Plan
+from planner.runtimes._family import Command, Job
+from planner.runtimes._offered import train_steps
+from planner.runtimes.torchtitan.current import MODULE
+from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
+from planner.runtimes.torchtitan.schedules import SCHEDULES
+
+HEAD = '''"""The model of one plan, registered for torchtitan {version}; titan_plan.toml imports it."""
+
+import dataclasses
+import importlib
+
+from torchtitan.protocols.train_spec import register_train_spec
+
+'''
+
+BODY = '''
+
+def sizes():
+    """Return what every family calls by the same name."""
+    first = MODEL["runs"][0][1]
+    return {
+        "dim": MODEL["dim"],
+        "vocab_size": MODEL["vocab_size"],
+        "n_layers": sum(count for count, _ in MODEL["runs"]),
+        "n_heads": first["n_heads"],
+        "max_seq_len": MODEL["max_context_length"],
+    }
+
+
+def experts(block, score_func):
+    """Return the experts of a sparse block; shared experts are counted in units of one expert."""
+    from torchtitan.models.moe import MoEArgs
+
+    return MoEArgs(
+        num_experts=block["num_experts"],
+        num_shared_experts=block["shared_hidden_dim"] // block["moe_hidden_dim"],
+        score_func=score_func,
+        route_norm=True,
+        top_k=block["top_k"],
+    )
+
+
+def llama3(block):
+    """Return the arguments of a dense model; its width is the first multiple of ``multiple_of``."""
+    width = block["hidden_dim"]
+    return {
+        "n_kv_heads": block["n_kv_heads"],
+        "multiple_of": width,
+        "ffn_dim_multiplier": 3 * width / (16 * MODEL["dim"]),
+        "rope_theta": 500000,
+    }
+
+
+def qwen3(block):
+    """Return the arguments of a dense or sparse model."""
+    shared = {"n_kv_heads": block["n_kv_heads"], "head_dim": block["head_dim"], "qk_norm": block["qk_norm"]}
+    shared["enable_weight_tying"] = MODEL["tied"]
+    if "hidden_dim" in block:
+        return shared | {"hidden_dim": block["hidden_dim"]}
+    sparse = {"moe_enabled": True, "moe_inter_dim": block["moe_hidden_dim"]}
+    return shared | sparse | {"moe_args": experts(block, "softmax")}
+
+
+def deepseek_v3(block):
+    """Return the arguments of a model with latent attention, dense layers first."""
+    dense = [(count, kind) for count, kind in MODEL["runs"] if "hidden_dim" in kind]
+    last = MODEL["runs"][-1][1]
+    names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    return {name: block[name] for name in names} | {
+        "n_dense_layers": sum(count for count, _ in dense),
+        "inter_dim": dense[0][1]["hidden_dim"] if dense else last["moe_hidden_dim"],
+        "moe_inter_dim": last["moe_hidden_dim"],
+        "moe_args": experts(last, "sigmoid"),
+    }
+
+
+def register():
+    """Add the plan's flavor to a copy of the family's own train spec."""
+    module = importlib.import_module(f"torchtitan.models.{FAMILY}")
+    spec = module.get_train_spec()
+    kind = type(next(iter(spec.model_args.values())))
+    special = {"llama3": llama3, "qwen3": qwen3, "deepseek_v3": deepseek_v3}[FAMILY]
+    arguments = kind(**sizes(), **special(MODEL["runs"][0][1]))
+    register_train_spec("titan_plan", dataclasses.replace(spec, model_args={"plan": arguments}))
+
+
+register()
+'''
+
+
+def module_text(job: Job, version: str) -> str:
+    """Return the Python module that registers the model."""
+    data = literal("MODEL", model_data(job.model, job.workload.seq_len))
+    return HEAD.format(version=version) + literal("FAMILY", family(job.model)) + data + BODY
+
+
+def refusals(plan: Plan, job: Job) -> list[str]:
+    """Return what the older releases cannot run beside torchtitan's rules."""
+    ranks = plan.tp * plan.cp * plan.pp
+    shared = plan.tp * (2 * plan.cp if plan.cp > 1 else 1)
+    kinds = {ffn.kind for ffn in _ffns(job)}
+    found = []
+    if plan.zero == 0 and plan.dp > 1 and ranks > 1:
+        found.append("plain data parallelism beside another degree; nearest: zero 3")
+    if job.workload.seq_len % shared:
+        found.append(f"sequences that {shared:g} ranks cannot share; nearest: tp 1")
+    if plan.tp > 1 and not plan.sequence_parallel:
+        found.append("tensor parallelism without sequence parallelism; nearest: sequence parallelism")
+    if family(job.model) == "qwen3" and len(kinds) > 1:
+        found.append("dense and sparse layers in one grouped-query model")
+    if job.model.tied_embeddings and family(job.model) == "llama3":
+        found.append("tied embeddings in a Llama model")
+    if family(job.model) == "llama3" and any(
+        block.mixer.heads * block.mixer.qk_head_dim != job.model.hidden for block in job.model.blocks.values()
+    ):
+        found.append("heads that do not add up to the hidden size in a Llama model")
+    if any(isinstance(ffn, Experts) and ffn.shared_inner % ffn.inner for ffn in _ffns(job)):
+        found.append("shared experts that are not a multiple of one expert")
+    return found
+
+
+def _ffns(job: Job) -> list[DenseFfn | Experts]:
+    return [block.ffn for block in job.model.blocks.values()]
+
+
+def job_config(plan: Plan, job: Job) -> dict[str, dict[str, object]]:
+    """Return the tables of the TOML, every degree said."""
+    work = job.workload
+    shards = plan.cp if plan.zero == 0 else plan.zero_shards
+    piped = bool(plan.pp > 1)
+    schedule = SCHEDULES[plan.schedule] if piped else None
+    local = plan.micro_batch * (plan.num_microbatches if piped else 1)
+    parallelism: dict[str, object] = {
+        "data_parallel_replicate_degree": int(plan.dp * plan.cp / shards),
+        "data_parallel_shard_degree": int(shards / plan.cp),
+        "tensor_parallel_degree": int(plan.tp),
+        "context_parallel_degree": int(plan.cp),
+        "context_parallel_rotate_method": "allgather",
+        "pipeline_parallel_degree": int(plan.pp),
+        "expert_parallel_degree": int(plan.ep),
+        "expert_tensor_parallel_degree": int(plan.etp),
+        "fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
+        "pipeline_parallel_microbatch_size": int(plan.micro_batch),
+    }
+    if schedule is not None:
+        parallelism["pipeline_parallel_schedule"] = schedule.name
+        parallelism["module_fqns_per_model_part"] = part_names(plan, job.model, "output")
+    recompute: dict[str, object] = {"mode": plan.recompute}
+    if plan.recompute == "selective":
+        recompute["selective_ac_option"] = "op"
+    return {
+        "job": {"description": f"{job.model.name} {plan.slug}"},
+        "model": {"name": "titan_plan", "flavor": "plan"},
+        "experimental": {"custom_import": MODULE},
+        "optimizer": {"name": "AdamW", "lr": 3e-4, "implementation": "fused"},
+        "lr_scheduler": {"warmup_steps": 10},
+        "training": {
+            "dataset": "c4_test",
+            "local_batch_size": int(local),
+            "global_batch_size": work.global_batch,
+            "seq_len": work.seq_len,
+            "max_norm": 1.0,
+            "steps": train_steps(work),
+            "dtype": "float32",
+            "mixed_precision_param": "bfloat16",
+            "mixed_precision_reduce": "float32",
+        },
+        "parallelism": parallelism,
+        "activation_checkpoint": recompute,
+        "compile": {"enable": schedule is None or not schedule.splits_backward},
+        "checkpoint": {"enable": False},
+        "metrics": {"log_freq": 1},
+    }
+
+
+def toml_text(tables: dict[str, dict[str, object]]) -> str:
+    """Return the TOML of tables of plain values; JSON's strings, lists and numbers are TOML's."""
+    lines = []
+    for table, values in tables.items():
+        lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
+    return "\n".join(lines)
+
+
+def toml_command(plan: Plan, job: Job, version: str) -> Command:
+    """Return what starts the plan on a release that reads TOML.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the release cannot run what the newest can.
+    """
+    found = refusals(plan, job)
+    if found:
+        raise UnsupportedPlan(f"torchtitan {version} does not run " + "; nor ".join(found))
+    paths = {
+        "job.dump_folder": "${OUTPUT_DIR}",
+        "model.hf_assets_path": "${TOKENIZER_PATH}",
+        "training.dataset_path": "${DATA_PATH}",
+    }
+    flags = tuple(part for name, value in paths.items() for part in (f"--{name}", value))
+    header = f"# torchtitan {version}\n"
+    return Command(
+        program=("torchtitan.train", "--job.config_file", f"{MODULE}.toml", *flags),
+        environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        module=True,
+        files={
+            f"{MODULE}.toml": header + toml_text(job_config(plan, job)),
+            f"{MODULE}.py": module_text(job, version),
+        },
+    )

@@ -216,7 +216,7 @@ def test_remote_code_is_never_run_and_an_unknown_type_that_has_it_is_refused() -
 
 
 def test_an_unknown_type_is_answered_with_near_ones() -> None:
-    assert "nearest: llama" in fault(model_type="lama")
+    assert "nearest: llama" in fault(model_type="llma")
     assert "model_type" in fault("model_type")
 
 

@@ -125,7 +125,7 @@ def test_no_alias_means_two_models_and_the_scan_sees_what_the_files_hold() -> No
 
 def test_an_unknown_name_is_answered_with_near_ones() -> None:
     with pytest.raises(InputError, match=r"nearest: .*llama3-70b"):
-        load_model("lama3-70b")
+        load_model("llma3-70b")
 
 
 @pytest.mark.parametrize("text", ["", " ", "x" * 5000, "\0", "~nobody-here/x", "/dev/zero", "."])

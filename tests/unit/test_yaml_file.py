@@ -98,7 +98,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
     ("name", "words"), [("absent.yaml", "no such file"), (".", "a folder"), ("latin.yaml", "0xe9")]
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, words: str) -> None:
-    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: caf\xe9\n")
+    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: two\xe9\n")
     with pytest.raises(InputError, match=words):
         read_yaml(tmp_path / name)
 
@@ -149,9 +149,9 @@ def test_a_sound_mapping_becomes_a_record_with_units_and_sources() -> None:
 
 def test_every_fault_is_told_with_its_path() -> None:
     raw = {
-        "nam": "x",
+        "nme": "x",
         "parts": {"p": {"size": 0, "room": "80"}, "q": 5},
-        "listed": [{"size": "12"}, {"siz": True}],
+        "listed": [{"size": "12"}, {"sze": True}],
         "spare": True,
         "good": "yes",
     }
@@ -161,11 +161,11 @@ def test_every_fault_is_told_with_its_path() -> None:
         "o.yaml: parts.p.size: found 0; expected more than 0",
         "o.yaml: listed[0].size: found '12'; expected a whole number, without quotes",
         "o.yaml: listed[1].size: found nothing; expected a value",
-        "o.yaml: listed[1].siz: found unknown key; expected one of room, size; nearest: size",
+        "o.yaml: listed[1].sze: found unknown key; expected one of room, size; nearest: size",
         "o.yaml: spare: found True; expected a whole number, without quotes",
         "o.yaml: good: found 'yes'; expected true or false",
         "o.yaml: parts.q: found 5; expected a mapping",
-        "o.yaml: nam: found unknown key; expected one of good, listed, name, parts, spare; nearest: name",
+        "o.yaml: nme: found unknown key; expected one of good, listed, name, parts, spare; nearest: name",
     }
     assert wanted <= set(faults)
     assert len(faults) == len(wanted) + 1

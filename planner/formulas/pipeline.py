@@ -116,18 +116,18 @@ def one_f_one_b_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backwar
     return (pp - 1) * (forward + backward) + 2 * hop * waits
 
 
-def interleaved_bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, backward: Num, hop: Num
-) -> Num:
-    r"""Bubble of interleaved 1F1B in equal rounds of :math:`r` micro-batches.
+def looped_bubble_seconds(pp: Num, vpp: Num, per_round: Num, forward: Num, backward: Num, hop: Num) -> Num:
+    r"""Bubble of a loop of chunks through which :math:`r` micro-batches go at a time.
 
     .. math::
        \frac{p-1}{v}(F + B + W) + 2(p-1)c + \frac{v-1}{v} \sum_{X \in \{F,\, B+W\}} \max(0,\; (p-r)X + pvc)
 
     Parameters
     ----------
-    pp, vpp, microbatches : Num
-        :math:`p`, :math:`v` and :math:`m`. [-]
+    pp, vpp : Num
+        :math:`p` and :math:`v`. [-]
+    per_round : Num
+        Micro-batches :math:`r` that go through a chunk before the next chunk starts. [-]
     forward, backward : Num
         :math:`F` and :math:`B + W` of a whole slice. [s]
     hop : Num
@@ -141,19 +141,50 @@ def interleaved_bubble_seconds(
     Notes
     -----
     At every change of chunk the first micro-batch of the round comes back after :math:`p(X/v + c)`, while a
-    rank has :math:`rX/v` of work. With :math:`r = p` the bubble is :math:`(p-1)T/v + 2(pv-1)c`.
+    rank has :math:`rX/v` of work. With :math:`r = p` the bubble is :math:`(p-1)T/v + 2(pv-1)c`. Exact.
 
     References
     ----------
     .. [1] D. Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
        Megatron-LM," arXiv:2104.04473, sec. 2.2.2 (with :math:`r = p`, :math:`c = 0`).
+    .. [2] J. Lamy-Poirier, "Breadth-First Pipeline Parallelism," arXiv:2211.05953 (:math:`r = m`).
 
     Examples
     --------
-    >>> float(interleaved_bubble_seconds(4, 2, 8, 1.0, 2.0, 0.0))
+    >>> float(looped_bubble_seconds(4, 2, 4, 1.0, 2.0, 0.0))
     4.5
     """
-    late = pp - round_microbatches(pp, microbatches)
-    hops = pp * vpp * hop
+    late, hops = pp - per_round, pp * vpp * hop
     turns = np.maximum(0.0, late * forward + hops) + np.maximum(0.0, late * backward + hops)
     return (pp - 1) / vpp * (forward + backward) + 2 * (pp - 1) * hop + (vpp - 1) / vpp * turns
+
+
+def zero_bubble_rate(bubble: Num, microbatches: Num, work: Num) -> Num:
+    r"""Share of the longest span that is bubble, as the Zero Bubble papers print it.
+
+    .. math:: \frac{b}{b + mT}
+
+    Parameters
+    ----------
+    bubble : Num
+        Span bubble :math:`b`. [s]
+    microbatches : Num
+        :math:`m`. [-]
+    work : Num
+        Work :math:`T` of a micro-batch on one rank. [s]
+
+    Returns
+    -------
+    Num
+        Share between 0 and 1. [-]
+
+    References
+    ----------
+    .. [1] P. Qi et al., "Zero Bubble Pipeline Parallelism," arXiv:2401.10241, sec. 5.3.
+
+    Examples
+    --------
+    >>> zero_bubble_rate(1.0, 4, 1.0)
+    0.2
+    """
+    return bubble / (bubble + microbatches * work)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from planner.techniques.schedules._family import Pass
+from planner.techniques.schedules._family import Kind, Pass
 
 
 def alternate(forwards: Sequence[Pass], backwards: Sequence[Pass], warm_up: int) -> tuple[Pass, ...]:
@@ -20,3 +21,48 @@ def by_rounds(microbatches: int, per_round: int, chunks: int) -> Iterator[tuple[
         for chunk in range(chunks):
             for microbatch in range(start, min(start + per_round, microbatches)):
                 yield chunk, microbatch
+
+
+def alternate_split(chunk: int, microbatches: int, warm_up: int, pending: int) -> tuple[Pass, ...]:
+    """Run ``warm_up`` forwards, then gradient and forward in turn, weight gradients ``pending`` behind."""
+    script = Script(microbatches)
+    script.run("F", chunk, min(warm_up, microbatches))
+    for done in range(1, microbatches + 1):
+        script.run("B", chunk)
+        script.run("W", chunk, int(done > pending))
+        script.run("F", chunk, int(script.count("F", chunk) < microbatches))
+    script.run("W", chunk, microbatches - script.count("W", chunk))
+    return script.passes()
+
+
+class Script:
+    """Writes an order down: each kind of pass takes the micro-batches of its chunk in their order.
+
+    Parameters
+    ----------
+    microbatches : int
+        Micro-batches that exist; a longer plan may be written down, and passes of others are left out.
+    """
+
+    def __init__(self, microbatches: int) -> None:
+        self._microbatches = microbatches
+        self._passes: list[Pass] = []
+        self._counts: Counter[tuple[str, int]] = Counter()
+
+    def count(self, kind: str, chunk: int) -> int:
+        """Passes of one kind and chunk so far; a whole backward counts as both gradients."""
+        return self._counts[kind, chunk]
+
+    def run(self, kind: Kind, chunk: int, times: int = 1) -> None:
+        """Append the next ``times`` passes of one kind and chunk."""
+        halves = ("B", "W") if kind == "BW" else (kind,)
+        for _ in range(times):
+            microbatch = self._counts[halves[0], chunk]
+            for half in halves:
+                self._counts[half, chunk] += 1
+            if microbatch < self._microbatches:
+                self._passes.append(Pass(kind, chunk, microbatch))
+
+    def passes(self) -> tuple[Pass, ...]:
+        """Return what has been written."""
+        return tuple(self._passes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.formulas.pipeline import interleaved_bubble_seconds, round_microbatches
+from planner.formulas.pipeline import looped_bubble_seconds, round_microbatches
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     EQUAL_ROUNDS,
@@ -22,7 +22,8 @@ def bubble_seconds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Num:
     """Makespan minus work."""
-    return interleaved_bubble_seconds(pp, vpp, microbatches, forward, input_gradient + weight_gradient, hop)
+    per_round = round_microbatches(pp, microbatches)
+    return looped_bubble_seconds(pp, vpp, per_round, forward, input_gradient + weight_gradient, hop)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:

@@ -75,8 +75,7 @@ def facts_by_source(path: Path) -> dict[str, tuple[Fact, ...]]:
     facts: dict[str, tuple[Fact, ...]] = {}
     for entry in read_yaml(path)["facts"]:
         where = {column: str(text) for column, text in entry.get("where", {}).items()}
-        fact = Fact(
-            entry["source"], where, entry["values"], entry["stated"], bool(entry.get("assumed", False))
-        )
+        flags = (bool(entry.get(name, False)) for name in ("assumed", "replaces"))
+        fact = Fact(entry["source"], where, entry["values"], entry["stated"], *flags)
         facts[fact.source] = (*facts.get(fact.source, ()), fact)
     return facts

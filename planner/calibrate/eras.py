@@ -191,7 +191,7 @@ ERAS: Final = (
         r"deepspeed|zero.?3|zero\+\+",
         "deepspeed",
         "DeepSpeed ZeRO with eager PyTorch or Hugging Face models",
-        {**_EAGER, "attention": "unfused"},
+        {**_EAGER, "attention": "unfused", "dp_exposed": 1.0},
         _HALF,
         zero="3",
         sequence_parallel=False,

@@ -15,7 +15,7 @@ from planner.cost.estimate import step_flops
 from planner.cost.fit import oom_probability
 from planner.cost.layout import piece_costs, priced_layers, ranks_of
 from planner.cost.stages import Stages, stages_of
-from planner.cost.step import piece_totals, price
+from planner.cost.step import piece_totals, price_passes, price_step
 from planner.errors import PlannerError
 from planner.inputs.workload import Workload
 from planner.plan import DEGREES, Plan
@@ -117,7 +117,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
     flat = stages_of(ranks)
     counts = {piece: np.reshape(column, (-1, 1)) for piece, column in flat.counts.items()}
-    result = price(case, plan, costs, Stages(counts, np.reshape(flat.rank, (-1, 1))), totals)
+    stages = Stages(counts, np.reshape(flat.rank, (-1, 1)))
+    result = price_step(case, plan, price_passes(case, plan, costs, stages, totals), stages)
 
     shape, traits = (len(runs),), first.runtime.traits
     capacity = float(first.job.hardware.pool.accelerator.memory_visible)

@@ -17,6 +17,9 @@ GROUP_KEYS: Final = (
 MIN_RANKED: Final = 3
 """Timed rows below which a rank correlation means nothing. [-]"""
 
+WITHIN: Final = 0.1 + 1e-9
+"""Share within which a prediction counts as close; a row at 10% to the last digit is. [-]"""
+
 Json = dict[str, object]
 
 
@@ -90,7 +93,7 @@ def error_scores(errors: Column) -> Json:
         return {"n": 0} | dict.fromkeys(names)
     sizes = np.abs(errors)
     values = (
-        np.mean(sizes), np.median(sizes), np.percentile(sizes, 90), np.mean(errors), np.mean(sizes <= 0.1)
+        np.mean(sizes), np.median(sizes), np.percentile(sizes, 90), np.mean(errors), np.mean(sizes <= WITHIN)
     )  # fmt: skip
     return {"n": len(errors)} | {name: float(value) for name, value in zip(names, values, strict=True)}
 

@@ -1,0 +1,106 @@
+"""Frameworks find their era by their text, and a run's statements change its traits."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.calibrate.eras import ERAS, STATEMENTS, Era, era_traits, find_era, stated_traits
+from planner.runtimes._traits import Traits
+
+
+@pytest.mark.parametrize(
+    ("framework", "gpu", "flash", "era", "runtime"),
+    [
+        ("megatron-lm", "a100-80gb-sxm", None, "megatron-2020-22", "megatron-lm"),
+        ("megatron-lm", "v100-32gb", 0, "megatron-2020-22", "megatron-lm"),
+        ("megatron-lm 8aa4619f", "v100-16gb", None, "megatron-2020-22", "megatron-lm"),
+        ("megatron-lm", "a100-80gb-sxm", 2, "megatron-core", "megatron-lm"),
+        ("Megatron-LM", "h100-80gb-sxm", None, "megatron-core", "megatron-lm"),
+        ("megatron-core r0.9", "a100-80gb-sxm", None, "megatron-core", "megatron-lm"),
+        ("megatron-lm (zero-bubble fork)", "a100-80gb-sxm", None, "zero-bubble-2023", "megatron-lm"),
+        ("megatron-deepspeed 0.6.2", "a100-80gb-sxm", None, "megatron-deepspeed", "megatron-lm"),
+        ("megatron-llama", "a100-80gb-sxm", 1, "megatron-like", "megatron-lm"),
+        ("aleph-alpha in-house (megatron-like)", "a100-80gb-sxm", 2, "megatron-like", "megatron-lm"),
+        ("megatron-bridge, NeMo container 26.04", "gb200-186gb", None, "megatron-bridge", "megatron-bridge"),
+        ("nemo 24.07 (megatron-core)", "h100-80gb-sxm", None, "nemo-2024", "megatron-bridge"),
+        ("deepspeed zero-3", "v100-32gb", None, "deepspeed", "deepspeed"),
+        ("deepspeed (HF)", "a100-80gb-sxm", None, "deepspeed", "deepspeed"),
+        ("deepspeed-ulysses", "a100-80gb-sxm", 2, "sequence-2023", "fsdp"),
+        ("ring-self-attention", "a100-80gb-sxm", None, "ring-self-attention-2021", "fsdp"),
+        ("fsdp (llm-foundry/composer)", "a100-80gb-sxm", None, "llm-foundry-2023", "fsdp"),
+        ("fsdp", "h100-80gb-sxm", None, "fsdp", "fsdp"),
+        ("torchtitan 9dec370, torch 1963fc8, 2024-12", "h100", None, "torchtitan-2024", "torchtitan"),
+        ("torchtitan, torch 2.14.0a0", "b200-180gb", None, "torchtitan", "torchtitan"),
+        ("oneflow", "v100-16gb", 0, "oneflow-2021", "megatron-lm"),
+        ("litgpt thunder nvfuser", "a100-40gb-sxm", None, "litgpt", "fsdp"),
+        ("nanotron", "h100-80gb-sxm", None, "nanotron", "nanotron"),
+    ],
+)
+def test_a_framework_text_means_an_era(
+    framework: str, gpu: str, flash: int | None, era: str, runtime: str
+) -> None:
+    found = find_era(framework, gpu, flash)
+    assert found is not None
+    assert (found.name, found.runtime) == (era, runtime)
+
+
+@pytest.mark.parametrize("framework", ["", "levanter", "nnscaler autodist", "jax"])
+def test_a_framework_that_no_runtime_prices_has_no_era(framework: str) -> None:
+    assert find_era(framework, "a100-80gb-sxm", None) is None
+
+
+@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
+def test_every_era_sets_traits_that_exist_and_says_what_it_stands_for(era: Era) -> None:
+    assert isinstance(era_traits(Traits(), era, "fp16", {}), Traits)
+    assert len(era.about) > 20
+
+
+def test_era_names_are_unique() -> None:
+    assert len({era.name for era in ERAS}) == len(ERAS)
+
+
+def test_every_statement_sets_traits_that_exist() -> None:
+    for _, settings in STATEMENTS:
+        assert isinstance(era_traits(Traits(), ERAS[0], "bf16", settings), Traits)
+
+
+def said(text: str, era: str = "fsdp", flash: int | None = None, norm: int | None = None) -> Traits:
+    known = next(entry for entry in ERAS if entry.name == era)
+    return era_traits(Traits(), known, "bf16", stated_traits(known, text, flash, norm))
+
+
+def test_the_compiler_is_on_where_the_run_says_so() -> None:
+    assert said("torchtitan | torch.compile on | ").compiled
+    assert said("fsdp |  | torch.compile; batch size as per gpu").compiled
+    assert not said("torchtitan | torch.compile off | ").compiled
+    assert not said("torchtitan |  | tokens/s read at step 90; eager").compiled
+    assert not said("fsdp |  | ").compiled
+
+
+def test_attention_is_what_the_column_says_before_the_era() -> None:
+    assert said("", flash=1).attention == "flash-1"
+    assert said("", flash=3).attention == "flash-3"
+    assert said("", flash=0).attention == "unfused"
+    assert said("", "megatron-2020-22", flash=0).attention == "fused-softmax"
+    assert said("", "llm-foundry-2023").attention == "triton-2023"
+    assert said("kernel=torch; rms_kernel=0", "megatron-like", flash=0).attention == "unfused"
+    assert said("kernel=fused; rms_kernel=0", "megatron-like", flash=0).attention == "fused-softmax"
+    assert said("kernel=flash_attention2 + rms kernel", "megatron-like", flash=2).attention == "flash-2"
+
+
+def test_norm_overlap_and_reduction_are_taken_from_the_row() -> None:
+    assert said("", "megatron-like", norm=1).fused_norm
+    assert not said("", "megatron-core", norm=0).fused_norm
+    assert said("fsdp | async tp on | ").tp_exposed < said("fsdp | async tp off | ").tp_exposed
+    assert said("megatron-bridge | moe a2a | ", "megatron-bridge").ep_exposed < 1
+    assert said("megatron-bridge | moe a2a off | ", "megatron-bridge").ep_exposed == 1
+    assert said("x | | moe_a2a_overlap=true;", "megatron-bridge").ep_exposed < 1
+    assert said("x | | moe_a2a_overlap=false;", "megatron-bridge").ep_exposed == 1
+    assert said("fsdp | | mp_mode=pure; ", "llm-foundry-2023").reduce_dtype == "bf16"
+    assert said("fsdp | | mp_mode=default; ", "llm-foundry-2023").reduce_dtype == "fp32"
+
+
+def test_gradients_of_fp16_runs_before_2023_are_fp16() -> None:
+    era = next(entry for entry in ERAS if entry.name == "megatron-deepspeed")
+    assert era_traits(Traits(), era, "fp16", {}).gradient_dtype == "fp16"
+    assert era_traits(Traits(), era, "bf16", {}).gradient_dtype == "fp32"

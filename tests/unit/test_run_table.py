@@ -1,0 +1,130 @@
+"""The run table: rows become records, and each fault belongs to its row and column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, islice
+
+import pytest
+
+from planner.calibrate.run_table import COLUMNS, Fault, Run, read_runs
+from planner.errors import InputError
+
+HEADER = "id,gpu,num_gpus,framework,tp,dp,micro_batch,step_time_s,zero,oom,notes"
+GOOD = "a-1,a100-80gb-sxm,8,fsdp,1,8,2,1.5,3,0,plain"
+
+
+def rows(*lines: str, header: str = HEADER) -> list[Run | Fault]:
+    return list(read_runs([f"{header}\n", *(f"{line}\n" for line in lines)]).rows)
+
+
+def test_a_row_becomes_a_record_with_blanks_as_none() -> None:
+    (run,) = rows("a-1,a100,16,megatron-lm,8,2,,12.25,,,")
+    assert isinstance(run, Run)
+    assert (run.id, run.num_gpus, run.tp, run.dp, run.step_time_s, run.line) == ("a-1", 16, 8, 2, 12.25, 2)
+    assert (run.micro_batch, run.zero, run.oom, run.pp, run.precision) == (None, "", None, None, "")
+
+
+def test_columns_are_those_of_the_schema() -> None:
+    assert len(COLUMNS) == 55
+    assert list(COLUMNS)[:3] == ["id", "source", "ref"]
+    assert list(COLUMNS)[-4:] == ["notes", "memory_kind", "mark", "fused_norm"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "column", "expected"),
+    [
+        ("a-2,a100,eight,fsdp,1,8,2,1.5,3,0,", "num_gpus", "a whole number above 0"),
+        ("a-2,a100,8,fsdp,1.5,8,2,1.5,3,0,", "tp", "a whole number above 0"),
+        ("a-2,a100,8,fsdp,0,8,2,1.5,3,0,", "tp", "a whole number above 0"),
+        ("a-2,a100,8,fsdp,-1,8,2,1.5,3,0,", "tp", "a whole number above 0"),
+        ("a-2,a100,8,fsdp,1,8,2,nan,3,0,", "step_time_s", "a finite number above 0"),
+        ("a-2,a100,8,fsdp,1,8,2,inf,3,0,", "step_time_s", "a finite number above 0"),
+        ("a-2,a100,8,fsdp,1,8,2,0,3,0,", "step_time_s", "a finite number above 0"),
+        ("a-2,a100,inf,fsdp,1,8,2,1,3,0,", "num_gpus", "a whole number above 0"),
+        ("a-2,a100,8,fsdp,1,8,2,1.5,4,0,", "zero", "0, 1, 2, 3 or hsdp:<shard size>"),
+        ("a-2,a100,8,fsdp,1,8,2,1.5,3,yes,", "oom", "0 or 1"),
+        (",a100,8,fsdp,1,8,2,1.5,3,0,", "id", "a unique key"),
+        ("a-2,a100,8,fsdp", "-", "11, as in the header"),
+    ],
+)
+def test_a_fault_names_row_column_value_and_what_is_accepted(cells: str, column: str, expected: str) -> None:
+    first, fault, last = rows(GOOD, cells, GOOD.replace("a-1", "a-3"))
+    assert isinstance(first, Run)
+    assert isinstance(last, Run)
+    assert isinstance(fault, Fault)
+    assert (fault.line, fault.column, fault.expected) == (3, column, expected)
+    assert fault.reason.startswith(f"row 3, column {column}: found ")
+
+
+def test_a_key_used_twice_is_a_fault_of_the_second_row() -> None:
+    first, second = rows(GOOD, GOOD)
+    assert isinstance(first, Run)
+    assert isinstance(second, Fault)
+    assert second.reason == "row 3, column id: found 'a-1' again, as in row 2; expected a unique key"
+
+
+def test_numbers_may_be_written_as_floats_and_lines_may_be_blank() -> None:
+    run, other = rows("a-1,a100,8.0,fsdp,1,8,2,1e1,hsdp:4,0,", "", GOOD.replace("a-1", "b"))
+    assert isinstance(run, Run)
+    assert (run.num_gpus, run.step_time_s, run.zero) == (8, 10.0, "hsdp:4")
+    assert other.line == 4
+
+
+@pytest.mark.parametrize("lines", [[], ["\n"], [" , ,\n"]])
+def test_a_file_without_a_header_is_refused(lines: list[str]) -> None:
+    with pytest.raises(InputError, match="found nothing; expected a header with the columns id, gpu"):
+        read_runs(lines, "runs.csv")
+
+
+def test_missing_needed_columns_are_told_at_once_with_the_nearest_spelling() -> None:
+    with pytest.raises(InputError) as caught:
+        read_runs(["id,GPU type,num_gpu,tp\n"], "runs.csv")
+    text = str(caught.value)
+    assert [problem.where for problem in caught.value.problems] == [
+        "runs.csv: column gpu",
+        "runs.csv: column num_gpus",
+        "runs.csv: column framework",
+    ]
+    assert "nearest: num_gpu" in text
+
+
+def test_a_column_that_stands_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="column tp: found 2 times; expected once"):
+        read_runs(["id,gpu,num_gpus,framework,tp,tp\n"])
+
+
+def test_other_columns_are_warned_about() -> None:
+    table = read_runs(["\ufeffid,gpu,num_gpus,framework,micro_batchs\n"], "runs.csv")
+    missing, strange = table.warnings
+    assert "no column source, ref" in missing
+    assert "fused_norm" not in missing
+    assert strange.startswith("runs.csv: column 'micro_batchs' is not in the schema: not read (micro_batch,")
+
+
+def test_a_line_that_is_no_csv_is_a_fault_of_its_row_alone() -> None:
+    huge = "a-2," + "x" * 200_000
+    first, fault, last = rows(GOOD, huge, GOOD.replace("a-1", "a-3"))
+    assert isinstance(first, Run)
+    assert isinstance(last, Run)
+    assert isinstance(fault, Fault)
+    assert "field larger than field limit" in fault.reason
+
+
+def test_rows_are_read_when_asked_for_however_many_there_are() -> None:
+    def endless() -> Iterator[str]:
+        yield f"{HEADER}\n"
+        for number in count():
+            yield f"row-{number},a100,8,fsdp,1,8,2,1.5,3,0,\n"
+
+    runs = list(islice(read_runs(endless()).rows, 1000))
+    assert [run.id for run in runs[-2:]] == ["row-998", "row-999"]
+
+
+def test_changed_values_leave_the_run_as_it_was() -> None:
+    (run,) = rows(GOOD)
+    assert isinstance(run, Run)
+    other = run.with_values({"tp": 4, "gpu": "h100"})
+    assert (other.tp, other.gpu, other.dp) == (4, "h100", 8)
+    assert (run.tp, run.gpu) == (1, "a100-80gb-sxm")
+    assert run.with_values({}) is run

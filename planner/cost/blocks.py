@@ -36,7 +36,9 @@ def residual_operator(pricer: Pricer, name: str) -> Operator:
     elements = pricer.local_tokens * pricer.case.model.hidden
     moved = traffic.RESIDUAL[traits.fused_activation]
     if traits.dropout:
-        moved = traffic.Traffic(moved.forward + traffic.DROPOUT.forward, moved.backward + traffic.DROPOUT.backward)
+        moved = traffic.Traffic(
+            moved.forward + traffic.DROPOUT.forward, moved.backward + traffic.DROPOUT.backward
+        )
     return pricer.elementwise(name, "residual", elements, moved, kept=float(traits.dropout) * elements)
 
 
@@ -54,7 +56,9 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     width = queries + keys + heads * mixer.value_head_dim
     outputs = mixer.heads * mixer.value_head_dim / tp
     rows = pricer.tokens
-    operators = [pricer.linear("qkv", "qkv", rows, hidden, width, saved=2 * rows * width, bias=mixer.qkv_bias)]
+    operators = [
+        pricer.linear("qkv", "qkv", rows, hidden, width, saved=2 * rows * width, bias=mixer.qkv_bias)
+    ]
     if mixer.rotary:
         moved = traffic.ROTARY[pricer.case.traits.fused_rope]
         operators.append(pricer.elementwise("rotary", "qkv", rows * (queries + keys), moved))
@@ -63,8 +67,12 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         normed = rows * (queries + keys)
         size = {"head": 2.0 * mixer.head_dim, "full": queries + keys}[mixer.qk_norm]
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, kept=2 * normed, params=size))
-    operators.append(pricer.attention(mixer.heads / tp, mixer.head_dim, mixer.value_head_dim, mixer.window))
-    operators.append(pricer.linear("attention_out", "attn_out", rows, outputs, hidden, bias=mixer.output_bias))
+    operators.append(
+        pricer.attention(mixer.heads / tp, mixer.head_dim, mixer.value_head_dim, mixer.window, mixer.chunked)
+    )
+    operators.append(
+        pricer.linear("attention_out", "attn_out", rows, outputs, hidden, bias=mixer.output_bias)
+    )
     return operators
 
 
@@ -133,7 +141,9 @@ def expert_operators(pricer: Pricer, ffn: Experts) -> list[Operator]:
     wide = 2 * width if ffn.gated else width
     operators = [
         pricer.linear("router", "router", local, hidden, float(ffn.experts), saved=8 * local * ffn.experts),
-        pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=2 * rows * hidden),
+        pricer.elementwise(
+            "permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=2 * rows * hidden
+        ),
         grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=2 * rows * wide),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
         grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0),

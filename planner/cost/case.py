@@ -86,6 +86,11 @@ class Case:
         return self.pool.accelerator.kernels
 
     @cached_property
+    def host_link(self) -> float:
+        """Rate of the link to host memory, one direction; none where nobody says. [byte/s]"""
+        return float(self.pool.accelerator.host_link or 0.0)
+
+    @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that nccl-tests reach."""
         return self.pool.tiers

@@ -108,5 +108,3 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
         cp=context_exchange(pricer, block, core),
         ep=expert_exchange(pricer, block.ffn) if isinstance(block.ffn, Experts) else Exchange(),
     )
-
-

@@ -71,15 +71,15 @@ def weight_seconds(case: Case, group: Group) -> Num:
 
 
 def gathers(case: Case, plan: Plan) -> Num:
-    """How often a step gathers the weights: once for a sharded optimizer, twice a pass for sharded weights."""
+    """How often a step gathers the weights: twice a pass where they are sharded, else once for the optimizer."""
     if case.sharding.shards_parameters:
         return 2.0 * plan.num_microbatches
-    return 1.0
+    return float(case.sharding.shards_optimizer)
 
 
 def reductions(case: Case, plan: Plan) -> Num:
-    """How often a step reduces the gradients."""
-    return plan.num_microbatches if case.traits.reduce_each_microbatch else 1.0
+    """How often a step reduces the gradients: in every pass where they are sharded, else once."""
+    return plan.num_microbatches if case.sharding.shards_gradients else 1.0
 
 
 def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num, micro: Num) -> Num:
@@ -103,8 +103,8 @@ def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: 
 
     Notes
     -----
-    Sharded weights travel in every pass and may hide behind it; otherwise gradients and weights travel once
-    and hide behind the last pass. What is hidden still takes memory bandwidth from the compute.
+    What is sharded travels in every pass and may hide behind it; the rest travels once and hides behind the
+    last pass. What is hidden still takes memory bandwidth from the compute.
 
     References
     ----------
@@ -112,20 +112,16 @@ def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: 
     .. [2] Y. Zhao et al., "PyTorch FSDP," arXiv:2304.11277, sec. 3.3 (prefetch of the next unit).
     """
     traits = case.traits
-    sharing = groups(case, plan, trained, expert_trained)
     reduce, gather = 0.0 * micro, 0.0 * micro
-    for group in sharing:
+    for group in groups(case, plan, trained, expert_trained):
         reduce = reduce + gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
             gather = gather + weight_seconds(case, group)
-    window = traits.dp_window * micro
-    if case.sharding.shards_parameters:
-        passes = plan.num_microbatches
-        each = 2 * gather + (reduce if traits.reduce_each_microbatch else 0.0)
-        once = 0.0 if traits.reduce_each_microbatch else reduce
-        exposed = passes * exposed_seconds(each, window, traits.dp_exposed) + once * traits.dp_exposed
-    else:
-        exposed = exposed_seconds(reduce * reductions(case, plan) + gather, window, traits.dp_exposed)
+    sharding, window = case.sharding, traits.dp_window * micro
+    each = 2 * gather * sharding.shards_parameters + reduce * sharding.shards_gradients
+    once = gather * (not sharding.shards_parameters) + reduce * (not sharding.shards_gradients)
+    exposed = plan.num_microbatches * exposed_seconds(each, window, traits.dp_exposed)
+    exposed = exposed + exposed_seconds(once, window, traits.dp_exposed)
     if not traits.hidden_collective_traffic:
         return exposed
     hidden = data_parallel_sent(case, plan, trained, expert_trained) * traits.hidden_collective_traffic
@@ -140,7 +136,7 @@ def data_parallel_sent(case: Case, plan: Plan, trained: Num, expert_trained: Num
         once = ring_sent_bytes(reduced, group.shards)
         once = once + 2 * ring_sent_bytes(reduced / group.shards, group.replicas)
         weights = ring_sent_bytes(group.params * GATHERED_BYTES, group.shards) * gathers(case, plan)
-        sent = sent + once * reductions(case, plan) + weights * case.sharding.shards_optimizer
+        sent = sent + once * reductions(case, plan) + weights
     return sent
 
 
@@ -150,9 +146,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
     if case.has_experts:
         shard = shard + expert_trained / case.sharding.optimizer_shards(plan.expert_dp)
     if case.offload.optimizer:
-        link = offload_seconds(
-            shard, case.offload.down_bytes, case.offload.up_bytes, float(case.pool.accelerator.host_link)
-        )
+        link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
         ranks = np.minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
         return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes)

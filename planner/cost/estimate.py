@@ -133,11 +133,16 @@ def step_flops(model: ModelSpec, seq_len: int, tokens: float) -> float:
         mixer, ffn = model.blocks[name].mixer, model.blocks[name].ffn
         router = ffn.experts * model.hidden if isinstance(ffn, Experts) else 0
         products = mixer.params(model.hidden) + ffn.active_params(model.hidden) - router
-        window = min(mixer.window or seq_len, seq_len)
-        keys = seq_len / 2 if window == seq_len else window - window * window / (2.0 * seq_len)
+        chunk = min(mixer.window or seq_len, seq_len)
+        keys = chunk / 2 if chunk == seq_len or getattr(mixer, "chunked", False) else _sliding(seq_len, chunk)
         width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
         total += names.count(name) * model_flops(tokens, float(products), float(width), keys)
     return float(total)
+
+
+def _sliding(seq_len: int, window: int) -> float:
+    """Keys that a query sees in the mean through a sliding window. [-]"""
+    return window - window * window / (2.0 * seq_len)
 
 
 def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None = None) -> Estimate:
@@ -185,7 +190,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         feasible=fits and not broken,
         violations=broken,
         step=step,
-        bound=float(passes.bound),
+        bound=float(result.bound),
         model_flops=step_flops(job.model, job.workload.seq_len, tokens),
         recompute_flops=_recompute_flops(plan, details, totals),
         peak_rate=float(job.hardware.pool.accelerator.peak[case.precision.peak]),
@@ -214,7 +219,12 @@ def slowest_stage(passes: PassPrice) -> int:
 
 def on_stage(details: Mapping[Piece, LayerDetail], stages: Stages, stage: int, field: str) -> float:
     """Sum of a detail over the pieces of one stage."""
-    return float(sum(float(count[stage]) * float(getattr(details[piece], field)) for piece, count in stages.counts.items()))
+    return float(
+        sum(
+            float(count[stage]) * float(getattr(details[piece], field))
+            for piece, count in stages.counts.items()
+        )
+    )
 
 
 def time_terms(
@@ -277,7 +287,10 @@ def sent_bytes(
     rows = plan.micro_batch * case.workload.seq_len / plan.cp
     message = 2.0 * rows / (plan.tp if case.sequence_parallel else 1.0) * case.model.hidden
     hops = 2.0 * plan.vpp if 0 < stage < plan.pp - 1 else 2.0 * plan.vpp - 1
-    params, experts = on_stage(details, stages, stage, "params"), on_stage(details, stages, stage, "expert_params")
+    params, experts = (
+        on_stage(details, stages, stage, "params"),
+        on_stage(details, stages, stage, "expert_params"),
+    )
     return SentBytes(
         tp=count * on_stage(details, stages, stage, "tp_sent"),
         cp=count * on_stage(details, stages, stage, "cp_sent"),
@@ -287,7 +300,9 @@ def sent_bytes(
     )
 
 
-def _recompute_flops(plan: Plan, details: Mapping[Piece, LayerDetail], totals: Mapping[Piece, float]) -> float:
+def _recompute_flops(
+    plan: Plan, details: Mapping[Piece, LayerDetail], totals: Mapping[Piece, float]
+) -> float:
     """FLOPs that all ranks repeat in a step. [FLOP]"""
     each = sum(count * float(details[piece].recompute_flops) for piece, count in totals.items())
     return float(each * plan.num_microbatches * plan.tp * plan.cp * plan.dp)

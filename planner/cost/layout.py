@@ -15,10 +15,9 @@ from planner.cost.block_cost import (
     priced_layer,
 )
 from planner.cost.case import Case
-from planner.cost.operators import Pricer
+from planner.cost.operators import Pricer, mean_keys
 from planner.cost.stages import Piece, default_split, rank_counts
-from planner.formulas.attention import visible_keys
-from planner.inputs.model import ModelSpec
+from planner.inputs.model import Attention, ModelSpec
 from planner.plan import Plan
 from planner.techniques.recompute._family import RecomputeChoice
 
@@ -27,7 +26,8 @@ def layer_weights(model: ModelSpec, seq_len: int) -> Mapping[str, float]:
     """FLOPs of one token in a layer of each kind, and in the head: what the default split balances. [FLOP]"""
     weights: dict[str, float] = {}
     for name, block in model.blocks.items():
-        keys = float(visible_keys(float(seq_len), float(seq_len), float(block.mixer.window or seq_len)))
+        chunked = isinstance(block.mixer, Attention) and block.mixer.chunked
+        keys = float(mean_keys(float(seq_len), block.mixer.window, chunked))
         width = block.mixer.heads * (block.mixer.qk_head_dim + block.mixer.value_head_dim)
         products = block.active_params(model.hidden, model.norm_params)
         weights[name] = 2.0 * products + 2.0 * keys * width

@@ -11,7 +11,46 @@ from planner.rules import Mask, Rule, divides
 
 def technique_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules of schedule, context method, sharding and sequence parallelism."""
-    return [_schedule_rule(plan, case), _heads_rule(plan, case), _shards_rule(plan, case), _sequence_rule(plan, case)]
+    return [
+        _schedule_rule(plan, case),
+        _heads_rule(plan, case),
+        _shards_rule(plan, case),
+        _sequence_rule(plan, case),
+        _precision_rule(case),
+        _offload_rule(case),
+        _pool_rule(case),
+    ]
+
+
+def _precision_rule(case: Case) -> Rule:
+    accelerator, precision = case.pool.accelerator, case.precision
+    known = [name for name in accelerator.peak if name in case.kernels.gemm]
+    return Rule(
+        "precision-has-units",
+        precision.peak in accelerator.peak and precision.linear in case.kernels.gemm,
+        lambda: (f"precision {precision.name} on {accelerator.name}", f"one of {', '.join(known)}", known[0]),
+    )
+
+
+def _offload_rule(case: Case) -> Rule:
+    return Rule(
+        "offload-has-link",
+        not case.offload.optimizer or case.host_link > 0,
+        lambda: (f"offload {case.offload.name}", "a host link whose rate is known", "none"),
+    )
+
+
+def _pool_rule(case: Case) -> Rule:
+    largest = case.pool.max_gpus
+    return Rule(
+        "pool-has-gpus",
+        case.job.gpus <= largest,
+        lambda: (
+            f"{case.job.gpus} accelerators",
+            f"at most {largest:.0f}, which the links join",
+            f"{largest:.0f}",
+        ),
+    )
 
 
 def _schedule_rule(plan: Plan, case: Case) -> Rule:
@@ -20,7 +59,11 @@ def _schedule_rule(plan: Plan, case: Case) -> Rule:
     def tell() -> tuple[str, str, str]:
         degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
         reasons = schedule.supports(*degrees)
-        return f"schedule {schedule.name}", "; ".join(reasons), "1f1b" if plan.vpp <= 1 else "interleaved-1f1b"
+        return (
+            f"schedule {schedule.name}",
+            "; ".join(reasons),
+            "1f1b" if plan.vpp <= 1 else "interleaved-1f1b",
+        )
 
     legal = schedule.legal(plan.pp, plan.vpp, plan.num_microbatches)
     return Rule("schedule-runs", legal & ((plan.pp > 1) | np.equal(plan.vpp, 1)), tell)
@@ -36,7 +79,11 @@ def _heads_rule(plan: Plan, case: Case) -> Rule:
     return Rule(
         "context-splits-heads",
         np.logical_or(holds, plan.cp <= 1),
-        lambda: (f"cp {plan.cp:.0f} by {name}, tp {plan.tp:.0f}", "a cp that divides the heads of a rank", "ring"),
+        lambda: (
+            f"cp {plan.cp:.0f} by {name}, tp {plan.tp:.0f}",
+            "a cp that divides the heads of a rank",
+            "ring",
+        ),
     )
 
 
@@ -45,7 +92,11 @@ def _shards_rule(plan: Plan, case: Case) -> Rule:
     return Rule(
         "shards-divide",
         divides(plan.zero_shards, ranks),
-        lambda: (f"zero_shards {plan.zero_shards:.0f}", f"a divisor of dp · cp = {ranks:.0f}", f"{ranks:.0f}"),
+        lambda: (
+            f"zero_shards {plan.zero_shards:.0f}",
+            f"a divisor of dp · cp = {ranks:.0f}",
+            f"{ranks:.0f}",
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Mask
 
+
 @dataclass(frozen=True)
 class StageMemory:
     """Bytes of each stage at its peak moment; the first axis is the stage. [byte]
@@ -116,7 +117,9 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     )
 
 
-def stage_memory(case: Case, plan: Plan, passes: PassBytes, held: StageWeights, stages: Stages) -> StageMemory:
+def stage_memory(
+    case: Case, plan: Plan, passes: PassBytes, held: StageWeights, stages: Stages
+) -> StageMemory:
     """Return the bytes of every stage at its peak."""
     sharding = case.sharding
     dense, experts = plan.zero_shards, plan.expert_dp

@@ -10,13 +10,13 @@ from planner.units import DAY, HOUR
 
 @dataclass(frozen=True)
 class Bill:
-    """Money, energy and time; None where a price or the training tokens are not known.
+    """Money, energy and time; None where a price, the rated power or the training tokens are not known.
 
     Energy takes every accelerator at its rated power for the whole step, which is an upper bound.
     """
 
     usd_per_step: float | None
-    joules_per_step: float
+    joules_per_step: float | None
     days_to_train: float | None
     usd_to_train: float | None
 
@@ -32,12 +32,12 @@ def bill_of(job: Job, step: float) -> Bill:
         Seconds of an optimizer step. [s]
     """
     pool, workload = job.hardware.pool, job.workload
-    price = pool.price_per_hour
+    price, power = pool.price_per_hour, pool.accelerator.power
     usd = float(price) * job.gpus * step / HOUR if price is not None else None
     steps = workload.tokens / workload.tokens_per_step if workload.tokens else None
     return Bill(
         usd_per_step=usd,
-        joules_per_step=float(pool.accelerator.power) * job.gpus * step,
+        joules_per_step=float(power) * job.gpus * step if power is not None else None,
         days_to_train=steps * step / DAY if steps is not None else None,
         usd_to_train=steps * usd if steps is not None and usd is not None else None,
     )

@@ -118,7 +118,14 @@ class Pricer:
         )
 
     def linear(
-        self, name: str, module: str, rows: Num, inputs: Num, outputs: Num, saved: Num = 0.0, bias: bool = False
+        self,
+        name: str,
+        module: str,
+        rows: Num,
+        inputs: Num,
+        outputs: Num,
+        saved: Num = 0.0,
+        bias: bool = False,
     ) -> Operator:
         """Price a linear layer: a product forward, two backward, casts, and the gradient's accumulation."""
         case = self.case
@@ -174,7 +181,9 @@ class Pricer:
         """Seconds to rebuild quantised base weights before a product."""
         return weights * self.case.method.dequantise_bytes / self.case.kernels.memory_bandwidth
 
-    def attention(self, heads: Num, qk_dim: int, value_dim: int, window: int | None) -> Operator:
+    def attention(
+        self, heads: Num, qk_dim: int, value_dim: int, window: int | None, chunked: bool = False
+    ) -> Operator:
         """Price the attention core with the runtime's kernel, shared over context parallelism."""
         case, plan = self.case, self.plan
         splits = case.context.splits_heads
@@ -183,7 +192,7 @@ class Pricer:
         share = 1.0 if splits else 1.0 / plan.cp
         rows = plan.micro_batch * local_heads
         head_dim = (qk_dim + value_dim) / 2
-        visible = visible_keys(seq, seq, float(window or seq))
+        visible = mean_keys(seq, window, chunked)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         forward, backward, saved = self._attention_seconds(rows, seq, share, visible, head_dim)
         slow = np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0) / case.traits.compute_derate
@@ -215,6 +224,12 @@ class Pricer:
         forward = attention_forward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.forward
         backward = attention_backward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.backward
         return forward, backward, 4.0 * rows * queries
+
+
+def mean_keys(seq: float, window: int | None, chunked: bool) -> Num:
+    """Keys that a query sees in the mean: causal, within a sliding window or a chunk of the sequence. [-]"""
+    reach = min(seq, float(window or seq))
+    return visible_keys(reach, reach, reach) if chunked else visible_keys(seq, seq, reach)
 
 
 SCORE_BYTES = 5.0

@@ -106,7 +106,11 @@ def default_split(model: ModelSpec, parts: int, weights: Mapping[str, float]) ->
 
 
 def rank_counts(
-    model: ModelSpec, schedule: Schedule, degrees: tuple[int, int], split: Sequence[int], choice: RecomputeChoice
+    model: ModelSpec,
+    schedule: Schedule,
+    degrees: tuple[int, int],
+    split: Sequence[int],
+    choice: RecomputeChoice,
 ) -> list[Counter[Piece]]:
     """Count the pieces of every pipeline rank for one (pp, vpp) and split."""
     pp, vpp = degrees
@@ -133,7 +137,9 @@ def deciding_ranks(ranks: list[Counter[Piece]], in_flight: Column) -> list[int]:
     deciding: list[int] = []
     for rank in sorted(range(len(ranks)), key=lambda rank: (-in_flight[rank], rank)):
         counts = ranks[rank]
-        beaten = any(all(ranks[other][piece] >= count for piece, count in counts.items()) for other in deciding)
+        beaten = any(
+            all(ranks[other][piece] >= count for piece, count in counts.items()) for other in deciding
+        )
         if not beaten:
             deciding.append(rank)
     return deciding
@@ -152,7 +158,12 @@ def stage_table(all_ranks: Sequence[list[Counter[Piece]]], deciding: Sequence[li
     pieces = sorted({piece for ranks in all_ranks for counts in ranks for piece in counts})
     chosen = [picks + picks[:1] * (width - len(picks)) for picks in deciding]
     counts = {
-        piece: np.array([[float(ranks[pick][piece]) for pick in picks] for ranks, picks in zip(all_ranks, chosen, strict=True)]).T
+        piece: np.array(
+            [
+                [float(ranks[pick][piece]) for pick in picks]
+                for ranks, picks in zip(all_ranks, chosen, strict=True)
+            ]
+        ).T
         for piece in pieces
     }
     return Stages(counts, np.array(chosen, dtype=float).T)

@@ -42,6 +42,8 @@ class PassPrice:
         Exposed seconds of messages between stages in each micro-batch. [s]
     weights : StageWeights
         Weights of each stage.
+    mean : StageWeights
+        The mean over the stages.
     nbytes : PassBytes
         What the passes need in memory.
     """
@@ -51,6 +53,7 @@ class PassPrice:
     micro: Num
     hop: Num
     weights: StageWeights
+    mean: StageWeights
     nbytes: PassBytes
 
 
@@ -62,6 +65,8 @@ class StepPrice:
     ----------
     step : Num
         Seconds of an optimizer step. [s]
+    bound : Num
+        Seconds that no assignment of the layers to the stages can beat. [s]
     total_bytes : Num
         Device memory in use on the fullest rank. [byte]
     data_parallel, optimizer, offload : Num
@@ -71,6 +76,7 @@ class StepPrice:
     """
 
     step: Num
+    bound: Num
     total_bytes: Num
     data_parallel: Num
     optimizer: Num
@@ -152,6 +158,7 @@ def price_passes(
         micro=micro,
         hop=hop,
         weights=stage_weights(case, costs, stages),
+        mean=mean_weights(case, plan, costs, totals),
         nbytes=pass_bytes(case, plan, costs, stages),
     )
 
@@ -187,12 +194,36 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> Ste
     memory = stage_memory(case, plan, passes.nbytes, held, stages)
     return StepPrice(
         step=passes.busy + np.max(exchange + optimizer + offload, axis=0),
+        bound=passes.bound + _least_tail(case, plan, passes.mean),
         total_bytes=device_bytes(case, np.max(memory.allocated, axis=0)),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,
         memory=memory,
     )
+
+
+def mean_weights(
+    case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num]
+) -> StageWeights:
+    """Return the weights of a stage in the mean over the pipeline."""
+    trained = whole_model(costs, totals, "trained") / plan.pp
+    experts = whole_model(costs, totals, "expert_trained") / plan.pp if case.has_experts else 0.0
+    return StageWeights(0.0, 0.0, trained, experts)
+
+
+def _least_tail(case: Case, plan: Plan, mean: StageWeights) -> Num:
+    """Seconds that the end of a step takes at least, however the layers are assigned.
+
+    Some stage holds at least the mean, and pays at least the share of its traffic that nothing hides.
+    """
+    exchange = data_parallel_seconds(case, plan, mean.trained, mean.expert_trained, ENDLESS)
+    optimizer, offload = optimizer_seconds(case, plan, mean.trained, mean.expert_trained)
+    return exchange + optimizer + offload
+
+
+ENDLESS = 1e30
+"""A window that hides all that can be hidden. [s]"""
 
 
 def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[Num, Num, Num]) -> Num:

@@ -46,8 +46,6 @@ class Traits:
         are kept whole.
     persistent_gradients : bool
         Whether the gradient buffer lives through the whole step.
-    reduce_each_microbatch : bool
-        Whether gradients travel after every micro-batch rather than once a step.
     p2p_occupies : bool
         Whether a message between stages occupies its sender and receiver.
     tp_bandwidth_share : float
@@ -92,7 +90,6 @@ class Traits:
     early_stop: bool = False
     sequence_regather: bool = True
     persistent_gradients: bool = True
-    reduce_each_microbatch: bool = False
     p2p_occupies: bool = True
     tp_bandwidth_share: float = 0.75
     tp_exposed: float = 1.0

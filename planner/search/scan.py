@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -23,7 +24,7 @@ from planner.cost.stages import (
     rank_counts,
     stage_table,
 )
-from planner.cost.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
+from planner.cost.step import StepPrice, piece_totals, price_passes, price_step
 from planner.numeric import Column, Num
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
@@ -78,11 +79,12 @@ class Choices:
         return [StateNames(*names) for names in product(self.zero, self.offload)]
 
 
-def named(plan: Plan, passes: PassNames, states: StateNames) -> Plan:
-    """Return the plan with these techniques, and its shards."""
+def named(plan: Plan, passes: PassNames, states: StateNames, shards: int | None = None) -> Plan:
+    """Return the plan with these techniques, sharded over ``shards`` ranks, or over all that may."""
     ranks = plan.dp * plan.cp
-    shards = ranks if states.zero else np.ones_like(ranks)
-    return replace(plan, zero_shards=shards, **vars(passes), **vars(states))
+    wanted = ranks if shards is None else np.full_like(ranks, float(shards))
+    sharded = wanted if states.zero else np.ones_like(ranks)
+    return replace(plan, zero_shards=sharded, **vars(passes), **vars(states))
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,21 @@ class Candidate:
 
 @dataclass
 class ScanReport:
-    """What a scan saw: counts by rule, and the best candidates."""
+    """What a scan saw: counts by rule, and candidates.
+
+    Parameters
+    ----------
+    enumerated, valid, fits, close : int
+        Cells, legal plans, those that fit, and of these those too close to the limit to be offered.
+    seconds : float
+        Time spent in pricing. [s]
+    removed : Counter
+        Cells by the first rule that they break.
+    best, promising : list of Candidate
+        The safe plans of least value, and of least bound.
+    smallest : Candidate, optional
+        The legal plan that needs the least memory.
+    """
 
     enumerated: int = 0
     valid: int = 0
@@ -106,6 +122,7 @@ class ScanReport:
     seconds: float = 0.0
     removed: Counter[str] = field(default_factory=Counter)
     best: list[Candidate] = field(default_factory=list)
+    promising: list[Candidate] = field(default_factory=list)
     smallest: Candidate | None = None
 
 
@@ -141,6 +158,10 @@ class Scan:
         Bytes that it has.
     keep : int
         Candidates to return.
+    shards : int, optional
+        Ranks over which states are sharded; all that may where none is given.
+    split : tuple of int, optional
+        Layers of each virtual stage, where the user has set them.
     """
 
     job: Job
@@ -150,15 +171,17 @@ class Scan:
     limit: float
     capacity: float
     keep: int = 64
+    shards: int | None = None
+    split: tuple[int, ...] | None = None
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
         """Price every legal plan and keep the best that fit."""
         report = ScanReport()
         passes, states = self.choices.passes(), self.choices.states()
         grid = LayerGrid(self.space.rows)
-        tables = StageTables(self.space.rows)
+        tables = StageTables(self.space.rows, self.split)
         for names in passes:
-            plan = named(self.space.rows, names, states[0])
+            plan = named(self.space.rows, names, states[0], self.shards)
             case = case_of(plan, self.job, self.runtime)
             rows = self._legal_passes(plan, case, names, len(states), report)
             for start in range(0, rows.size, CHUNK_ROWS):
@@ -199,7 +222,7 @@ class Scan:
         passes = price_passes(case, named(rows, names, StateNames(0, "none")), costs, stages, totals)
         report.seconds += time.perf_counter() - started
         for states in self.choices.states():
-            plan = named(rows, names, states)
+            plan = named(rows, names, states, self.shards)
             twins = twin_states(plan, states, self.choices)
             report.removed["same-as-another"] += int(np.count_nonzero(twins))
             legal = ~twins & obeying(self.runtime.rules(plan, self.job), chunk.size, 1, report, ~twins)
@@ -208,12 +231,11 @@ class Scan:
             started = time.perf_counter()
             result = price_step(case_of(plan, self.job, self.runtime), plan, passes, stages)
             report.seconds += time.perf_counter() - started
-            self._collect(result, passes, plan, legal, objective, report)
+            self._collect(result, plan, legal, objective, report)
 
     def _collect(
         self,
         result: StepPrice,
-        passes: PassPrice,
         plan: Plan,
         legal: NDArray[np.bool_],
         objective: Objective,
@@ -228,20 +250,42 @@ class Scan:
         values = objective(result)
         smallest = int(np.argmin(used))
         if report.smallest is None or used[smallest] < report.smallest.total_bytes:
-            report.smallest = _candidate(result, passes, plan, values, smallest)
-        values = np.where(fits, values, np.inf)
-        worst = report.best[-1].value if len(report.best) >= self.keep else np.inf
-        better = np.flatnonzero(values < worst)
-        if better.size > self.keep:
-            better = better[np.argpartition(values[better], self.keep - 1)[: self.keep]]
-        found = [_candidate(result, passes, plan, values, int(index)) for index in better]
-        report.best = sorted([*report.best, *found], key=lambda candidate: candidate.value)[: self.keep]
+            report.smallest = _candidate(result, plan, values, smallest)
+        made = partial(_candidate, result, plan, values)
+        report.best = merged(report.best, np.where(fits, values, np.inf), self.keep, made, by_value)
+        bounds = np.where(fits, result.bound, np.inf)
+        report.promising = merged(report.promising, bounds, self.keep, made, by_bound)
 
 
-def _candidate(result: StepPrice, passes: PassPrice, plan: Plan, values: Column, index: int) -> Candidate:
+def by_value(candidate: Candidate) -> float:
+    """Order by the objective."""
+    return candidate.value
+
+
+def by_bound(candidate: Candidate) -> float:
+    """Order by what no assignment of layers can beat."""
+    return candidate.bound
+
+
+def merged(
+    known: list[Candidate],
+    keys: Column,
+    keep: int,
+    made: Callable[[int], Candidate],
+    order: Callable[[Candidate], float],
+) -> list[Candidate]:
+    """Return the ``keep`` least of the known candidates and the rows with the least finite ``keys``."""
+    worst = order(known[-1]) if len(known) >= keep else np.inf
+    better = np.flatnonzero(keys < worst)
+    if better.size > keep:
+        better = better[np.argpartition(keys[better], keep - 1)[:keep]]
+    return sorted([*known, *(made(int(index)) for index in better)], key=order)[:keep]
+
+
+def _candidate(result: StepPrice, plan: Plan, values: Column, index: int) -> Candidate:
     return Candidate(
         value=float(values[index]),
-        bound=float(np.asarray(passes.bound)[index]),
+        bound=float(np.asarray(result.bound)[index]),
         total_bytes=float(np.asarray(result.total_bytes)[index]),
         plan=plan.row((index,)),
     )
@@ -267,7 +311,8 @@ def obeying(
 class StageTables:
     """What the deciding ranks hold for each distinct (pp, vpp), by schedule and recompute choice."""
 
-    def __init__(self, rows: Plan) -> None:
+    def __init__(self, rows: Plan, split: tuple[int, ...] | None = None) -> None:
+        self.split = split
         keys = np.stack([np.asarray(rows.pp), np.asarray(rows.vpp)])
         self.pairs, inverse = np.unique(keys, axis=1, return_inverse=True)
         self.inverse = inverse.reshape(-1)
@@ -285,9 +330,11 @@ class StageTables:
         weights = layer_weights(case.model, case.workload.seq_len)
         all_ranks, deciding = [], []
         for pp, vpp in self.pairs.T.astype(int).tolist():
-            split = default_split(case.model, pp * vpp, weights)
+            split = self.split or default_split(case.model, pp * vpp, weights)
             ranks = rank_counts(case.model, case.schedule, (pp, vpp), split, case.recompute)
-            in_flight = case.schedule.in_flight_chunks(float(pp), float(vpp), FAR_BATCH, np.arange(pp, dtype=float))
+            in_flight = case.schedule.in_flight_chunks(
+                float(pp), float(vpp), FAR_BATCH, np.arange(pp, dtype=float)
+            )
             all_ranks.append(ranks)
             deciding.append(deciding_ranks(ranks, np.broadcast_to(in_flight, (pp,))))
         return stage_table(all_ranks, deciding), piece_totals(all_ranks[0])
@@ -297,9 +344,13 @@ class LayerGrid:
     """Distinct combinations of the degrees that a layer's cost depends on, priced once for each technique."""
 
     def __init__(self, rows: Plan) -> None:
-        keys = np.stack([np.asarray(getattr(rows, axis)) for axis in ("tp", "cp", "ep", "etp", "micro_batch")])
+        keys = np.stack(
+            [np.asarray(getattr(rows, axis)) for axis in ("tp", "cp", "ep", "etp", "micro_batch")]
+        )
         distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
-        self.plan = Plan(tp=distinct[0], cp=distinct[1], ep=distinct[2], etp=distinct[3], micro_batch=distinct[4])
+        self.plan = Plan(
+            tp=distinct[0], cp=distinct[1], ep=distinct[2], etp=distinct[3], micro_batch=distinct[4]
+        )
         self.shape = (distinct.shape[1],)
         self.inverse = inverse.reshape(-1)
         self._layers: dict[tuple[bool, str], dict[str, PricedLayer]] = {}
@@ -320,11 +371,12 @@ class LayerGrid:
         if full not in self._costs:
             self._costs[full] = {}
         known = self._costs[full]
-        known |= piece_costs(case, self.plan, self._layers[key], [piece for piece in pieces if piece not in known])
+        known |= piece_costs(
+            case, self.plan, self._layers[key], [piece for piece in pieces if piece not in known]
+        )
         return known
 
 
 def plan_rows(plan: Plan, index: NDArray[np.intp]) -> Plan:
     """Return the rows of a plan of columns at ``index``."""
     return replace(plan, **{name: np.asarray(getattr(plan, name))[index] for name in DEGREES})
-

@@ -26,6 +26,10 @@ MANY_CHUNKS = 16
 """Chunks per rank beyond which only even splits of the layers are tried."""
 
 
+SHORT_CHUNKS = 3
+"""Chunks that may have a layer less: those with the embedding, the head, and an extra prediction layer."""
+
+
 @dataclass(frozen=True)
 class Space:
     """Structurally legal plans, one a row, and what was left out.
@@ -96,7 +100,7 @@ class _Rows:
             self.columns = {name: column[mask] for name, column in self.columns.items()}
 
 
-def make_space(job: Job, fixed: Mapping[str, int]) -> Space:
+def make_space(job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None = None) -> Space:
     """Return every structurally legal combination of degrees.
 
     Parameters
@@ -105,6 +109,8 @@ def make_space(job: Job, fixed: Mapping[str, int]) -> Space:
         Model, cluster and workload.
     fixed : mapping
         Degrees that the user has set, by name.
+    split : tuple of int, optional
+        Layers of each virtual stage, where the user has set them.
     """
     values = axis_values(job, fixed)
     cells = int(np.prod([float(len(values[axis])) for axis in AXES]))
@@ -125,8 +131,17 @@ def make_space(job: Job, fixed: Mapping[str, int]) -> Space:
     columns = rows.columns
     rows.keep("stages-have-layers", columns["pp"] * columns["vpp"] <= job.model.num_layers)
     rows.keep("chunks-need-stages", (rows.columns["pp"] > 1) | (rows.columns["vpp"] == 1))
+    rows.keep("chunks-are-alike", _alike(rows.columns, job.model.num_layers))
+    if split is not None:
+        rows.keep("fixed-by-user", rows.columns["pp"] * rows.columns["vpp"] == len(split))
     _cross_experts(rows, job, values)
     return Space(_plan(rows.columns, job), cells, rows.removed)
+
+
+def _alike(columns: Mapping[str, Column], layers: int) -> NDArray[np.bool_]:
+    """Whether chunks have equal layers, but for one less in a few: unlike chunks stall an interleaved pipeline."""
+    chunks = columns["pp"] * columns["vpp"]
+    return (columns["vpp"] == 1) | (np.mod(-layers, chunks) <= SHORT_CHUNKS)
 
 
 def _cross_experts(rows: _Rows, job: Job, values: Mapping[str, list[int]]) -> None:

@@ -1,0 +1,36 @@
+"""Which values a search may take: the runtime's, or those that the user has set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.runtimes._family import Runtime
+from planner.search.scan import Choices
+
+DEGREE_NAMES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")
+"""Degrees that a user may fix."""
+
+
+def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[int, ...] | None]:
+    """Return the degrees and the split that the user has set."""
+    degrees = {name: int(str(fixed[name])) for name in DEGREE_NAMES if fixed.get(name) is not None}
+    split = fixed.get("stage_layers")
+    return degrees, tuple(split) if isinstance(split, (tuple, list)) else None
+
+
+def choices_of(runtime: Runtime, fixed: Mapping[str, object]) -> Choices:
+    """Return the technique names to combine: the user's own, or all that the runtime can run."""
+
+    def either(name: str, offered: tuple[Any, ...]) -> tuple[Any, ...]:
+        value = fixed.get(name)
+        return offered if value is None else (value,)
+
+    return Choices(
+        zero=either("zero", runtime.zero_stages),
+        recompute=either("recompute", runtime.recomputes),
+        sequence_parallel=either("sequence_parallel", (False, True)),
+        cp_method=either("cp_method", runtime.cp_methods or ("ring",)),
+        schedule=either("schedule", runtime.schedules),
+        offload=either("offload", runtime.offloads),
+    )

@@ -1,0 +1,88 @@
+"""What would fit, where nothing does: more accelerators, or one change of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from planner.cost.estimate import estimate
+from planner.runtimes._family import Job, Runtime
+from planner.search.scan import ScanReport
+from planner.units import GIB
+
+if TYPE_CHECKING:
+    from planner.search.optimise import Request
+
+MOST_DOUBLINGS = 7
+"""How often the number of accelerators is doubled before giving up."""
+
+
+def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[str, object]:
+    """Return the smallest plan, how much is missing, how many accelerators would do, and single changes.
+
+    Parameters
+    ----------
+    request : Request
+        The request that nothing satisfies.
+    reports : list of ScanReport
+        What its scans saw.
+
+    Returns
+    -------
+    mapping
+        ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that would
+        do, and ``changes``, each a single change after which something fits.
+    """
+    job, runtime = next(request.jobs())
+    legal = [report.smallest for report in reports if report.smallest is not None]
+    smallest = min(legal, key=lambda candidate: candidate.total_bytes) if legal else None
+    plan = estimate(smallest.plan, job, runtime, request.memory_limit) if smallest is not None else None
+    return {
+        "plan": plan.plan.as_dict() if plan is not None else None,
+        "peak_gib": plan.peak / GIB if plan is not None else None,
+        "missing_gib": (plan.peak - plan.capacity) / GIB if plan is not None else None,
+        "gpus": _enough(request, job, runtime),
+        "changes": [text for text, changed in _changes(request) if _fits(changed)],
+    }
+
+
+def _fits(request: Request) -> bool:
+    from planner.search.optimise import objective_column, scan_of
+
+    return any(
+        scan_of(request, job, runtime, keep=1).run(objective_column("time")).best
+        for job, runtime in request.jobs()
+    )
+
+
+def _enough(request: Request, job: Job, runtime: Runtime) -> int | None:
+    """Return the fewest accelerators, by doubling, with which something fits."""
+    gpus = max(request.gpu_counts)
+    for _ in range(MOST_DOUBLINGS):
+        gpus *= 2
+        if request.workload.global_batch * job.hardware.pool.gpus_per_node < gpus:
+            return None
+        if _fits(replace(request, gpu_counts=(gpus,), runtimes=(runtime,), clusters=(job.hardware,))):
+            return gpus
+    return None
+
+
+def _changes(request: Request) -> Iterator[tuple[str, Request]]:
+    """Yield single changes that save memory, each with the request changed so."""
+    work = request.workload
+
+    def with_work(**fields: Any) -> Request:
+        return replace(request, workload=work.model_copy(update=fields))
+
+    for name, value in request.fixed.items():
+        free = {key: kept for key, kept in request.fixed.items() if key != name}
+        yield f"leave --{name.replace('_', '-')} {value} to the search", replace(request, fixed=free)
+    if work.optimizer != "adam8bit":
+        yield "--optimizer adam8bit", with_work(optimizer="adam8bit")
+    if work.method == "full":
+        yield "--method lora", with_work(method="lora")
+    if work.method != "qlora":
+        yield "--method qlora", with_work(method="qlora")
+    if work.seq_len >= 2048:
+        yield f"--seq-len {work.seq_len // 2}", with_work(seq_len=work.seq_len // 2)

@@ -1,0 +1,234 @@
+"""The search: space, scan, refinement in the order of bounds, baselines, and what would fit if nothing does."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.fit import safe_share
+from planner.cost.step import StepPrice
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import Workload
+from planner.numeric import Column
+from planner.runtimes._family import Job, Runtime
+from planner.search.baselines import baselines
+from planner.search.choices import choices_of, fixed_degrees
+from planner.search.nearest import nearest_that_fits
+from planner.search.refine import Refinement, refine
+from planner.search.scan import Scan, ScanReport
+from planner.search.space import make_space
+
+Progress = Callable[[float, str], None]
+"""Function of (share done, what is being done)."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that a search needs.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        What is trained.
+    clusters : tuple of HardwareProfile
+        Where; several are compared.
+    gpu_counts : tuple of int
+        Numbers of accelerators to compare.
+    workload : Workload
+        Sequences, batch, precision, optimizer.
+    runtimes : tuple of Runtime
+        Who runs it; several are compared.
+    fixed : mapping
+        Degrees and techniques that the user has set, by the names of `Plan`.
+    objective : str
+        ``time``, ``cost``, ``memory`` or ``energy``.
+    top : int
+        Plans to return.
+    memory_limit : float, optional
+        Device memory that may be used. [byte]
+    oom_risk : float
+        Accepted probability of running out of memory. [-]
+    """
+
+    model: ModelSpec
+    clusters: tuple[HardwareProfile, ...]
+    gpu_counts: tuple[int, ...]
+    workload: Workload
+    runtimes: tuple[Runtime, ...]
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    objective: str = "time"
+    top: int = 5
+    memory_limit: float | None = None
+    oom_risk: float = 0.05
+
+    def jobs(self) -> Iterator[tuple[Job, Runtime]]:
+        """Yield every combination of cluster, number of accelerators and runtime."""
+        for hardware in self.clusters:
+            for gpus in self.gpu_counts:
+                for runtime in self.runtimes:
+                    yield Job(self.model, hardware, gpus, self.workload), runtime
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Ranked plans and an account of the search.
+
+    Parameters
+    ----------
+    plans : tuple of Estimate
+        The best that are safe, best first.
+    baselines : tuple of (str, Estimate)
+        What one would do without a search.
+    enumerated, valid, fits, priced, close : int
+        Cells of the grid, legal plans, those that fit, those priced in full, and those that fit but were left
+        out because they may run out of memory.
+    removed : mapping
+        Cells by the rule that removed them.
+    nearest : mapping, optional
+        What would fit, where nothing does.
+    elapsed, scan : float
+        Time of the search, and of pricing. [s]
+    optimality : mapping
+        Method, whether the best is proved best, bound, gap, and over which space.
+    """
+
+    plans: tuple[Estimate, ...]
+    baselines: tuple[tuple[str, Estimate], ...]
+    enumerated: int
+    valid: int
+    fits: int
+    priced: int
+    close: int
+    removed: Mapping[str, int]
+    nearest: Mapping[str, object] | None
+    elapsed: float
+    scan: float
+    optimality: Mapping[str, object]
+
+
+def objective_column(name: str) -> Callable[[StepPrice], Column]:
+    """Return what a scan minimises; on one cluster money and energy are proportional to time."""
+    if name == "memory":
+        return lambda result: np.asarray(result.total_bytes)
+    return lambda result: np.asarray(result.step)
+
+
+def objective_value(name: str, plan: Estimate) -> float:
+    """Return what the ranking minimises; what is unknown comes last."""
+    values = {
+        "time": plan.step,
+        "memory": plan.peak,
+        "cost": plan.bill.usd_per_step,
+        "energy": plan.bill.joules_per_step,
+    }
+    value = values[name]
+    return float("inf") if value is None else value
+
+
+def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Scan:
+    """Return the scan of one job."""
+    degrees, split = fixed_degrees(request.fixed)
+    capacity = float(job.hardware.pool.accelerator.memory_visible)
+    capacity = min(capacity, request.memory_limit or capacity)
+    shards = request.fixed.get("zero_shards")
+    return Scan(
+        job=job,
+        runtime=runtime,
+        space=make_space(job, degrees, split),
+        choices=choices_of(runtime, request.fixed),
+        limit=capacity * safe_share(request.oom_risk, runtime.traits.memory_spread),
+        capacity=capacity,
+        keep=keep,
+        shards=int(str(shards)) if shards is not None else None,
+        split=split,
+    )
+
+
+def search(request: Request, progress: Progress | None = None) -> SearchResult:
+    """Rank the plans of a request.
+
+    Parameters
+    ----------
+    request : Request
+        What is asked.
+    progress : callable, optional
+        Told the share done and the step at hand.
+
+    Returns
+    -------
+    SearchResult
+        Plans, or, where nothing fits, what would.
+
+    Raises
+    ------
+    InputError
+        If a technique's name is unknown.
+    """
+    started = time.perf_counter()
+    jobs = list(request.jobs())
+    reports: list[ScanReport] = []
+    refined: list[Refinement] = []
+    for index, (job, runtime) in enumerate(jobs):
+        if progress is not None:
+            progress(index / len(jobs), f"{job.gpus} x {job.hardware.name}, {runtime.name}")
+        scan = scan_of(request, job, runtime)
+        report = scan.run(objective_column(request.objective))
+        reports.append(report)
+        refined.append(refine(scan, report, request.objective, request.top, request.memory_limit))
+    plans = [plan for refinement in refined for plan in refinement.plans]
+    ranked = sorted(plans, key=lambda plan: objective_value(request.objective, plan))[: request.top]
+    lead = _lead_job(ranked, jobs)
+    removed: Counter[str] = Counter()
+    for report in reports:
+        removed.update(report.removed)
+    return SearchResult(
+        plans=tuple(ranked),
+        baselines=tuple(baselines(*lead, request.fixed, request.memory_limit, request.oom_risk)),
+        enumerated=sum(report.enumerated for report in reports),
+        valid=sum(report.valid for report in reports),
+        fits=sum(report.fits for report in reports),
+        priced=sum(report.valid for report in reports),
+        close=sum(report.close for report in reports),
+        removed={rule: count for rule, count in removed.most_common() if count},
+        nearest=None if ranked else nearest_that_fits(request, reports),
+        elapsed=time.perf_counter() - started,
+        scan=sum(report.seconds for report in reports),
+        optimality=_optimality(ranked, refined, request.objective),
+    )
+
+
+def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[Job, Runtime]:
+    """Return the job of the best plan, or the first one."""
+    return (ranked[0].job, ranked[0].runtime) if ranked else jobs[0]
+
+
+def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: str) -> dict[str, object]:
+    """Say how good the best plan is proved to be, and over which space."""
+    over = (
+        "every legal plan of the grid that is safe in memory with its default split, each with any split "
+        "of its layers over the stages; bounds hold within the cost model"
+    )
+    if not ranked:
+        return {"method": "scan", "proved": False, "bound_s": None, "gap": None, "over": over, "refined": 0}
+    count = sum(refinement.refined for refinement in refined)
+    if objective != "time" or len(refined) > 1:
+        bound = min(refinement.bound for refinement in refined)
+        proved = all(refinement.proved for refinement in refined)
+    else:
+        bound, proved = refined[0].bound, refined[0].proved
+    best = ranked[0].step
+    bound = min(bound, best)
+    return {
+        "method": "scan, then candidates refined in the order of their bounds",
+        "proved": proved,
+        "bound_s": bound,
+        "gap": max(0.0, 1.0 - bound / best),
+        "over": over,
+        "refined": count,
+    }

@@ -46,7 +46,7 @@ def arguments(plan: Plan, job: Job) -> tuple[str, ...]:
         *model_flags(model, work, arch),
         *vocabulary_flags(plan, model),
         *_mixer_flags(arch),
-        *_expert_flags(plan, arch, work),
+        *_expert_flags(arch, work),
         *parallel_flags(plan, model, arch),
         *sharding_flags(plan, work),
         *recompute_flags(plan),
@@ -141,7 +141,7 @@ def _latent_flags(mixer: LatentAttention) -> list[str]:
     ]
 
 
-def _expert_flags(plan: Plan, arch: Architecture, work: Workload) -> list[str]:
+def _expert_flags(arch: Architecture, work: Workload) -> list[str]:
     experts = arch.experts
     if experts is None:
         return []
@@ -153,8 +153,6 @@ def _expert_flags(plan: Plan, arch: Architecture, work: Workload) -> list[str]:
         *("--moe-router-dtype", "fp32"),
         *("--moe-token-dispatcher-type", "alltoall"),
         *("--moe-grouped-gemm", "--moe-permute-fusion"),
-        *("--expert-model-parallel-size", f"{plan.ep:.0f}"),
-        *("--expert-tensor-parallel-size", f"{plan.etp:.0f}"),
     ]
     if experts.shared_inner:
         flags += ["--moe-shared-expert-intermediate-size", str(experts.shared_inner)]
@@ -175,6 +173,9 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
         *("--pipeline-model-parallel-size", f"{plan.pp:.0f}"),
         *("--context-parallel-size", f"{plan.cp:.0f}"),
     ]
+    if arch.experts is not None or plan.ep > 1:
+        flags += ["--expert-model-parallel-size", f"{plan.ep:.0f}"]
+        flags += ["--expert-tensor-parallel-size", f"{plan.etp:.0f}"]
     flags += ["--sequence-parallel"] if plan.sequence_parallel else []
     flags += ["--cp-comm-type", CP_COMM[plan.cp_method]] if plan.cp > 1 else []
     if not is_even(plan, model):

@@ -91,8 +91,7 @@ def _widths(plan: Plan, hidden: int, arch: Architecture) -> list[Num]:
     mixer = arch.mixer
     widths: list[Num] = [float(hidden), mixer.heads * mixer.value_head_dim / plan.tp]
     if not isinstance(mixer, LatentAttention):
-        groups = np.maximum(1.0, mixer.kv_heads / plan.tp)
-        widths.append((mixer.heads / plan.tp + 2 * groups) * mixer.head_dim)
+        widths.append((mixer.heads + 2 * mixer.kv_heads) * mixer.head_dim / plan.tp)
     if arch.dense is not None:
         widths.append(arch.dense.inner / plan.tp)
     if arch.experts is not None:

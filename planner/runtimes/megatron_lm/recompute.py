@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-
 from planner.inputs.model import LatentAttention
 from planner.inputs.workload import Workload
 from planner.plan import Plan

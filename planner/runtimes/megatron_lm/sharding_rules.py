@@ -37,18 +37,12 @@ def precision_aware(plan: Plan, workload: Workload) -> bool:
 def _shards_rule(plan: Plan) -> Rule:
     group = plan.dp * plan.cp
     copies = group / plan.zero_shards
-    whole = divides(plan.zero_shards, group) & divides(copies, plan.expert_dp)
     return Rule(
         "zero-shards-divide",
-        (plan.zero == 0) | np.equal(copies, 1) | ((plan.zero != 2) & whole),
+        (plan.zero == 0) | (divides(plan.zero_shards, group) & divides(copies, plan.expert_dp)),
         lambda: (
             f"zero shards {plan.zero_shards:g}",
-            f"dp · cp = {group:g}"
-            + (
-                ""
-                if plan.zero == 2
-                else ", or a part of it of which expert data parallel holds as many copies"
-            ),
+            f"dp · cp = {group:g}, or a part of it of which experts too hold whole copies",
             f"zero shards {group:g}",
         ),
     )

@@ -1,0 +1,117 @@
+"""What a runner must derive from a plan, counted from the model: layers and parameters of each stage."""
+
+from __future__ import annotations
+
+import math
+
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.plan import Plan
+
+
+def split(plan: Plan, model: ModelSpec) -> list[int]:
+    """Return layers for each virtual stage in the model's order; the first stages take a remainder."""
+    stages = int(plan.pp * plan.vpp)
+    if plan.stage_layers is not None:
+        return list(plan.stage_layers)
+    share, rest = divmod(model.num_layers, stages)
+    return [share + (stage < rest) for stage in range(stages)]
+
+
+def layers_per_rank(plan: Plan, model: ModelSpec) -> list[list[int]]:
+    """Return for each pipeline rank the layers of its chunks."""
+    pp, layers = int(plan.pp), split(plan, model)
+    return [layers[rank::pp] for rank in range(pp)]
+
+
+def rank_params(plan: Plan, model: ModelSpec, *, local: bool = False) -> list[int]:
+    """Return the parameters that one rank of each pipeline stage holds, vocabulary padded to 128 · tp.
+
+    ``local`` counts as Megatron-core's local layers do, which divide the down-projections of latent attention
+    over tp; those of Transformer Engine, which a training runs, replicate them.
+    """
+    pp, layers = int(plan.pp), split(plan, model)
+    starts = [sum(layers[:stage]) for stage in range(len(layers))]
+    counts = [0.0] * pp
+    for stage, (start, many) in enumerate(zip(starts, layers, strict=True)):
+        names = model.layers[start : start + many]
+        counts[stage % pp] += sum(_block_params(model.blocks[name], plan, model) for name in names)
+    tp = int(plan.tp)
+    padded = math.ceil(model.vocab / (128 * tp)) * 128
+    positions = model.max_positions * model.hidden if model.learned_positions and model.max_positions else 0
+    counts[0] += padded * model.hidden + positions
+    counts[-1] += model.norm_params + _head(plan, model, padded)
+    if model.prediction is not None:
+        extra = 2 * model.hidden * model.hidden / tp + 3 * model.norm_params
+        block = _block_params(model.blocks[model.prediction.block], plan, model)
+        counts[-1] += model.prediction.layers * (extra + block)
+        if pp > 1:
+            counts[-1] += padded * model.hidden
+    if local:
+        counts = [
+            count - layers * _undivided(plan, model)
+            for count, layers in zip(counts, _depths(plan, model), strict=True)
+        ]
+    return [round(count) for count in counts]
+
+
+def _depths(plan: Plan, model: ModelSpec) -> list[int]:
+    """Return the layers of each rank, extra prediction layers included."""
+    depths = [sum(chunks) for chunks in layers_per_rank(plan, model)]
+    depths[-1] += model.prediction.layers if model.prediction else 0
+    return depths
+
+
+def _undivided(plan: Plan, model: ModelSpec) -> float:
+    mixer = model.blocks[model.layers[0]].mixer
+    if not isinstance(mixer, LatentAttention):
+        return 0.0
+    width = mixer.q_lora_rank + mixer.kv_lora_rank + mixer.qk_rope_head_dim
+    return float(model.hidden * width * (1 - 1 / plan.tp))
+
+
+def _head(plan: Plan, model: ModelSpec, padded: int) -> int:
+    """Return the head, or the copy of tied embeddings that the last of several stages holds."""
+    shared_here = model.tied_embeddings and (plan.pp == 1 or model.prediction is not None)
+    return 0 if shared_here else padded * model.hidden
+
+
+def _block_params(block: Block, plan: Plan, model: ModelSpec) -> float:
+    mixer = block.mixer
+    inside = _attention(mixer, plan, model) if isinstance(mixer, Attention) else _latent(mixer, plan, model)
+    ffn = block.ffn
+    rest = (
+        _dense(ffn, plan.tp, model.hidden) if isinstance(ffn, DenseFfn) else _experts(ffn, plan, model.hidden)
+    )
+    return inside + rest + block.norms * model.norm_params
+
+
+def _attention(mixer: Attention, plan: Plan, model: ModelSpec) -> float:
+    qkv = (mixer.heads + 2 * mixer.kv_heads) * mixer.head_dim
+    weights = (qkv + mixer.heads * mixer.head_dim) * model.hidden / plan.tp
+    biases = mixer.qkv_bias * qkv / plan.tp + mixer.output_bias * model.hidden
+    norms = 2 * mixer.head_dim * (2 if model.norm == "layernorm" else 1) if mixer.qk_norm == "head" else 0
+    return float(weights + biases + norms + mixer.sinks * mixer.heads / plan.tp)
+
+
+def _latent(mixer: LatentAttention, plan: Plan, model: ModelSpec) -> float:
+    wide = mixer.heads * mixer.qk_head_dim
+    down = model.hidden * (mixer.kv_lora_rank + mixer.qk_rope_head_dim) + mixer.kv_lora_rank
+    up = mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+    out = mixer.heads * mixer.v_head_dim * model.hidden
+    if not mixer.q_lora_rank:
+        return float(down + (model.hidden * wide + up + out) / plan.tp)
+    queries = model.hidden * mixer.q_lora_rank + mixer.q_lora_rank
+    return float(down + queries + (mixer.q_lora_rank * wide + up + out) / plan.tp)
+
+
+def _dense(ffn: DenseFfn, ranks: object, hidden: int) -> float:
+    lanes, divisor = (2 if ffn.gated else 1), float(ranks)  # type: ignore[arg-type]
+    weights = (lanes + 1) * ffn.inner * hidden / divisor
+    return weights + ffn.bias * (lanes * ffn.inner / divisor + hidden)
+
+
+def _experts(ffn: Experts, plan: Plan, hidden: int) -> float:
+    one = _dense(DenseFfn(inner=ffn.inner, gated=ffn.gated, bias=ffn.bias), plan.etp, hidden)
+    shared = (3 if ffn.gated else 2) * ffn.shared_inner * hidden / plan.tp
+    gate = ffn.shared_gate * hidden
+    return float(ffn.experts / plan.ep * one + shared + gate + ffn.experts * (hidden + ffn.router_bias))

@@ -71,8 +71,9 @@ def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
 
 def _parallelism_config(plan: Plan) -> dict[str, object]:
     sizes: dict[str, object] = {f"parallelism_config_{axis}_size": size for axis, size in mesh(plan).items()}
-    strategy = STRATEGIES.get(plan.cp_method, "allgather")
-    return sizes | {"parallelism_config_cp_comm_strategy": strategy}
+    if plan.cp > 1:
+        sizes["parallelism_config_cp_comm_strategy"] = STRATEGIES[plan.cp_method]
+    return sizes
 
 
 def script_text(plan: Plan, job: Job) -> str:

@@ -1,0 +1,91 @@
+"""Seeded random plans over models of each kind, from 1 to 16,384 accelerators, legal and not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from planner.plan import DEGREES, Plan
+from planner.rules import Rule, Violation, divisors, structural_rules, violations
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes._offered import even_split
+from tests.unit.runner_jobs import GPT2, MODELS, job, plan
+
+WORLDS = (1, 2, 4, 8, 16, 24, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+CHOICES = (1, 1, 1, 2, 2, 4, 8, 3, 16)
+
+
+class Case(NamedTuple):
+    """A job, a plan for it, and what our rules say of the plan."""
+
+    job: Job
+    plan: Plan
+    broken: tuple[Violation, ...]
+
+
+def broken(runtime: Runtime, task: Job, layout: Plan) -> tuple[Violation, ...]:
+    """Return the rules that a plan breaks, structural ones and the runtime's."""
+    rules = structural_rules(layout, task.model, task.workload, task.gpus)
+    return violations([*rules, _whole(layout), *runtime.rules(layout, task)])
+
+
+def _whole(layout: Plan) -> Rule:
+    """Return the rule that degrees are whole numbers, which a plan given in full already keeps."""
+    degrees = {name: float(getattr(layout, name)) for name in DEGREES}
+    split = {name: degree for name, degree in degrees.items() if degree % 1 or degree < 1}
+    return Rule("whole-degrees", not split, lambda: (str(split), "whole degrees", ""))
+
+
+def _draw_degrees(rng: random.Random, gpus: int) -> dict[str, int]:
+    degrees, left = {}, gpus
+    for axis in rng.sample(("tp", "pp", "cp"), 3):
+        degree = rng.choice(CHOICES)
+        degrees[axis] = degree if left % degree == 0 or rng.random() < 0.05 else 1
+        left = max(1, left // degrees[axis])
+    return degrees
+
+
+def draw(rng: random.Random, runtime: Runtime) -> Case:
+    """Draw a plan; degrees mostly divide, names are mostly those that the runtime offers."""
+    model = rng.choice(MODELS)
+    gpus = rng.choice(WORLDS)
+    seq_len = 2048 if model is GPT2 else rng.choice((2048, 4096, 8192))
+    task = job(model, gpus, seq_len=seq_len, global_batch=gpus * rng.choice((1, 2, 4, 8, 16)))
+    degrees = _draw_degrees(rng, gpus)
+    vpp = rng.choice((1, 1, 2, 3)) if degrees["pp"] > 1 else 1
+    ep = rng.choice((1, 1, 2, 4, 8)) if "m" in model.blocks else 1
+    axes: dict[str, object] = degrees | {"vpp": vpp, "ep": ep, "etp": rng.choice((1, 1, degrees["tp"]))}
+    axes |= {"micro_batch": rng.choice((1, 1, 2, 4)), "zero": rng.choice(runtime.zero_stages)}
+    for name, offers in (
+        ("schedule", runtime.schedules), ("cp_method", runtime.cp_methods), ("recompute", runtime.recomputes),
+        ("offload", runtime.offloads),
+    ):  # fmt: skip
+        axes[name] = rng.choice(offers)
+    axes["sequence_parallel"] = rng.random() < 0.4
+    layout = plan(task, **axes)
+    if runtime.hybrid_sharding and layout.dp > 1 and rng.random() < 0.3:
+        shards = rng.choice(divisors(max(1, int(layout.dp * layout.cp))))
+        layout = layout.row((), zero_shards=float(shards))
+    if degrees["pp"] > 1 and rng.random() < 0.3:
+        layout = layout.row((), stage_layers=_uneven(rng, model.num_layers, int(layout.pp * layout.vpp)))
+    return Case(task, layout, broken(runtime, task, layout))
+
+
+def _uneven(rng: random.Random, layers: int, stages: int) -> tuple[int, ...]:
+    split = list(even_split(layers, stages))
+    rng.shuffle(split)
+    if stages > 1 and split[0] > 1:
+        split[0], split[-1] = split[0] - 1, split[-1] + 1
+    return tuple(split)
+
+
+def cases(runtime: Runtime, seed: int, count: int, legal: bool) -> Iterator[Case]:
+    """Yield ``count`` random cases that our rules accept, or that they refuse."""
+    rng = random.Random(seed)
+    found = 0
+    while found < count:
+        case = draw(rng, runtime)
+        if bool(case.broken) != legal:
+            found += 1
+            yield case

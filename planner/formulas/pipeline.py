@@ -116,6 +116,36 @@ def one_f_one_b_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backwar
     return (pp - 1) * (forward + backward) + 2 * hop * waits
 
 
+def pipedream_wait_seconds(pp: Num, microbatches: Num, hop: Num) -> Num:
+    r"""Waits of asynchronous 1F1B over :math:`m` micro-batches of its steady state.
+
+    .. math:: 2cm(p-1)/p
+
+    Parameters
+    ----------
+    pp, microbatches : Num
+        :math:`p` and :math:`m`. [-]
+    hop : Num
+        Latency of a message :math:`c`. [s]
+
+    Returns
+    -------
+    Num
+        Time minus work; 0 where messages are free. [s]
+
+    References
+    ----------
+    .. [1] D. Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training,"
+       SOSP 2019, sec. 3.2.
+
+    Examples
+    --------
+    >>> pipedream_wait_seconds(4, 8, 0.5)
+    6.0
+    """
+    return 2 * hop * microbatches * (pp - 1) / pp
+
+
 def looped_bubble_seconds(pp: Num, vpp: Num, per_round: Num, forward: Num, backward: Num, hop: Num) -> Num:
     r"""Bubble of a loop of chunks through which :math:`r` micro-batches go at a time.
 

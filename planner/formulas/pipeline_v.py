@@ -1,7 +1,7 @@
 r"""Bubbles of schedules whose chunks lie in a V, or that run in both directions.
 
-The symbols are those of `planner.formulas.pipeline`; small letters are times of one chunk, half a slice. Every
-form is the largest of the critical paths that bind for some pass times.
+The symbols are those of `planner.formulas.pipeline`; small letters are times of one chunk, half a slice.
+Every form is the largest of the critical paths that bind for some pass times.
 """
 
 from __future__ import annotations
@@ -325,3 +325,39 @@ def dualpipe_overlapped_bubble_seconds(pp: Num, pair: Num, backward: Num, weight
     6.0
     """
     return (pp / 2 - 1) * (pair + backward - 3 * weight_gradient)
+
+
+def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: Num, hop: Num) -> Num:
+    r"""Bubble of BitPipe as released, units of :math:`p` micro-batches joined directly.
+
+    .. math:: (p - 2)(m/p + 1)\,(F + B_f)/6 + 4pc
+
+    Parameters
+    ----------
+    pp, microbatches : Num
+        :math:`p` and :math:`m`. [-]
+    forward, backward : Num
+        :math:`F` and :math:`B_f` of a whole slice, two chunks. [s]
+    hop : Num
+        Latency of a message :math:`c`. [s]
+
+    Returns
+    -------
+    Num
+        Makespan minus work. [s]
+
+    Notes
+    -----
+    Exact where :math:`B_f = 2F` and :math:`c = 0`; the share of messages is an estimate.
+
+    References
+    ----------
+    .. [1] H. Wu et al., "BitPipe: Bidirectional Interleaved Pipeline Parallelism for Accelerating
+       Large Models Training," arXiv:2410.19367; https://github.com/wuhouming/BitPipe.
+
+    Examples
+    --------
+    >>> bitpipe_bubble_seconds(8, 8, 2.0, 4.0, 0.0)
+    12.0
+    """
+    return (pp - 2) * (microbatches / pp + 1) * (forward + backward) / 6 + 4 * pp * hop

@@ -46,12 +46,15 @@ class PassTimes:
         Times of the passes of one chunk. [s]
     hop : float
         Latency of a message to another rank, which occupies nobody. [s]
+    kept_share : float
+        Share of a chunk's activations that stay between input and weight gradient. [-]
     """
 
     forward: float = 1.0
     input_gradient: float = 1.0
     weight_gradient: float = 1.0
     hop: float = 0.0
+    kept_share: float = 1.0
 
 
 UNIT: Final = PassTimes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from planner.techniques.schedules._family import Kind, Pass
 
@@ -63,6 +63,20 @@ class Script:
             if microbatch < self._microbatches:
                 self._passes.append(Pass(kind, chunk, microbatch))
 
+    def run_all(self, kinds: Iterable[Kind], *chunks: int) -> None:
+        """Append one pass of every kind, on every chunk."""
+        for kind in kinds:
+            for chunk in chunks:
+                self.run(kind, chunk)
+
     def passes(self) -> tuple[Pass, ...]:
         """Return what has been written."""
         return tuple(self._passes)
+
+
+def second_route(passes: Iterable[Pass], chunks: int, microbatches: int) -> tuple[Pass, ...]:
+    """Number the micro-batches of the second route, whose chunks follow ``chunks``, after the others."""
+    return tuple(
+        item._replace(microbatch=item.microbatch + microbatches) if item.chunk >= chunks else item
+        for item in passes
+    )

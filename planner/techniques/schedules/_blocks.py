@@ -1,0 +1,67 @@
+"""Building blocks of the Controllable Memory schedules: one micro-batch's slots, repeated every six.
+
+Every rank holds two chunks in a V. A slot is the time of one pass of one chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from planner.techniques.schedules._family import Orders, Pass, v_rank
+from planner.techniques.schedules._greedy import fill_idle
+
+INTERVAL: Final = 6
+
+
+class Block(NamedTuple):
+    """Slots of the passes of the first micro-batch on one rank; chunk 0 goes down the V, chunk 1 up."""
+
+    forward_0: int
+    forward_1: int
+    gradient_1: int
+    gradient_0: int
+
+
+def block_order(pp: int, microbatches: int, block: Callable[[int, int], Block]) -> Orders:
+    """Repeat a block, squeeze it, and let weight gradients after the last forward fill what is idle.
+
+    Parameters
+    ----------
+    pp, microbatches : int
+        Ranks and micro-batches.
+    block : Callable
+        The block of (rank, pp).
+    """
+    fixed: list[tuple[Pass, ...]] = []
+    for rank in range(pp):
+        passes = _repeated(block(rank, pp), (rank, 2 * pp - 1 - rank), microbatches)
+        last = max(place for place, item in enumerate(passes) if item.kind == "F")
+        fixed.append((*passes[: last + 1], *(item for item in passes[last + 1 :] if item.kind != "W")))
+    return fill_idle(fixed, [v_rank(chunk, pp, 2) for chunk in range(2 * pp)])
+
+
+def _repeated(block: Block, chunks: tuple[int, int], microbatches: int) -> list[Pass]:
+    """Passes of one rank in the order of their slots; weight gradients take the next free slots."""
+    used = {slot % INTERVAL for slot in block}
+
+    def free_slot(slot: int) -> int:
+        while slot % INTERVAL in used:
+            slot += 1
+        used.add(slot % INTERVAL)
+        return slot
+
+    slots: list[tuple[int, str, int]] = [
+        (block.forward_0, "F", chunks[0]),
+        (block.forward_1, "F", chunks[1]),
+        (block.gradient_1, "B", chunks[1]),
+        (block.gradient_0, "B", chunks[0]),
+        (free_slot(block.gradient_1 + 1), "W", chunks[1]),
+        (free_slot(block.gradient_0 + 1), "W", chunks[0]),
+    ]
+    timed = [
+        (slot + INTERVAL * microbatch, Pass(kind, chunk, microbatch))  # type: ignore[arg-type]
+        for microbatch in range(microbatches)
+        for slot, kind, chunk in slots
+    ]
+    return [item for _, item in sorted(timed)]

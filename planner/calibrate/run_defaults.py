@@ -21,7 +21,7 @@ from planner.calibrate.run_plan import (
     stage_defaults,
 )
 from planner.calibrate.run_table import COLUMNS, Run
-from planner.errors import InputError, PlannerError
+from planner.errors import InputError, PlannerError, nearest
 from planner.inputs.hardware import HardwareProfile, Network
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -296,14 +296,15 @@ def check_names(run: Run, plan: Plan) -> None:
     Refusal
         If precision, schedule, offload or recompute names no technique.
     """
-    schedules = {spelling for entry in SCHEDULES.values() for spelling in (entry.name, *entry.aliases)}
-    for column, name, known in (
+    for column, name, table in (
         ("precision", run.precision, PRECISIONS),
-        ("schedule", plan.schedule, schedules),
+        ("schedule", plan.schedule, SCHEDULES),
         ("offload", plan.offload, OFFLOADS),
     ):
-        if name not in known:
-            raise Refusal(run, column, repr(name), f"one of {', '.join(sorted(known))}")
+        if name not in table and not any(name in entry.aliases for entry in table.values()):
+            hint = nearest(name, table)
+            near = f"; nearest: {hint}" if hint else ""
+            raise Refusal(run, column, repr(name), f"one of {', '.join(table)}{near}")
     read_choice(dict(RECOMPUTES), plan.recompute, f"row {run.line}, column recompute")
 
 
@@ -315,14 +316,12 @@ def check_structure(run: Run, plan: Plan, job: Job) -> None:
     Refusal
         With the rule that is broken, what stands there and what would be right.
     """
-    broken = violations(structural_rules(plan, job.model, job.workload, job.gpus))
-    for violation in broken:
-        whole = plan.num_microbatches == int(plan.num_microbatches)
-        if violation.rule in LOOSE_RULES and not (
-            violation.rule == "batch-divides" and plan.pp > 1 and not whole
-        ):
-            continue
-        raise Refusal(run, violation.rule, violation.found, violation.expected)
+    if plan.pp > 1 and plan.num_microbatches % 1:
+        found = f"{run.global_batch} over micro-batch {run.micro_batch} · dp {run.dp}"
+        raise Refusal(run, "global_batch", found, "a whole number of micro-batches, since pp is above 1")
+    for violation in violations(structural_rules(plan, job.model, job.workload, job.gpus)):
+        if violation.rule not in LOOSE_RULES:
+            raise Refusal(run, violation.rule, violation.found, violation.expected)
 
 
 def check_speed(run: Run, job: Job, measured: Measured) -> None:

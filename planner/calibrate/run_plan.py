@@ -17,6 +17,9 @@ CP_METHODS: Final = (("ulysses", "all-to-all"), ("a2a", "all-to-all"), ("all-to-
 UNACCUMULATED: Final = 16
 """Sequences up to which a rank without pipeline stages is taken to run its batch in one pass. [-]"""
 
+COUNTED: Final = re.compile(r"(counts|includes one full forward) recompute(?! when)")
+"""Words of a FLOP convention that tell that the run recomputed."""
+
 _LAYOUT_PART: Final = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z|])(?:\*(\d+))?")
 
 
@@ -79,7 +82,7 @@ def habit_defaults(run: Run, era: Era) -> dict[str, object]:
     chosen: dict[str, object] = {
         "precision": "fp16" if volta else era.precision,
         "zero": era.zero,
-        "recompute": era.recompute,
+        "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.recompute,
         "seq_parallel": int(era.sequence_parallel and (run.tp or 1) > 1),
         "offload": "none",
         "cp_method": "ring",

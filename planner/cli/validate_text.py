@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -32,7 +33,7 @@ def percent(value: float | None, signed: bool = False) -> str:
 def as_text(document: Document, name: str) -> str:
     """Return the summary of a validation for people."""
     parts = [
-        f"{name}: {document['rows']} rows, {document['priced']} priced, {len(document['skipped'])} skipped",
+        f"{document['rows']} rows, {document['priced']} priced, {len(document['skipped'])} skipped: {name}",
         *_errors(document),
         *_memory(document),
         *_outcomes(document),
@@ -129,9 +130,9 @@ def _sources(document: Document) -> list[str]:
     rows = source_rows(document)
     if not rows:
         return []
-    widths = {"source": 28, "timed": 6, "error": 8, "rank": 6, "groups": 7, "rank in groups": 8, "regret": 8}
+    widths = {"source": 32, "timed": 6, "error": 7, "rank": 6, "groups": 5, "rank in groups": 8, "regret": 8}
     names = [*widths, "picks OOM"]
-    heads = [*names[:5], "in them", "regret", "ran OOM"]
+    heads = [*names[:4], "grps", "in them", "regret", "ran OOM"]
     sizes = [*widths.values(), 8]
     lines = [
         "",
@@ -172,7 +173,10 @@ def _skipped(document: Document) -> list[str]:
     if not counted:
         return []
     lines = ["", "skipped rows, by reason"]
-    lines += [f"{count:>6}  {reason}" for reason, count in counted[:REASONS]]
+    for reason, count in counted[:REASONS]:
+        lines += textwrap.wrap(
+            f"{count:>6}  {reason}", _WIDTH, subsequent_indent=" " * 8, drop_whitespace=True
+        )
     rest = sum(count for _, count in counted[REASONS:])
     return [*lines, f"{rest:>6}  for other reasons: see --format json"] if rest else lines
 
@@ -181,17 +185,8 @@ def _defaults(document: Document) -> list[str]:
     taken = Counter(name for row in document["per_row"] for name in row["defaults"])
     if not taken:
         return []
-    text = "values taken for blanks (rows): " + ", ".join(
-        f"{name} {count}" for name, count in taken.most_common()
-    )
-    lines, line = [""], ""
-    for word in text.split():
-        if len(line) + len(word) + 1 > _WIDTH:
-            lines.append(line)
-            line = "  " + word
-        else:
-            line = f"{line} {word}" if line else word
-    return [*lines, line]
+    counts = ", ".join(f"{name} {count}" for name, count in taken.most_common())
+    return ["", *textwrap.wrap(f"values taken for blanks (rows): {counts}", _WIDTH, subsequent_indent="  ")]
 
 
 def as_markdown(document: Document) -> str:

@@ -25,7 +25,6 @@ def row(
     measured: float | None = None,
     predicted: float | None = None,
     *,
-    name: str = "r",
     key: str = "g",
     source: str = "s",
     tokens: float = 1.0,
@@ -34,7 +33,7 @@ def row(
     memory: tuple[float | None, float | None, str] = (None, None, ""),
 ) -> Scored:
     return Scored(
-        id=name,
+        id="r",
         source=source,
         key=(source, "f", "gpu", key, 1, 8, 8, "bf16"),
         measured_s=measured,

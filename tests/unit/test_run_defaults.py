@@ -1,0 +1,369 @@
+"""Rows become what can be priced: blanks by rule, each named; contradictions refused with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planner.calibrate.catalogue import shipped_catalogue
+from planner.calibrate.run_defaults import Catalogue, PricedRun, Skip, prepare
+from planner.calibrate.run_hardware import network_name, ports
+from planner.calibrate.run_plan import layout_layers, recompute_name, weighed_layers
+from planner.calibrate.run_table import Run
+from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention
+
+DENSE = Run(
+    line=7,
+    id="x-1",
+    source="nowhere",
+    gpu="a100-80gb-sxm",
+    num_gpus=64,
+    model="own",
+    framework="megatron-core 0.12",
+    num_layers=32,
+    hidden=4096,
+    heads=32,
+    seq_len=2048,
+    tp=4,
+    pp=2,
+    dp=8,
+    micro_batch=2,
+    global_batch=256,
+    step_time_s=30.0,
+)
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    shipped = shipped_catalogue()
+    bridge = replace(shipped.runtimes["megatron-lm"], name="megatron-bridge")
+    return replace(shipped, runtimes={"megatron-bridge": bridge, **shipped.runtimes})
+
+
+def ready(run: Run, catalogue: Catalogue) -> PricedRun:
+    found = prepare(run, catalogue)
+    assert isinstance(found, PricedRun), found
+    return found
+
+
+def reason(run: Run, catalogue: Catalogue) -> str:
+    found = prepare(run, catalogue)
+    assert isinstance(found, Skip)
+    assert found.id == run.id
+    return found.reason
+
+
+def test_a_full_row_is_its_own_plan(catalogue: Catalogue) -> None:
+    found = ready(DENSE, catalogue)
+    plan, job = found.plan, found.job
+    assert (plan.tp, plan.pp, plan.dp, plan.micro_batch, plan.num_microbatches) == (4, 2, 8, 2, 16)
+    assert (plan.zero, plan.zero_shards, plan.schedule, plan.stage_layers) == (1, 8, "1f1b", None)
+    assert (job.gpus, job.workload.seq_len, job.workload.global_batch) == (64, 2048, 256)
+    assert job.hardware.pool.accelerator.name == "a100-80gb-sxm"
+    assert (found.measured.seconds, found.measured.basis, found.task) == (30.0, "step_time_s", "pretrain")
+
+
+def test_every_value_taken_for_a_blank_is_listed(catalogue: Catalogue) -> None:
+    found = ready(DENSE, catalogue)
+    assert found.defaults == {
+        "gpus_per_node": 8,
+        "ffn_hidden": 16384,
+        "gated_mlp": 0,
+        "kv_heads": 32,
+        "head_dim": 128,
+        "vocab": 51200,
+        "tied_embeddings": 1,
+        "cp": 1,
+        "vpp": 1,
+        "zero": "1",
+        "seq_parallel": 1,
+        "recompute": "none",
+        "precision": "bf16",
+        "schedule": "1f1b",
+        "offload": "none",
+    }
+
+
+def test_what_a_row_states_is_not_listed(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"gpus_per_node": 8, "cp": 1, "zero": "0", "vocab": 32000, "precision": "fp16"})
+    assert not {"gpus_per_node", "cp", "zero", "vocab", "precision"} & set(ready(run, catalogue).defaults)
+
+
+def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Catalogue) -> None:
+    assert ready(DENSE.with_values({"gpu": "A100"}), catalogue).defaults["gpu"] == "a100-80gb-sxm"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dp": 4}, ["row 7", "tp 4 · pp 2 · cp 1 · dp 4 = 32", "64 GPUs"]),
+        (
+            {"step_time_s": 0.3},
+            ["row 7, column step_time_s", "of the a100-80gb-sxm's dense bf16 peak", "100%"],
+        ),
+        ({"step_time_s": None, "tokens_per_s_per_gpu": 1e6}, ["tokens_per_s_per_gpu", "dense bf16 peak"]),
+        ({"tokens_per_s_per_gpu": 100.0}, ["step_time_s 30", "means 81.92 s", "agree within 10%"]),
+        ({"gpu": "a1000"}, ["column gpu", "'a1000'", "nearest:"]),
+        ({"gpu": "../../etc/passwd"}, ["column gpu", "a known accelerator"]),
+        ({"gpu": ""}, ["column gpu", "blank"]),
+        ({"framework": "levanter"}, ["row 7, column framework", "'levanter'"]),
+        ({"precision": "int3"}, ["column precision", "'int3'", "bf16"]),
+        ({"schedule": "zigzag"}, ["column schedule", "'zigzag'", "1f1b"]),
+        ({"offload": "moon"}, ["column offload", "'moon'"]),
+        ({"recompute": "sometimes"}, ["column recompute", "'sometimes'"]),
+        ({"seq_len": None}, ["column seq_len", "blank"]),
+        ({"num_layers": None}, ["column num_layers", "blank"]),
+        ({"num_layers": 20_000_000}, ["column num_layers", "at most 10000"]),
+        ({"micro_batch": 3}, ["column global_batch", "256 over micro-batch 3 · dp 8", "whole number"]),
+        ({"ep": 4}, ["experts-divide", "no experts"]),
+        ({"experts": 8, "topk": 9, "moe_ffn": 1024}, ["row 7", "the columns make no model", "topk"]),
+        ({"experts": 8, "moe_ffn": 1024}, ["column topk", "blank"]),
+        ({"experts": 8, "topk": 2, "moe_ffn": 512, "ep": 3}, ["experts-divide", "ep 3"]),
+        ({"step_time_s": None}, ["neither time, memory nor outcome"]),
+        ({"tp": None, "dp": None, "zero": "1"}, ["column tp", "does not follow from the others"]),
+    ],
+)
+def test_a_row_that_cannot_be_priced_says_why(
+    changes: dict[str, object], words: list[str], catalogue: Catalogue
+) -> None:
+    text = reason(DENSE.with_values(changes), catalogue)
+    assert [word for word in words if word not in text] == [], text
+
+
+def test_an_outcome_alone_is_enough(catalogue: Catalogue) -> None:
+    found = ready(DENSE.with_values({"step_time_s": None, "oom": 1}), catalogue)
+    assert found.measured.seconds is None
+
+
+def test_a_speed_just_below_the_peak_is_believed(catalogue: Catalogue) -> None:
+    spec = ready(DENSE, catalogue).job.model
+    products = spec.num_layers * 12 * 4096**2 + 51200 * 4096
+    fastest = 6 * products * 2048 * 256 / 64 / 312e12
+    assert "peak" in reason(DENSE.with_values({"step_time_s": fastest * 0.99}), catalogue)
+    ready(DENSE.with_values({"step_time_s": fastest * 1.01}), catalogue)
+
+
+def test_a_blank_degree_follows_from_the_others(catalogue: Catalogue) -> None:
+    for name, value in (("tp", 4), ("pp", 2), ("dp", 8)):
+        found = ready(DENSE.with_values({name: None}), catalogue)
+        assert getattr(found.plan, name) == value
+        assert found.defaults[name] == value
+    assert ready(DENSE.with_values({"num_gpus": None}), catalogue).job.gpus == 64
+
+
+def test_a_model_parallel_size_is_tensor_parallel_inside_the_node_first(catalogue: Catalogue) -> None:
+    plan = ready(DENSE.with_values({"tp": None, "pp": None, "dp": 2}), catalogue).plan
+    assert (plan.tp, plan.pp) == (8, 4)
+
+
+def test_fully_sharded_runs_without_degrees_are_all_data_parallel(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"framework": "fsdp", "tp": None, "pp": None, "dp": None, "global_batch": 128})
+    plan = ready(run, catalogue).plan
+    assert (plan.tp, plan.pp, plan.dp, plan.zero, plan.num_microbatches) == (1, 1, 64, 3, 1)
+
+
+def test_a_blank_batch_is_one_pass_without_a_pipeline(catalogue: Catalogue) -> None:
+    flat = DENSE.with_values({"pp": 1, "dp": 16})
+    assert ready(flat.with_values({"global_batch": None}), catalogue).job.workload.global_batch == 32
+    assert ready(flat.with_values({"micro_batch": None}), catalogue).plan.micro_batch == 16
+    assert (
+        ready(flat.with_values({"micro_batch": None, "global_batch": 512}), catalogue).plan.micro_batch == 1
+    )
+    assert "global_batch" in reason(DENSE.with_values({"global_batch": None}), catalogue)
+
+
+def test_a_last_micro_batch_may_be_smaller_without_a_pipeline(catalogue: Catalogue) -> None:
+    found = ready(DENSE.with_values({"pp": 1, "dp": 16, "micro_batch": 3}), catalogue)
+    assert found.plan.num_microbatches == pytest.approx(256 / 48)
+    assert found.defaults["num_microbatches"] == pytest.approx(256 / 48)
+
+
+def test_hybrid_sharding_spreads_over_its_own_ranks(catalogue: Catalogue) -> None:
+    plan = ready(DENSE.with_values({"framework": "fsdp", "zero": "hsdp:8"}), catalogue).plan
+    assert (plan.zero, plan.zero_shards) == (3, 8)
+
+
+def test_volta_trains_in_fp16(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"gpu": "v100-32gb", "framework": "fsdp", "step_time_s": 300.0})
+    assert ready(run, catalogue).job.workload.precision == "fp16"
+
+
+def test_the_node_size_of_a_row_wins(catalogue: Catalogue) -> None:
+    pool = ready(DENSE.with_values({"gpus_per_node": 4}), catalogue).job.hardware.pool
+    assert pool.gpus_per_node == 4
+    assert pool.scaleup_domain == 4
+    rack = DENSE.with_values({"gpu": "gb200-186gb", "step_time_s": 10.0, "gpus_per_node": 4})
+    assert ready(rack, catalogue).job.hardware.pool.scaleup_domain == 72
+
+
+def test_the_network_of_a_row_wins(catalogue: Catalogue) -> None:
+    pool = ready(DENSE.with_values({"interconnect": "nvlink3 + 4x100Gb RoCE"}), catalogue).job.hardware.pool
+    assert pool.nic_bandwidth == 4 * 100e9 / 8 / 8
+    assert pool.network.name == "roce"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nvlink3 + 8x200Gb HDR IB", (8, 25e9)),
+        ("1600 Gbps node-node interconnect (RoCE)", (1, 200e9)),
+        ("nvlink4 + 400Gb/s RDMA per GPU", (8, 50e9)),
+        ("simulator config: 150 GB/s in node, 800 Gb/s between nodes", (1, 100e9)),
+        ("nvlink3 + 4x Omni-Path", (4, 12.5e9)),
+        ("nvlink3 + RoCE RDMA", None),
+        ("", None),
+    ],
+)
+def test_network_ports_are_read_from_words(text: str, expected: tuple[int, float] | None) -> None:
+    assert ports(text, 8) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("8x400Gb NDR", "infiniband-ndr"),
+        ("EFAv3", "efa-v3"),
+        ("Slingshot 11", "slingshot-11"),
+        ("nvlink3", ""),
+    ],
+)
+def test_network_kinds_are_read_from_words(text: str, name: str, catalogue: Catalogue) -> None:
+    assert network_name(text) == name
+    assert not name or catalogue.network(name) is not None
+
+
+def test_the_zoo_is_used_where_name_and_columns_agree(catalogue: Catalogue) -> None:
+    deepseek = DENSE.with_values(
+        {
+            "model": "DeepSeekV3",
+            "framework": "megatron-bridge",
+            "gpu": "gb200-186gb",
+            "num_layers": 61,
+            "hidden": 7168,
+            "heads": 128,
+            "kv_heads": 128,
+            "head_dim": 128,
+            "experts": 256,
+            "topk": 8,
+            "moe_ffn": 2048,
+        }
+    )
+    model = ready(deepseek, catalogue).job.model
+    assert isinstance(model.blocks[model.layers[-1]].mixer, LatentAttention)
+    assert model.prediction is not None
+    without = ready(deepseek.with_values({"model": "DeepSeekV3 (w/o MTP)"}), catalogue).job.model
+    assert without.prediction is None
+    other = ready(deepseek.with_values({"hidden": 4096, "heads": 32, "kv_heads": 8}), catalogue).job.model
+    assert isinstance(other.blocks["moe"].mixer, Attention)
+
+
+def test_a_known_name_fills_the_architecture(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"model": "LLAMA3_70B", "num_layers": None, "hidden": None, "heads": None})
+    model = ready(run.with_values({"step_time_s": 100.0}), catalogue).job.model
+    assert (model.num_layers, model.hidden, model.vocab) == (80, 8192, 128256)
+
+
+def test_columns_make_dense_gated_and_expert_models(catalogue: Catalogue) -> None:
+    plain = ready(DENSE, catalogue).job.model
+    assert plain.params == pytest.approx(32 * 12 * 4096**2 + 51200 * 4096 + 2048 * 4096, rel=1e-3)
+    gated = ready(
+        DENSE.with_values({"gated_mlp": 1, "ffn_hidden": 11008, "kv_heads": 8}), catalogue
+    ).job.model
+    assert gated.params == pytest.approx(
+        32 * (2 * 4096 * (32 + 8) * 128 + 3 * 4096 * 11008) + 2 * 51200 * 4096, rel=1e-3
+    )
+    sparse = DENSE.with_values(
+        {"experts": 16, "topk": 2, "moe_ffn": 1024, "n_moe_layers": 30, "shared_experts": 1, "ep": 8}
+    )
+    model = ready(sparse.with_values({"step_time_s": 60.0}), catalogue).job.model
+    assert model.layer_counts == {"dense": 2, "moe": 30}
+    ffn = model.blocks["moe"].ffn
+    assert isinstance(ffn, Experts)
+    assert (ffn.experts, ffn.topk, ffn.inner, ffn.shared_inner) == (16, 2, 1024, 1024)
+    assert isinstance(model.blocks["dense"].ffn, DenseFfn)
+
+
+def test_the_same_columns_give_the_same_records(catalogue: Catalogue) -> None:
+    first, second = ready(DENSE, catalogue), ready(DENSE.with_values({"id": "x-2", "line": 8}), catalogue)
+    assert first.job.model is second.job.model
+    assert first.job.hardware is second.job.hardware
+    assert first.runtime is second.runtime
+
+
+def test_facts_of_a_source_fill_blanks_and_are_cited(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"source": "aleph-alpha-layouts", "global_batch": None})
+    found = ready(run.with_values({"step_time_s": 300.0}), catalogue)
+    assert (found.job.workload.global_batch, found.job.model.vocab) == (2048, 128000)
+    assert "MFU" in str(found.defaults["stated"])
+    stated = ready(run.with_values({"step_time_s": 300.0, "global_batch": 512}), catalogue)
+    assert stated.job.workload.global_batch == 512
+
+
+def test_rows_whose_accelerator_is_assumed_are_marked(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"source": "libai-benchmark", "gpu": "", "framework": "libai 0.2.0 (oneflow)"})
+    found = ready(run.with_values({"step_time_s": 300.0}), catalogue)
+    assert found.run.mark == "accelerator not stated"
+    assert found.defaults["gpu"] == "v100-32gb"
+
+
+def test_layers_follow_from_the_size_where_only_that_is_stated(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"num_layers": None, "params_b": 6.7})
+    assert ready(run, catalogue).job.model.num_layers == 34
+    assert ready(run, catalogue).defaults["num_layers"] == 34
+
+
+def test_nemo_interleaves_fully_where_the_chunks_are_blank(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"framework": "nemo 24.07", "gpu": "h100-80gb-sxm", "step_time_s": 20.0})
+    plan = ready(run, catalogue).plan
+    assert (plan.vpp, plan.schedule) == (16, "interleaved-1f1b")
+
+
+def test_the_task_is_read_from_the_notes(catalogue: Catalogue) -> None:
+    lora = ready(DENSE.with_values({"notes": "task=lora; DGX-H100"}), catalogue)
+    assert (lora.task, lora.job.workload.method) == ("lora", "lora")
+    assert ready(DENSE.with_values({"notes": "task=sft; x"}), catalogue).task == "sft"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("every-layer", "full"),
+        ("full", "full"),
+        ("block:5", "full:5"),
+        ("selective", "selective"),
+        ("selective:per-op", "selective"),
+        ("selective:mlp+core_attn", "selective:mlp+core_attn"),
+        ("selective:core_attn+layernorm", "selective:core_attn+norm"),
+        ("none", "none"),
+    ],
+)
+def test_recompute_is_spelled_as_the_planner_does(text: str, name: str) -> None:
+    assert recompute_name(text, 8) == name
+
+
+def test_a_count_of_flops_that_includes_recompute_tells_that_it_was_on(catalogue: Catalogue) -> None:
+    convention = "hardware (96Bslh^2 formula: includes one full forward recompute)"
+    found = ready(DENSE.with_values({"flops_convention": convention}), catalogue)
+    assert (found.plan.recompute, found.defaults["recompute"]) == ("full", "full")
+    other = DENSE.with_values({"flops_convention": "megatron-formula (counts recompute when on)"})
+    assert ready(other, catalogue).plan.recompute == "none"
+
+
+def test_a_stated_pipeline_layout_gives_the_layers_of_each_stage() -> None:
+    layers = layout_layers("recipe x pp_layout=Et*4|(t*4|)*14tmL overlap_grad_reduce=True", 16)
+    assert layers == (4, *[4] * 14, 1)
+    assert sum(layers) == 61
+    assert layout_layers("pp_layout=Et*4|(t*4|)*14tmL", 8) is None
+    assert layout_layers("no layout here", 16) is None
+
+
+def test_uneven_layers_are_cut_as_the_framework_does(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"num_layers": 30, "pp": 8, "dp": 2, "global_batch": 256})
+    assert ready(run, catalogue).plan.stage_layers == (3, 4, 4, 4, 4, 4, 4, 3)
+    assert ready(run.with_values({"num_layers": 29}), catalogue).plan.stage_layers == (4, 4, 4, 4, 4, 4, 4, 1)
+
+
+def test_layers_weighed_by_parameters_leave_room_for_embedding_and_head() -> None:
+    assert weighed_layers(60, 4, 1.6) == (14, 16, 16, 14)
+    assert weighed_layers(60, 2, 1.6) is None

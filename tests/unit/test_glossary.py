@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator
@@ -31,14 +32,20 @@ def quantities(package: Path) -> Iterator[tuple[str, str, str | None, bool]]:
     """Yield place, name and unit of each number a public function takes, and whether it is described."""
     modules = (path for path in package.rglob("*.py") if path.name[0] != "_" or path.name == "_family.py")
     for path in sorted(modules):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
-                continue
+        for node in public_functions(ast.parse(path.read_text(encoding="utf-8"))):
             for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
                 if not isinstance(argument.annotation, ast.Name) or argument.annotation.id not in NUMBERS:
                     continue
                 described, unit = description(ast.get_docstring(node) or "", argument.arg)
                 yield f"{path.relative_to(package)}: {node.name}", argument.arg, unit, described
+
+
+def public_functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """Yield the public functions of a module and methods of its classes, not those inside them."""
+    classes = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
+    for node in itertools.chain(tree.body, *classes):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node
 
 
 def description(docstring: str, name: str) -> tuple[bool, str | None]:
@@ -94,7 +101,9 @@ def documented(signature: str, *parameters: str) -> str:
             ),
             "hop is in byte, in the glossary in s",
         ),
+        ("class C:\n    def f(self, size: Num): ...", "size is not in the glossary"),
         ("def _f(size: Num): ...", ""),
+        ("def f():\n    def g(size: Num): ...", ""),
         ("def f(size: str): ...", ""),
     ],
 )

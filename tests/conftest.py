@@ -14,7 +14,7 @@ from tests.helpers import assert_golden
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
 
-NEEDS_SOCKETS = ("ray", "browser", "torch")
+NEEDS_SOCKETS = ("ray", "browser", "torch", "validate")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,7 +14,7 @@ from planner.cost.blocks import (
     head_operators,
     prediction_operators,
 )
-from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, tensor_exchange
+from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
 from planner.cost.operators import Operator, Pricer
 from planner.numeric import Num
 from planner.techniques.recompute._family import RecomputeChoice
@@ -116,9 +116,8 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         "tied_head": lambda pricer: head_operators(pricer, tied=True),
         "prediction": prediction_operators,
     }
-    half = tensor_exchange(pricer, 1)
-    edge = Exchange(half.forward / 2, half.backward / 2, half.forward_sent / 2, half.backward_sent / 2)
-    return PricedLayer(tuple(ends[name](pricer)), BlockExchanges(edge, Exchange(), Exchange()))
+    exchange = edge_exchange(pricer, name.endswith("head"))
+    return PricedLayer(tuple(ends[name](pricer)), BlockExchanges(exchange, Exchange(), Exchange()))
 
 
 @dataclass(frozen=True)

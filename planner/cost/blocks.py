@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.cost.operators import Operator, Pricer
+from planner.cost.operators import Operator, Pricer, accumulation_bytes
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import grouped_gemm_seconds
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
@@ -166,7 +166,7 @@ def grouped_operator(
     data = grouped_gemm_seconds(each, experts, inputs, outputs, curve)
     weight = data if case.method.trains_base else 0.0
     params = experts * inputs * outputs
-    accumulate = params * case.gradient_bytes / case.kernels.memory_bandwidth * case.method.trains_base
+    accumulate = params * accumulation_bytes(case) / case.kernels.memory_bandwidth * case.method.trains_base
     adapters = experts * case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))
     trained = params if case.method.trains_base else adapters
     return Operator(

@@ -58,6 +58,21 @@ def tensor_exchange(pricer: Pricer, sublayers: int) -> Exchange:
     return Exchange(forward * once, backward * once, forward * sent, backward * sent)
 
 
+def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
+    """Price the tensor-parallel collectives around the embedding or the head: half of a pair's, and the logits.
+
+    Logits that do not stay divided by tp are gathered before the loss (``parallel_output`` off).
+    """
+    case, plan = pricer.case, pricer.plan
+    pair = tensor_exchange(pricer, 1)
+    half = Exchange(pair.forward / 2, pair.backward / 2, pair.forward_sent / 2, pair.backward_sent / 2)
+    if not head or case.traits.vocab_parallel_loss:
+        return half
+    nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
+    return half + Exchange(once, 0.0, ring_sent_bytes(nbytes, plan.tp), 0.0)
+
+
 def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Exchange:
     """Price what attention sends between the ranks that share a sequence."""
     case, plan, mixer = pricer.case, pricer.plan, block.mixer

@@ -164,8 +164,7 @@ class Pricer:
         if not case.method.trains_base:
             return 0.0, case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))
         curve = case.kernels.gemm[case.precision.linear]
-        traffic = 2.0 * case.gradient_bytes if not case.traits.fused_weight_gradient else case.gradient_bytes
-        accumulate = inputs * outputs * traffic / case.kernels.memory_bandwidth
+        accumulate = inputs * outputs * accumulation_bytes(case) / case.kernels.memory_bandwidth
         return gemm_seconds(outputs, inputs, rows, curve) + accumulate, weights
 
     def _adapter_seconds(self, rows: Num, inputs: Num, outputs: Num) -> Num:
@@ -224,6 +223,14 @@ class Pricer:
         forward = attention_forward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.forward
         backward = attention_backward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.backward
         return forward, backward, 4.0 * rows * queries
+
+
+def accumulation_bytes(case: Case) -> float:
+    """Bytes moved to add one weight's gradient to its buffer, beside the product's own 2-byte result. [byte]
+
+    Fused, the product reads and writes the buffer instead of its result; otherwise the result is read too.
+    """
+    return 2 * case.gradient_bytes + (-2.0 if case.traits.fused_weight_gradient else 2.0)
 
 
 def mean_keys(seq: float, window: int | None, chunked: bool) -> Num:

@@ -105,13 +105,15 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     return np.minimum(tier.bandwidth, tier.pair_bandwidth * np.maximum(members - 1.0, 1.0))
 
 
-def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+def ring_seconds(
+    nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num = 1.0
+) -> Num:
     r"""Seconds of one ring pass: an all-gather or a reduce-scatter.
 
-    .. math:: t = \sum_k h_k \alpha_k + S \frac{n-1}{n} \max_k \frac{1}{i_{k-1} B_k}
+    .. math:: t = M \sum_k h_k \alpha_k + S \frac{n-1}{n} \max_k \frac{1}{i_{k-1} B_k}
 
-    with :math:`h_k` hops over tier k, and :math:`i_{k-1}` members that share the domain one level below and
-    so carry its outgoing traffic together.
+    with :math:`h_k = n / i_{k-1} - n / i_k` of the ring's hops over tier k, :math:`i_k` members that share a
+    domain of tier k, of which those one level below carry the outgoing traffic together.
 
     Parameters
     ----------
@@ -121,6 +123,8 @@ def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) ->
         Members and the distance between them; one member costs nothing. [-]
     tiers : sequence of Tier
         From the innermost to the outermost.
+    messages : Num
+        Pieces :math:`M` that follow one another. [-]
 
     Returns
     -------
@@ -146,9 +150,9 @@ def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) ->
         crossing = inside > below
         rate = below * group_bandwidth(tier, inside / below)
         slowest = np.maximum(slowest, crossing / rate)
-        latency = latency + (inside / below - 1.0) * tier.latency
+        latency = latency + (ranks / below - ranks / inside) * tier.latency
         below = inside
-    return latency + (ranks - 1) / ranks * nbytes * slowest
+    return messages * latency + (ranks - 1) / ranks * nbytes * slowest
 
 
 def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:

@@ -31,7 +31,7 @@ RESIDUAL: Final = {True: Traffic(6.0, 2.0), False: Traffic(6.0, 4.0)}
 DROPOUT: Final = Traffic(5.0, 5.0)
 """Dropout with its byte mask, beside the addition (V. Korthikanti et al., arXiv:2205.05198, sec. 4). [byte]"""
 
-ROTARY: Final = {True: Traffic(4.0, 4.0), False: Traffic(16.0, 16.0)}
+ROTARY: Final = {True: Traffic(4.0, 4.0), False: Traffic(11.0, 11.0)}
 """Rotary embedding of an element of queries or keys, by whether it is one kernel. [byte]"""
 
 GATED: Final = {True: Traffic(6.0, 10.0), False: Traffic(10.0, 16.0)}

@@ -23,7 +23,7 @@ WITHIN: Final = 0.1 + 1e-9
 Json = dict[str, object]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Scored:
     """One priced row: what was measured, what was predicted, and in which group it stands.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from planner.calibrate.pricing import Prediction, Price, naive_seconds
 from planner.calibrate.run_defaults import Catalogue, PricedRun, Skip, prepare
@@ -32,13 +33,28 @@ Fit = Callable[[Sequence[PricedRun]], Price]
 """Makes a pricing function whose constants are fitted to the given runs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """A priced row: the run, what was predicted, and both as they are scored."""
+    """What is kept of a priced row: little, since a table may have a million.
 
-    priced: PricedRun
-    prediction: Prediction
+    Parameters
+    ----------
+    scored : Scored
+        Measured and predicted.
+    oom_probability, error_band : float, optional
+        As predicted; None where unknown. [-]
+    runtime, era : str
+        By whose behaviour it was priced.
+    defaults : tuple
+        Values taken for blanks, (column, value); rows with the same share them.
+    """
+
     scored: Scored
+    oom_probability: float | None
+    error_band: float | None
+    runtime: str
+    era: str
+    defaults: tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +90,10 @@ def validate(rows: Iterable[Run | Fault], catalogue: Catalogue, price: Price) ->
         count += len(chunk)
         ready = prepared(chunk, catalogue, skipped)
         for outcome in _outcomes(ready, price(ready)):
-            (skipped if isinstance(outcome, Skip) else outcomes).append(outcome)  # type: ignore[arg-type]
+            if isinstance(outcome, Skip):
+                skipped.append(outcome)
+            else:
+                outcomes.append(outcome)
     return Validation(count, tuple(outcomes), tuple(skipped))
 
 
@@ -138,7 +157,24 @@ def _outcomes(
     ready: Sequence[PricedRun], predictions: Sequence[Prediction | Skip]
 ) -> Iterator[Outcome | Skip]:
     for priced, found, naive in zip(ready, predictions, naive_seconds(ready), strict=True):
-        yield found if isinstance(found, Skip) else Outcome(priced, found, scored(priced, found, naive))
+        yield found if isinstance(found, Skip) else _outcome(priced, found, naive)
+
+
+def _outcome(priced: PricedRun, found: Prediction, naive: float) -> Outcome:
+    return Outcome(
+        scored=scored(priced, found, naive),
+        oom_probability=found.oom_probability if math.isfinite(found.oom_probability) else None,
+        error_band=found.error_band,
+        runtime=priced.runtime.name,
+        era=priced.era,
+        defaults=_shared(tuple(priced.defaults.items())),
+    )
+
+
+@lru_cache(maxsize=65536)
+def _shared(value: tuple[object, ...]) -> tuple[Any, ...]:
+    """Return the tuple seen first of all that are equal."""
+    return value
 
 
 def scored(priced: PricedRun, found: Prediction, naive: float | None = None) -> Scored:
@@ -148,7 +184,7 @@ def scored(priced: PricedRun, found: Prediction, naive: float | None = None) -> 
     """
     run = priced.run
     ran = priced.measured.seconds is not None or run.peak_mem_gib is not None
-    key: tuple[Hashable, ...] = tuple(getattr(run, name) for name in GROUP_KEYS)
+    key: tuple[Hashable, ...] = _shared(tuple(getattr(run, name) for name in GROUP_KEYS))
     memory = found.by_counter(run.memory_kind) if run.peak_mem_gib else None
     return Scored(
         id=run.id,
@@ -191,8 +227,7 @@ def as_json(result: Validation) -> Json:
 
 def per_row(outcome: Outcome) -> Json:
     """Return one row's measurement, prediction and the values taken for its blanks."""
-    row, found = outcome.scored, outcome.prediction
-    probability = found.oom_probability if math.isfinite(found.oom_probability) else None
+    row = outcome.scored
     return {
         "id": row.id,
         "measured_s": row.measured_s,
@@ -202,10 +237,10 @@ def per_row(outcome: Outcome) -> Json:
         "memory_kind": row.memory_kind or None,
         "measured_oom": row.measured_oom,
         "predicted_oom": row.predicted_oom,
-        "oom_probability": probability,
-        "error_band": found.error_band,
-        "runtime": outcome.priced.runtime.name,
-        "era": outcome.priced.era,
+        "oom_probability": outcome.oom_probability,
+        "error_band": outcome.error_band,
+        "runtime": outcome.runtime,
+        "era": outcome.era,
         "mark": row.mark or None,
-        "defaults": dict(outcome.priced.defaults),
+        "defaults": dict(outcome.defaults),
     }

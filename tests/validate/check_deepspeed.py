@@ -1,7 +1,7 @@
-"""Read launch files with DeepSpeed's own config and engines; run by an interpreter that has deepspeed and torch.
+"""Read launch files with DeepSpeed's own config and engines; run by an interpreter that has deepspeed.
 
-Takes lines of JSON on stdin, each with ``folder``, ``gpus``, ``tp``, ``pp``, ``cp`` and ``ep``, and answers each
-with a line of JSON: what DeepSpeed refused, or what it derived. The engine is built around a model of two
+Takes lines of JSON on stdin, each with ``folder``, ``gpus``, ``tp``, ``pp``, ``cp`` and ``ep``, and answers
+each with a line of JSON: what DeepSpeed refused, or what it derived. The engine is built around a model of two
 layers on pretended ranks, for the combinations that do not need the model itself.
 """
 
@@ -133,7 +133,7 @@ def derive(case):
     if case["ep"] > 1:
         experts(case, config)
         answer["ep"] = config.expert_parallel_config.autoep_size
-    if case["pp"] * case["cp"] * case["tp"] == 1 and case["engine"]:
+    if case["pp"] * case["cp"] * case["tp"] == 1 and case["gpus"] <= 1024:
         answer["engine"] = engine(case, raw)
     return answer
 

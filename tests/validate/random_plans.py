@@ -10,6 +10,7 @@ from planner.plan import DEGREES, Plan
 from planner.rules import Rule, Violation, divisors, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._offered import even_split
+from planner.runtimes.nanotron.rules import own_split
 from tests.unit.runner_jobs import GPT2, MODELS, job, plan
 
 WORLDS = (1, 2, 4, 8, 16, 24, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -69,6 +70,8 @@ def draw(rng: random.Random, runtime: Runtime) -> Case:
         layout = layout.row((), zero_shards=float(shards))
     if degrees["pp"] > 1 and rng.random() < 0.3:
         layout = layout.row((), stage_layers=_uneven(rng, model.num_layers, int(layout.pp * layout.vpp)))
+    if runtime.name == "nanotron" and 1 < layout.pp <= model.num_layers and rng.random() < 0.8:
+        layout = layout.row((), stage_layers=own_split(model, int(layout.pp)))
     return Case(task, layout, broken(runtime, task, layout))
 
 

@@ -1,0 +1,88 @@
+"""Write the files of random plans, and ask a runner's own code about them in one process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from planner.runtimes._family import Command, Runtime
+from tests.helpers import ROOT
+from tests.validate.random_plans import Case, cases
+
+PYTHON = Path(os.environ.get("VALIDATE_PYTHON", ROOT / ".venv-validate/bin/python"))
+"""The interpreter that has the runners; `make validate` makes it."""
+
+COUNT = int(os.environ.get("VALIDATE_PLANS", "20"))
+SEED = int(os.environ.get("VALIDATE_SEED", "1"))
+
+
+class Verdict(NamedTuple):
+    """A plan, what we write for it, and the runner's answer: ``derived`` or ``refused``."""
+
+    case: Case
+    command: Command
+    answer: Mapping[str, Any]
+
+
+def has(module: str) -> bool:
+    """Return whether the runners' interpreter can import ``module``."""
+    if not PYTHON.exists():
+        return False
+    return (
+        subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+    )
+
+
+def written(runtime: Runtime, legal: bool, folder: Path) -> Iterator[tuple[Case, Command, Path]]:
+    """Yield random cases with their files; an illegal plan that cannot be written at all is left out."""
+    for index, case in enumerate(cases(runtime, SEED, COUNT, legal)):
+        assert runtime.command is not None
+        try:
+            command = runtime.command(case.plan, case.job, runtime.versions[0])
+        except (ArithmeticError, KeyError, ValueError):
+            if legal:
+                raise
+            continue
+        place = folder / str(index)
+        place.mkdir()
+        for name, text in (command.files or {}).items():
+            (place / name).write_text(text, encoding="utf-8")
+        yield case, command, place
+
+
+def judged(runtime: Runtime, check: str, legal: bool, folder: Path) -> list[Verdict]:
+    """Return the verdicts of ``check`` on random plans that our rules accept, or that they refuse."""
+    pairs = list(written(runtime, legal, folder))
+    lines = [json.dumps(_question(case, command, place)) for case, command, place in pairs]
+    run = subprocess.run(
+        [PYTHON, ROOT / "tests/validate" / check],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    answers = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(answers) == len(pairs), run.stderr[-2000:]
+    return [Verdict(case, command, answer) for (case, command, _), answer in zip(pairs, answers, strict=True)]
+
+
+def _question(case: Case, command: Command, place: Path) -> dict[str, Any]:
+    degrees = {name: int(getattr(case.plan, name)) for name in ("tp", "pp", "cp", "ep")}
+    arguments = [part for part in command.program if not part.endswith(".py")]
+    return {"folder": str(place), "gpus": case.job.gpus, "arguments": arguments, **degrees}
+
+
+def refusals(verdicts: list[Verdict]) -> list[str]:
+    """Return what the runner refused, with the plan."""
+    return [f"{v.answer['refused']}: {v.case.plan}" for v in verdicts if "refused" in v.answer]
+
+
+def ours_alone(verdicts: list[Verdict]) -> set[str]:
+    """Return the rules that are the only ones broken by a plan whose files the runner took."""
+    taken = [verdict.case.broken for verdict in verdicts if "derived" in verdict.answer]
+    return {broken[0].rule for broken in taken if len({violation.rule for violation in broken}) == 1}

@@ -1,0 +1,124 @@
+"""Read YAML files with nanotron's own config loader and process groups; run beside a checkout of nanotron.
+
+Takes lines of JSON on stdin, each with ``folder`` and ``gpus``, and answers each with a line of JSON: what
+nanotron refused, or what it derived, its own cut of the layers included. NANOTRON is the checkout's folder.
+"""
+
+import json
+import os
+import sys
+import types
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+ABSENT = (
+    "flash_attn", "grouped_gemm", "functorch", "torchtyping", "apex", "datasets", "datatrove", "boto3",
+    "s3fs", "wandb", "numba", "einops", "transformers", "huggingface_hub", "triton", "transformer_engine",
+)  # fmt: skip
+
+
+class Empty(type):
+    """A class that serves as a base, as an annotation, and as a decorator that changes nothing."""
+
+    def __call__(cls, *values, **_):
+        """Return the decorated function, or a decorator."""
+        return values[0] if len(values) == 1 and callable(values[0]) else lambda function: function
+
+
+class Absent(types.ModuleType):
+    """A package that this check does not need; whatever is asked of it is an `Empty` class."""
+
+    __path__ = ()
+    __version__ = "9.9.9"
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Empty(name, (torch.nn.Module,), {})
+
+
+class Finder:
+    """Finds the absent packages and every module below them."""
+
+    def find_spec(self, name, path=None, target=None):
+        """Return a spec for an absent package."""
+        if name.split(".")[0] in ABSENT:
+            return ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        """Make the stand-in."""
+        return Absent(spec.name)
+
+    def exec_module(self, module):
+        """Leave it empty."""
+
+
+sys.meta_path.insert(0, Finder())
+sys.path.insert(0, str(Path(os.environ["NANOTRON"]) / "src"))
+
+
+def load():
+    """Import what is checked, late, since the checkout is found through the environment."""
+    from nanotron.config import get_config_from_file
+    from nanotron.parallel import ParallelContext
+
+    return get_config_from_file, ParallelContext
+
+
+def blocks_of(config):
+    """Return the costs of the blocks that nanotron's Qwen2 model cuts, by its own formula."""
+    from nanotron.models.qwen import Qwen2DecoderLayer, Qwen2Model, TensorParallelColumnLinear
+
+    costs = Qwen2Model.get_block_compute_costs(types.SimpleNamespace(config=config))
+    layers = [costs[Qwen2DecoderLayer]] * config.num_hidden_layers
+    return [0, *layers, 0, costs[TensorParallelColumnLinear], 0, 0]
+
+
+def derive(case, get_config_from_file, context):
+    """Return what nanotron makes of one folder."""
+    config = get_config_from_file(str(Path(case["folder"]) / "nanotron.yaml"))
+    degrees, tokens = config.parallelism, config.tokens
+    gpus = case["gpus"]
+    os.environ.update(RANK="0", WORLD_SIZE=str(gpus), LOCAL_RANK="0", LOCAL_WORLD_SIZE=str(min(8, gpus)))
+    torch.cuda.set_device = lambda *_: None
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=gpus)
+    try:
+        context(
+            data_parallel_size=degrees.dp, pipeline_parallel_size=degrees.pp, tensor_parallel_size=degrees.tp,
+            context_parallel_size=degrees.context_parallel_size,
+            expert_parallel_size=degrees.expert_parallel_size,
+        )  # fmt: skip
+    finally:
+        dist.destroy_process_group()
+    return {
+        "dp": degrees.dp, "pp": degrees.pp, "tp": degrees.tp, "cp": degrees.context_parallel_size,
+        "ep": degrees.expert_parallel_size, "engine": type(degrees.pp_engine).__name__,
+        "sequence_parallel": degrees.tp_mode.name == "REDUCE_SCATTER", "recompute": degrees.recompute_layer,
+        "micro_batch": tokens.micro_batch_size, "num_microbatches": tokens.batch_accumulation_per_replica,
+        "global_batch": config.global_batch_size, "zero": config.optimizer.zero_stage,
+        "costs": np.cumsum(blocks_of(config.model.model_config)).tolist(),
+        "model": type(config.model.model_config).__name__,
+    }  # fmt: skip
+
+
+def main():
+    """Answer line by line; standard output is kept for the answers."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    tools = load()
+    for line in sys.stdin:
+        try:
+            answer = {"derived": derive(json.loads(line), *tools)}
+        except (Exception, SystemExit) as error:
+            answer = {"refused": f"{type(error).__name__}: {error}"[:300]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Accelerate's own parsers take every legal FSDP plan as it is meant."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from planner.runtimes._hub_config import LAYER_CLASSES, architecture, hub_config
+from planner.runtimes.fsdp import ENTRY
+from planner.runtimes.fsdp.files import mesh
+from tests.helpers import ROOT
+from tests.unit.runner_jobs import MODELS
+from tests.validate.ask import PYTHON, has, judged, ours_alone, refusals
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not has("accelerate"), reason="no interpreter with accelerate: make validate"),
+]
+
+UNSEEN = {
+    "no-pipeline": "the YAML has no key for a pipeline",
+    "no-virtual-stages": "the YAML has no key for a pipeline",
+    "no-expert-parallel": "the YAML has no key for experts",
+    "no-sequence-parallel": "the YAML has no key for it",
+    "experts-follow-tp": "the tensor-parallel plan of transformers decides",
+    "heads-divide": "the model is not built by the launcher",
+    "kv-heads-divide": "the model is not built by the launcher",
+    "ffn-divides": "the model is not built by the launcher",
+    "attention-splits": "the model is not built by the launcher",
+    "sequence-divides": "seen in the first forward",
+    "model-in-transformers": "no config could be written",
+    "context-is-causal": "raised by Accelerate when the model is prepared",
+    "batch-divides": "the launcher does not know the global batch",
+    "no-stage-layers": "the YAML has no key for a pipeline",
+    "experts-divide": "the YAML has no key for experts",
+    "expert-mesh-divides": "the YAML has no key for experts",
+    "ddp-alone": "one replica under tensor parallelism is no data parallelism",
+}
+"""Rules whose breach the launcher's files cannot say, or that bind after the launch."""
+
+
+def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_accelerate.py", legal=True, folder=tmp_path)
+    assert refusals(verdicts) == []
+    for verdict in verdicts:
+        derived, plan = verdict.answer["derived"], verdict.case.plan
+        if "mesh" in derived:
+            assert derived["mesh"] == {axis: size for axis, size in mesh(plan).items() if size > 1}
+        if plan.zero:
+            assert derived["version"] == 2
+            assert derived["reshard"] == (plan.zero == 3)
+            assert derived["recompute"] == (plan.recompute == "full")
+
+
+def test_torchrun_starts_what_the_launcher_starts(tmp_path: Path) -> None:
+    for verdict in judged(ENTRY, "check_accelerate.py", legal=True, folder=tmp_path):
+        ours = {
+            name: value for name, value in verdict.command.environment.items() if name != "PYTORCH_ALLOC_CONF"
+        }
+        theirs = verdict.answer["derived"]["environment"]
+        assert {name: theirs.get(name) for name in ours} == ours
+
+
+def test_what_accelerate_refuses_we_refuse_and_what_only_we_refuse_is_known(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_accelerate.py", legal=False, folder=tmp_path)
+    assert refusals(verdicts)
+    assert ours_alone(verdicts) <= set(UNSEEN)
+
+
+def test_transformers_builds_exactly_the_parameters(tmp_path: Path) -> None:
+    known = [model for model in MODELS if architecture(model)]
+    for index, model in enumerate(known):
+        (tmp_path / str(index)).mkdir()
+        (tmp_path / str(index) / "config.json").write_text(json.dumps(hub_config(model, 2048)))
+    run = subprocess.run(
+        [PYTHON, ROOT / "tests/validate/check_transformers.py"],
+        input="".join(f"{tmp_path / str(index)}\n" for index in range(len(known))),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for model, line in zip(known, run.stdout.splitlines(), strict=True):
+        count, *classes = line.split()
+        assert int(count) == model.params, model.name
+        assert LAYER_CLASSES[architecture(model) or ""] in classes

@@ -1,0 +1,70 @@
+"""DeepSpeed's own config and engines take every legal plan as it is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.runtimes.deepspeed import ENTRY
+from tests.validate.ask import has, judged, ours_alone, refusals
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not has("deepspeed"), reason="no interpreter with deepspeed: make validate"),
+]
+
+UNSEEN = {
+    "offload-needs-zero": "without ZeRO the section is not written",
+    "ulysses-attention": "the model is not built from the config",
+    "ulysses-heads": "raised by Ulysses when the model is registered",
+    "autotp-without-ulysses": "their groups are made after the config is read; stated for AutoEP alone",
+    "autotp-has-plan": "the model is not built from the config",
+    "autotp-needs-autoep": "AutoTP would leave experts whole",
+    "autoep-has-preset": "the model is not built from the config",
+    "autoep-without-ulysses": "raised when the ZeRO-3 engine is built",
+    "heads-divide": "the model is not built from the config",
+    "kv-heads-divide": "the model is not built from the config",
+    "ffn-divides": "the model is not built from the config",
+    "no-virtual-stages": "the config has no key for it",
+    "no-sequence-parallel": "the config has no key for it",
+    "experts-whole": "the config written has whole experts",
+    "pipeline-offload": "the stages of the script are not tried with it",
+    "pipeline-ties": "the stages of the script do not share weights",
+    "pipeline-architecture": "the stages of the script rotate positions",
+    "pipeline-without-tp": "the stages of the script are whole",
+    "pipeline-without-cp": "the stages of the script are whole",
+    "pipeline-without-ep": "the stages of the script are whole",
+    "split-has-all-stages": "the script reads the split, not the config",
+    "stages-have-layers": "the script reads the split, not the config",
+    "sequence-divides": "seen in the first forward",
+    "model-in-transformers": "no config could be written",
+    "batch-divides": "with AutoTP the total is not said, since it would count all ranks",
+    "experts-divide": "seen when the model's experts are found",
+    "expert-mesh-divides": "the config written has whole experts",
+}
+"""Rules whose breach the config cannot say, or that bind when the model is built."""
+
+
+def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_deepspeed.py", legal=True, folder=tmp_path)
+    assert refusals(verdicts) == []
+    for verdict in verdicts:
+        derived, plan = verdict.answer["derived"], verdict.case.plan
+        assert derived["ignored"] == []
+        assert derived["micro_batch"] == plan.micro_batch
+        assert derived["accumulation"] == plan.num_microbatches
+        assert derived["zero"] == plan.zero
+        assert derived["tp"] == plan.tp
+        assert derived.get("pipe", 1) == plan.pp
+        assert derived.get("ep", 1) == plan.ep
+        assert derived["ranks_of_batch"] == plan.dp * plan.tp
+        assert (derived["offload"] == "cpu") == (plan.offload == "optimizer")
+        if "engine" in derived:
+            assert derived["engine"]["dp"] == plan.dp
+
+
+def test_what_deepspeed_refuses_we_refuse_and_what_only_we_refuse_is_known(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_deepspeed.py", legal=False, folder=tmp_path)
+    assert refusals(verdicts)
+    assert ours_alone(verdicts) <= set(UNSEEN)

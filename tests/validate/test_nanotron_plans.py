@@ -1,0 +1,69 @@
+"""nanotron's own loader and process groups take every legal plan as it is meant.
+
+NANOTRON names a checkout of nanotron, VALIDATE_PYTHON an interpreter with torch, dacite, pyyaml, numpy.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from planner.runtimes._offered import stage_layers
+from planner.runtimes.nanotron import ENTRY
+from tests.validate.ask import has, judged, ours_alone, refusals
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not os.environ.get("NANOTRON"), reason="NANOTRON names no checkout of nanotron"),
+    pytest.mark.skipif(not has("dacite"), reason="no interpreter with dacite in VALIDATE_PYTHON"),
+]
+
+UNSEEN = {
+    "no-context-parallel": "trainer.py raises when weights are initialised",
+    "model-in-nanotron": "a model of other parts was written",
+    "experts-whole": "the YAML has no key for it",
+    "experts-without-tp": "experts would not be split",
+    "split-is-own": "nanotron cuts by its own costs, whatever the plan says",
+    "split-has-all-stages": "nanotron cuts by its own costs, whatever the plan says",
+    "stages-have-layers": "nanotron cuts by its own costs, whatever the plan says",
+    "no-virtual-stages": "the YAML has no key for it",
+    "enough-micro-batches": "asserted in the first step",
+    "sequence-divides": "seen in the first forward",
+    "ffn-divides": "seen when the model is built",
+    "vocabulary-divides": "seen when the model is built",
+    "kv-heads-divide": "truncated in silence when the model is built",
+    "batch-divides": "the YAML has no global batch",
+    "experts-divide": "the YAML says whole experts",
+    "expert-mesh-divides": "the YAML says whole experts",
+}
+"""Rules whose breach the YAML cannot say, or that bind after it is read."""
+
+
+def cut(costs: list[float], stages: int, layers: int) -> tuple[int, ...]:
+    """Return the layers per stage from cumulated costs, walked block by block as ``build_model`` does."""
+    counts, stage = [0] * stages, 0
+    for block, total in enumerate(costs):
+        counts[stage] += 1 <= block <= layers
+        stage += total > costs[-1] * (stage + 1) / stages
+    return tuple(counts)
+
+
+def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_nanotron.py", legal=True, folder=tmp_path)
+    assert refusals(verdicts) == []
+    for verdict in verdicts:
+        derived, plan, job = verdict.answer["derived"], verdict.case.plan, verdict.case.job
+        same = ("dp", "pp", "tp", "cp", "ep", "micro_batch", "num_microbatches", "zero", "sequence_parallel")
+        assert {name: derived[name] for name in same} == {name: getattr(plan, name) for name in same}
+        assert derived["global_batch"] == job.workload.global_batch
+        assert derived["recompute"] == (plan.recompute == "full")
+        assert derived["model"] == "Qwen2Config"
+        assert cut(derived["costs"], int(plan.pp), job.model.num_layers) == stage_layers(plan, job.model)
+
+
+def test_what_nanotron_refuses_we_refuse_and_what_only_we_refuse_is_known(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_nanotron.py", legal=False, folder=tmp_path)
+    assert refusals(verdicts)
+    assert ours_alone(verdicts) <= set(UNSEEN)

@@ -171,7 +171,8 @@ def looped_bubble_seconds(pp: Num, vpp: Num, per_round: Num, forward: Num, backw
     Notes
     -----
     At every change of chunk the first micro-batch of the round comes back after :math:`p(X/v + c)`, while a
-    rank has :math:`rX/v` of work. With :math:`r = p` the bubble is :math:`(p-1)T/v + 2(pv-1)c`. Exact.
+    rank has :math:`rX/v` of work. On one rank all turns are local and cost nothing. With :math:`r = p` the
+    bubble is :math:`(p-1)T/v + 2(pv-1)c`. Exact.
 
     References
     ----------
@@ -184,7 +185,7 @@ def looped_bubble_seconds(pp: Num, vpp: Num, per_round: Num, forward: Num, backw
     >>> float(looped_bubble_seconds(4, 2, 4, 1.0, 2.0, 0.0))
     4.5
     """
-    late, hops = pp - per_round, pp * vpp * hop
+    late, hops = pp - per_round, pp * vpp * hop * np.minimum(1.0, pp - 1)
     turns = np.maximum(0.0, late * forward + hops) + np.maximum(0.0, late * backward + hops)
     return (pp - 1) / vpp * (forward + backward) + 2 * (pp - 1) * hop + (vpp - 1) / vpp * turns
 

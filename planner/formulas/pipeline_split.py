@@ -229,7 +229,8 @@ def interleaved_zb_bubble_seconds(
     late = (vpp - 1) * np.maximum(0.0, pp - per_round)
     hidden = np.minimum(pp - 1 + late, microbatches * vpp - 1) * weight_gradient
     hops = pp - 1 + np.minimum(pp - 1, np.maximum(0.0, microbatches - 2))
-    turns = (vpp - 1) * np.maximum(0.0, (pp - per_round) * forward + pp * vpp * hop)
+    round_trip = pp * vpp * hop * np.minimum(1.0, pp - 1)
+    turns = (vpp - 1) * np.maximum(0.0, (pp - per_round) * forward + round_trip)
     fill = (pp - 1) * (forward + input_gradient) + late * input_gradient - hidden
     return (fill + turns) / vpp + 2 * hop * hops
 
@@ -267,3 +268,47 @@ def delayed_bubble_seconds(
     bubble = one_f_one_b_bubble_seconds(pp, microbatches, forward, input_gradient, hop)
     hidden = np.minimum(pp - 1, microbatches - 1) * weight_gradient
     return np.maximum(bubble - hidden, (pp - 1) * (forward + hop))
+
+
+def zeropp_bubble_seconds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
+    r"""Bubble of units of :math:`p` micro-batches that run breadth-first one after the other.
+
+    .. math::
+       \frac{p-1}{v}[\,u(F + B) - 2(u-1)W\,] + c\,[\,2(vp-1) + (u-1)((v+2)p - 2)\,], \quad u = m/p
+
+    Parameters
+    ----------
+    pp, vpp, microbatches : Num
+        :math:`p`, :math:`v` and :math:`m`, a multiple of :math:`p`. [-]
+    forward, input_gradient, weight_gradient : Num
+        :math:`F`, :math:`B`, :math:`W` of a whole slice. [s]
+    hop : Num
+        Latency of a message :math:`c`. [s]
+
+    Returns
+    -------
+    Num
+        Makespan minus work. [s]
+
+    Notes
+    -----
+    Between the last forward and the first gradient of a unit a rank waits for :math:`(p-1)(F + B)/v`, into
+    which go weight gradients of the unit before.
+
+    References
+    ----------
+    .. [1] D. Tang et al., "ZeroPP: Unleashing Exceptional Parallelism Efficiency through
+       Tensor-Parallelism-Free Methodology," arXiv:2402.03791. The idea is theirs; the form is of the order in
+       ``techniques/schedules/zeropp.py``.
+
+    Examples
+    --------
+    >>> float(zeropp_bubble_seconds(4, 2, 8, 2.0, 2.0, 2.0, 0.0))
+    6.0
+    """
+    units = microbatches / pp
+    waits = (pp - 1) / vpp * (units * (forward + input_gradient) - 2 * (units - 1) * weight_gradient)
+    hops = 2 * (vpp * pp - 1) + (units - 1) * ((vpp + 2) * pp - 2)
+    return waits + hop * hops * np.minimum(1.0, pp - 1)

@@ -1,4 +1,4 @@
-r"""Bubbles of schedules whose chunks lie in a V, or that run in both directions.
+r"""Bubbles of schedules whose chunks lie in a V.
 
 The symbols are those of `planner.formulas.pipeline`; small letters are times of one chunk, half a slice.
 Every form is the largest of the critical paths that bind for some pass times.
@@ -9,6 +9,39 @@ from __future__ import annotations
 import numpy as np
 
 from planner.numeric import Num
+
+
+def v_fill_seconds(
+    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num
+) -> Num:
+    r"""Time of the first micro-batch down and up a V, less what the others put into it.
+
+    .. math:: 2n(f + b) - 2f\min(m-1, n) - 2w\min((m-1-n)^+, n), \quad n = p - 1
+
+    Parameters
+    ----------
+    pp, microbatches : Num
+        :math:`p` and :math:`m`. [-]
+    forward, input_gradient, weight_gradient : Num
+        :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
+
+    Returns
+    -------
+    Num
+        Least bubble of few micro-batches in a V. [s]
+
+    References
+    ----------
+    .. [1] P. Qi et al., "Zero Bubble Pipeline Parallelism," arXiv:2401.10241, sec. 6 (the V).
+
+    Examples
+    --------
+    >>> float(v_fill_seconds(8, 8, 2.0, 2.0, 2.0))
+    14.0
+    """
+    n = pp - 1
+    filled = np.minimum(np.maximum(0.0, microbatches - 1 - n), n) * weight_gradient
+    return n * (forward + input_gradient) - np.minimum(microbatches - 1, n) * forward - filled
 
 
 def zb_v_span_bubble_seconds(
@@ -49,9 +82,9 @@ def zb_v_span_bubble_seconds(
     0.0
     """
     f, b, w, n = forward / 2, input_gradient / 2, weight_gradient / 2, pp - 1
-    k, lead = np.maximum(0.0, pp - 2), np.minimum(microbatches - 1, n)
-    filled = np.minimum(np.maximum(0.0, microbatches - 1 - n), n)
-    fill = 2 * n * (f + b) - 2 * lead * f - 2 * filled * w + 4 * n * hop + k * np.maximum(0.0, f - b)
+    k = np.maximum(0.0, pp - 2)
+    fill = v_fill_seconds(pp, microbatches, forward, input_gradient, weight_gradient)
+    fill = fill + 4 * n * hop + k * np.maximum(0.0, f - b)
     late = n * (f + b - 2 * w + 2 * hop) + k * (f - b)
     bubble: Num = np.maximum(np.maximum(0.0, fill), late) + 2 * k * hop
     return bubble
@@ -100,15 +133,17 @@ def zb_v_bubble_seconds(
     return np.maximum(span, np.maximum(down, up) + 2 * k * hop)
 
 
-def v_zb_bubble_seconds(pp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Num:
+def v_zb_bubble_seconds(
+    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
     r"""Bubble of V-ZB.
 
-    .. math:: (p-1)(\max(f, b) + b - w + 4c)
+    .. math:: \max\{n(\max(f, b) + b - w + 4c),\; 2n(f + b) - \min(m-1, n)(f + b + w)\}, \quad n = p - 1
 
     Parameters
     ----------
-    pp : Num
-        :math:`p`. [-]
+    pp, microbatches : Num
+        :math:`p` and :math:`m`. [-]
     forward, input_gradient, weight_gradient : Num
         :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
     hop : Num
@@ -125,11 +160,13 @@ def v_zb_bubble_seconds(pp: Num, forward: Num, input_gradient: Num, weight_gradi
 
     Examples
     --------
-    >>> float(v_zb_bubble_seconds(8, 2.0, 2.0, 2.0, 0.0))
+    >>> float(v_zb_bubble_seconds(8, 16, 2.0, 2.0, 2.0, 0.0))
     7.0
     """
+    n, path = pp - 1, forward + input_gradient
+    fill = n * path - np.minimum(microbatches - 1, n) * (path + weight_gradient) / 2
     longer = np.maximum(forward, input_gradient)
-    return (pp - 1) * ((longer + input_gradient - weight_gradient) / 2 + 4 * hop)
+    return np.maximum(n * ((longer + input_gradient - weight_gradient) / 2 + 4 * hop), fill)
 
 
 def v_half_bubble_seconds(
@@ -159,7 +196,8 @@ def v_half_bubble_seconds(
 
     Notes
     -----
-    The last term is what every micro-batch waits where :math:`w + 2f < 2b` or :math:`w + 2b < 2f`.
+    The last term is what every micro-batch waits where :math:`w + 2f < 2b` or :math:`w + 2b < 2f`. Few
+    micro-batches take at least the fill of the V.
 
     References
     ----------
@@ -177,7 +215,8 @@ def v_half_bubble_seconds(
     stall = np.maximum(0.0, 2 * np.abs(b - f) + 2 * hop - w)
     late = np.maximum(0.0, microbatches - np.floor(pp / 2) - 1)
     bubble: Num = np.maximum(slow_backward, slow_forward) - hidden + (5.5 * pp - 4) * hop + late * stall
-    return bubble * np.minimum(1.0, pp - 1)
+    fill = v_fill_seconds(pp, microbatches, forward, input_gradient, weight_gradient)
+    return np.maximum(bubble * np.minimum(1.0, pp - 1), fill)
 
 
 def v_min_bubble_seconds(
@@ -220,7 +259,8 @@ def v_min_bubble_seconds(
     steady = np.maximum(0.0, 4 * x - 2 * y - 2 * w + (6 - 2 / k) * hop)
     ends = 2 * pp * y + (2 * pp - 6) * x + w + triple * np.maximum(y, 4 * y - 2 * x)
     bubble: Num = microbatches * steady + ends + np.maximum(0.0, 4 * pp - 10) * hop
-    return bubble * np.minimum(1.0, pp - 1)
+    fill = v_fill_seconds(pp, microbatches, forward, input_gradient, weight_gradient)
+    return np.maximum(bubble * np.minimum(1.0, pp - 1), fill)
 
 
 def dualpipe_v_bubble_seconds(
@@ -256,108 +296,3 @@ def dualpipe_v_bubble_seconds(
     """
     f, b, w, n = forward / 2, input_gradient / 2, weight_gradient / 2, pp - 1
     return np.maximum(n * (f + b - w + 4 * hop), n * (2 * b - w + 6 * hop) - f)
-
-
-def dualpipe_bubble_seconds(
-    pp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of DualPipe where forward and backward of a pair run one after the other.
-
-    .. math:: \max\{n(F + B - W) + (5n + 2)c,\; n(2B - W) - F + (6n + 2)c\}, \quad n = p/2 - 1
-
-    Parameters
-    ----------
-    pp : Num
-        :math:`p`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
-
-    References
-    ----------
-    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, sec. 3.2.1.
-
-    Examples
-    --------
-    >>> float(dualpipe_bubble_seconds(8, 1.0, 1.0, 1.0, 0.0))
-    3.0
-    """
-    n = pp / 2 - 1
-    even = n * (forward + input_gradient - weight_gradient) + (5 * n + 2) * hop
-    slow_backward = n * (2 * input_gradient - weight_gradient) - forward + (6 * n + 2) * hop
-    return np.maximum(even, slow_backward)
-
-
-def dualpipe_overlapped_bubble_seconds(pp: Num, pair: Num, backward: Num, weight_gradient: Num) -> Num:
-    r"""Bubble of DualPipe where a pair of forward and backward is one overlapped pass.
-
-    .. math:: (p/2 - 1)(P + B_f - 3W)
-
-    Parameters
-    ----------
-    pp : Num
-        :math:`p`. [-]
-    pair : Num
-        Overlapped forward and whole backward :math:`P`. [s]
-    backward : Num
-        Whole backward :math:`B_f = B + W`. [s]
-    weight_gradient : Num
-        :math:`W`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
-
-    References
-    ----------
-    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, Table 2.
-
-    Examples
-    --------
-    >>> dualpipe_overlapped_bubble_seconds(8, 3.0, 2.0, 1.0)
-    6.0
-    """
-    return (pp / 2 - 1) * (pair + backward - 3 * weight_gradient)
-
-
-def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: Num, hop: Num) -> Num:
-    r"""Bubble of BitPipe as released, units of :math:`p` micro-batches joined directly.
-
-    .. math:: (p - 2)(m/p + 1)\,(F + B_f)/6 + 4pc
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, backward : Num
-        :math:`F` and :math:`B_f` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
-
-    Notes
-    -----
-    Exact where :math:`B_f = 2F` and :math:`c = 0`; the share of messages is an estimate.
-
-    References
-    ----------
-    .. [1] H. Wu et al., "BitPipe: Bidirectional Interleaved Pipeline Parallelism for Accelerating
-       Large Models Training," arXiv:2410.19367; https://github.com/wuhouming/BitPipe.
-
-    Examples
-    --------
-    >>> bitpipe_bubble_seconds(8, 8, 2.0, 4.0, 0.0)
-    12.0
-    """
-    return (pp - 2) * (microbatches / pp + 1) * (forward + backward) / 6 + 4 * pp * hop

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from planner.techniques.schedules._family import Orders, Pass, v_rank
+from planner.techniques.schedules._family import Orders, Pass
 from planner.techniques.schedules._greedy import fill_idle
 
 INTERVAL: Final = 6
@@ -38,7 +38,7 @@ def block_order(pp: int, microbatches: int, block: Callable[[int, int], Block]) 
         passes = _repeated(block(rank, pp), (rank, 2 * pp - 1 - rank), microbatches)
         last = max(place for place, item in enumerate(passes) if item.kind == "F")
         fixed.append((*passes[: last + 1], *(item for item in passes[last + 1 :] if item.kind != "W")))
-    return fill_idle(fixed, [v_rank(chunk, pp, 2) for chunk in range(2 * pp)])
+    return fill_idle(fixed, 2 * pp)
 
 
 def _repeated(block: Block, chunks: tuple[int, int], microbatches: int) -> list[Pass]:

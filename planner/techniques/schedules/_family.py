@@ -162,7 +162,8 @@ class Schedule:
         Longest time from first start to last end on one rank, minus its work: what a step costs where the
         next step starts without a barrier, and the bubble of the Zero Bubble papers. [s]
     in_flight_chunks : PerRank
-        Chunk activations held at the peak, each until its weight gradient (or whole backward) is done. [-]
+        Chunk activations held at the peak, each until its weight gradient (or whole backward) is done; in a V
+        exact on the fullest rank from ``2 pp`` micro-batches on, else an upper bound. [-]
     order : OrderOf
         The executable order.
     placement : Callable
@@ -229,3 +230,4 @@ EQUAL_ROUNDS: Final = Rule(
     "micro-batches that divide into equal rounds of at least pp",
     lambda pp, vpp, m: np.equal(np.mod(m, np.maximum(1, np.floor_divide(m, pp))), 0),
 )
+WHOLE_UNITS: Final = Rule("micro-batches in multiples of pp", lambda pp, vpp, m: np.equal(np.mod(m, pp), 0))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 
 from planner.techniques.schedules._family import Orders, Pass
 
 
-def fill_idle(fixed: Sequence[Sequence[Pass]], ranks: Sequence[int]) -> Orders:
+def fill_idle(fixed: Sequence[Sequence[Pass]], route: int, limit: float = math.inf) -> Orders:
     """Play the passes in their fixed order; weight gradients that are missing run when a rank idles.
 
     Parameters
     ----------
     fixed : sequence of sequence of Pass
         For each rank, all forwards and gradients and some weight gradients, in their order.
-    ranks : sequence of int
-        Rank of every chunk of one route.
+    route : int
+        Chunks that a micro-batch visits.
+    limit : float
+        Activations of chunks that a rank may hold; at the limit a forward lets a weight gradient go first.
     """
-    player = _Player(fixed, len(ranks))
+    player = _Player(fixed, route, limit)
     while player.events:
         player.step()
     return tuple(map(tuple, player.written))
@@ -27,9 +30,10 @@ def fill_idle(fixed: Sequence[Sequence[Pass]], ranks: Sequence[int]) -> Orders:
 class _Player:
     """Clock of all ranks; a rank that cannot go on is parked under the pass it waits for."""
 
-    def __init__(self, fixed: Sequence[Sequence[Pass]], route: int) -> None:
-        placed = {item for passes in fixed for item in passes if item.kind == "W"}
-        self.fixed, self.route, self.placed = fixed, route, placed
+    def __init__(self, fixed: Sequence[Sequence[Pass]], route: int, limit: float) -> None:
+        self.fixed, self.route, self.limit = fixed, route, limit
+        self.placed = {item for passes in fixed for item in passes if item.kind == "W"}
+        self.held = [0] * len(fixed)
         self.written: list[list[Pass]] = [[] for _ in fixed]
         self.spare: list[list[Pass]] = [[] for _ in fixed]
         self.position = [0] * len(fixed)
@@ -46,7 +50,8 @@ class _Player:
         item = self.fixed[rank][self.position[rank]]
         source = self._source(item)
         ready = 0 if source is None else self.ends.get(source)
-        if ready is not None and ready <= now:
+        full = item.kind == "F" and self.held[rank] >= self.limit and self.spare[rank]
+        if ready is not None and ready <= now and not full:
             self.position[rank] += 1
             self._run(rank, item, now)
         elif self.spare[rank]:
@@ -59,6 +64,7 @@ class _Player:
     def _run(self, rank: int, item: Pass, now: int) -> None:
         self.written[rank].append(item)
         self.ends[item] = now + 1
+        self.held[rank] += {"F": 1, "W": -1}.get(item.kind, 0)
         heapq.heappush(self.events, (now + 1, rank))
         weight = item._replace(kind="W")
         if item.kind == "B" and weight not in self.placed:

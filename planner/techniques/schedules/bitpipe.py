@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.formulas.pipeline_v import bitpipe_bubble_seconds
+from planner.formulas.pipeline_two_way import bitpipe_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     EVEN_RANKS,
     TWO_CHUNKS,
     UNIT,
+    WHOLE_UNITS,
     Kind,
     Mask,
     Orders,
     Pass,
     PassTimes,
-    Rule,
     Schedule,
     two_way_rank,
     v_messages,
@@ -101,11 +101,7 @@ ENTRY = Schedule(
     aliases=("bit-pipe",),
     cite="arXiv:2410.19367; https://github.com/wuhouming/BitPipe",
     splits_backward=False,
-    rules=(
-        TWO_CHUNKS,
-        EVEN_RANKS,
-        Rule("micro-batches in multiples of pp", lambda pp, vpp, m: np.equal(np.mod(m, pp), 0)),
-    ),
+    rules=(TWO_CHUNKS, EVEN_RANKS, WHOLE_UNITS),
     bubble_seconds=bubble_seconds,
     span_bubble_seconds=bubble_seconds,
     in_flight_chunks=in_flight_chunks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.formulas.pipeline_v import dualpipe_bubble_seconds
+from planner.formulas.pipeline_two_way import dualpipe_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._dualpipe import dual_passes
 from planner.techniques.schedules._family import (

@@ -32,7 +32,8 @@ def holds(
     """Say that the weight gradient is the shortest pass but far longer than a message, and the V is full."""
     shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
     hidden = np.less_equal(16 * hop, weight_gradient)
-    return np.logical_and(np.greater_equal(microbatches, 2 * pp), np.logical_and(shortest, hidden))
+    full = np.logical_and(np.greater_equal(microbatches, 2 * pp), np.greater_equal(pp, 3))
+    return np.logical_and(full, np.logical_and(shortest, hidden))
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:

@@ -23,7 +23,7 @@ def bubble_seconds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Num:
     """Makespan minus work."""
-    return v_zb_bubble_seconds(pp, forward, input_gradient, weight_gradient, hop)
+    return v_zb_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(

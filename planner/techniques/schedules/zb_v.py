@@ -50,8 +50,7 @@ def holds(
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     """Two chunks for each rank, everywhere; fewer on the first ranks until the V is full."""
-    filling = np.minimum(microbatches, pp + rank - 0.0)
-    return np.minimum(2 * pp + 0.0 * vpp, microbatches + filling)
+    return np.minimum(2 * pp + 0.0 * vpp, microbatches + np.minimum(microbatches, rank + 1))
 
 
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:

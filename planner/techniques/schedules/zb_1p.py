@@ -1,0 +1,33 @@
+"""ZB-1p: searched order within the activations of 1F1B; it comes out as good as ZB-H1."""
+
+from __future__ import annotations
+
+from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Orders, PassTimes, Schedule
+from planner.techniques.schedules._sweep import shortest_order
+from planner.techniques.schedules.zb_h1 import (
+    awaiting_weight_chunks,
+    bubble_seconds,
+    holds,
+    in_flight_chunks,
+    span_bubble_seconds,
+)
+
+
+def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
+    """Search an order for these pass times."""
+    return shortest_order(pp, microbatches, times, limit=pp)
+
+
+ENTRY = Schedule(
+    name="zb-1p",
+    aliases=("zb1p",),
+    cite="arXiv:2401.10241, sec. 3",
+    splits_backward=True,
+    rules=(ONE_CHUNK,),
+    bubble_seconds=bubble_seconds,
+    span_bubble_seconds=span_bubble_seconds,
+    in_flight_chunks=in_flight_chunks,
+    awaiting_weight_chunks=awaiting_weight_chunks,
+    order=order,
+    holds=holds,
+)

@@ -1,0 +1,44 @@
+"""ZB-2p: searched order within twice the activations of 1F1B."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.numeric import Num
+from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Mask, Orders, PassTimes, Schedule
+from planner.techniques.schedules._sweep import shortest_order
+from planner.techniques.schedules.zb_h2 import bubble_seconds, span_bubble_seconds
+from planner.techniques.schedules.zb_h2 import holds as h2_holds
+
+
+def holds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Mask:
+    """Say that ZB-H2 is the best order: passes nearly equal, or all activations kept for weight gradients."""
+    exact = h2_holds(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
+    equal = np.less_equal(np.maximum(forward, input_gradient), 1.05 * weight_gradient)
+    return np.logical_and(np.logical_and(exact, equal), np.greater_equal(microbatches, 2 * pp))
+
+
+def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+    """The limit: twice as many as 1F1B."""
+    return np.minimum(microbatches, 2 * pp + 0.0 * (vpp * rank))
+
+
+def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
+    """Search an order for these pass times."""
+    return shortest_order(pp, microbatches, times, limit=2 * pp)
+
+
+ENTRY = Schedule(
+    name="zb-2p",
+    aliases=("zb2p",),
+    cite="arXiv:2401.10241, sec. 3",
+    splits_backward=True,
+    rules=(ONE_CHUNK,),
+    bubble_seconds=bubble_seconds,
+    span_bubble_seconds=span_bubble_seconds,
+    in_flight_chunks=in_flight_chunks,
+    order=order,
+    holds=holds,
+)

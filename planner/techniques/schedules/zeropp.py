@@ -1,0 +1,73 @@
+"""ZeroPP: units of micro-batches run breadth-first through looped chunks; weight gradients fill idle time.
+
+A chunk's parameters are gathered once for each unit of ``pp`` micro-batches. Only the paper's abstract was at
+hand: the order is our reading of its idea.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.formulas.pipeline_split import zeropp_bubble_seconds
+from planner.numeric import Num
+from planner.techniques.schedules._family import (
+    MANY_CHUNKS,
+    UNIT,
+    WHOLE_UNITS,
+    Mask,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+)
+from planner.techniques.schedules._greedy import fill_idle
+
+
+def bubble_seconds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
+    """Makespan minus work."""
+    return zeropp_bubble_seconds(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
+
+
+def holds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Mask:
+    """Say that the weight gradient is the shortest pass but far longer than a message."""
+    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
+    return np.logical_and(shortest, np.less_equal(16 * vpp * hop, weight_gradient))
+
+
+def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+    """One unit, and the weight gradients that fill the wait of the next."""
+    return np.minimum(vpp * microbatches, vpp * pp + 2 * (pp - 1) + 0.0 * rank)
+
+
+def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
+    """Write out the passes: forwards and gradients in their order, weight gradients where a rank idles."""
+    fixed = [_fixed_passes(rank, pp, vpp, microbatches) for rank in range(pp)]
+    return fill_idle(fixed, vpp * pp, limit=vpp * pp + 2 * (pp - 1))
+
+
+def _fixed_passes(rank: int, pp: int, vpp: int, microbatches: int) -> list[Pass]:
+    script: list[Pass] = []
+    for start in range(0, microbatches, pp):
+        unit = range(start, start + pp)
+        chunks = range(rank, vpp * pp, pp)
+        script += [Pass("F", chunk, microbatch) for chunk in chunks for microbatch in unit]
+        script += [Pass("B", chunk, microbatch) for chunk in reversed(chunks) for microbatch in unit]
+    return script
+
+
+ENTRY = Schedule(
+    name="zeropp",
+    aliases=("zero-pp",),
+    cite="arXiv:2402.03791",
+    splits_backward=True,
+    rules=(MANY_CHUNKS, WHOLE_UNITS),
+    bubble_seconds=bubble_seconds,
+    span_bubble_seconds=bubble_seconds,
+    in_flight_chunks=in_flight_chunks,
+    order=order,
+    holds=holds,
+)

@@ -46,6 +46,8 @@ class Era:
         Chunks of a blank vpp under pipeline parallelism: one, or as many as a stage has layers.
     no_flash : str
         Attention kernel of a run that says it used no flash attention.
+    selective : str
+        What selective recompute means to its users where the row names no modules.
     stage_cut : {"even", "parameters"}
         How layers are dealt to pipeline stages: evenly, or by parameters, embedding and head weighed in.
     old_only : bool
@@ -64,6 +66,7 @@ class Era:
     sequence_parallel: bool = True
     interleaved: Literal["plain", "single-layer"] = "plain"
     no_flash: str = "fused-softmax"
+    selective: str = "selective"
     stage_cut: Literal["even", "parameters"] = "even"
     old_only: bool = False
 
@@ -213,6 +216,7 @@ ERAS: Final = (
         "FSDP2, compiled layers, and recompute that stops early, as of 2024-25",
         {"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": True},
         zero="3",
+        selective="selective:per-op",
     ),
     Era(
         "torchtitan",
@@ -221,6 +225,7 @@ ERAS: Final = (
         "today's torchtitan: recompute runs whole layers again",
         {"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": False},
         zero="3",
+        selective="selective:per-op",
     ),
     Era(
         "litgpt",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 from planner.calibrate.eras import Era
 from planner.calibrate.run_table import Run
+from planner.errors import InputError
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
+from planner.techniques.recompute import RECOMPUTES
+from planner.techniques.recompute._family import read_choice
 
 SCHEDULES: Final = {"interleaved": "interleaved-1f1b"}
 CP_METHODS: Final = (("ulysses", "all-to-all"), ("a2a", "all-to-all"), ("all-to-all", "all-to-all"))
@@ -94,23 +98,40 @@ def _blank(run: Run, chosen: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in chosen.items() if getattr(run, name) in (None, "")}
 
 
-def recompute_name(text: str, layers_per_stage: int) -> str:
-    """Return a run table's recompute as the planner spells it.
+def recompute_spellings(text: str, layers_per_stage: int, selective: str) -> tuple[str, ...]:
+    """Return a run table's recompute as the planner may spell it, the closest first.
+
+    A module that the planner does not recompute by itself stands for the part of the layer that holds it.
 
     Examples
     --------
-    >>> recompute_name("block:5", 8), recompute_name("selective:layer", 8), recompute_name("every-layer", 8)
-    ('full:5', 'full:4', 'full')
+    >>> recompute_spellings("block:5", 8, "selective"), recompute_spellings("selective:layer", 8, "selective")
+    (('full:5',), ('full:4',))
     """
     head, _, rest = text.partition(":")
     if head in ("block", "full") and rest:
-        return f"full:{rest}"
+        return (f"full:{rest}",)
     if text == "selective:layer":
-        return f"full:{max(1, layers_per_stage // 2)}"
-    modules = rest.replace("layernorm", "norm").replace("mla_up_proj", "qkv")
-    return {"every-layer": "full"}.get(head, head) + (
-        f":{modules}" if modules and modules != "per-op" else ""
-    )
+        return (f"full:{max(1, layers_per_stage // 2)}",)
+    if text in ("selective", "selective:per-op"):
+        return tuple(dict.fromkeys((selective if text == "selective" else text, "selective")))
+    coarse = rest.replace("layernorm", "norm").replace("mla_up_proj", "qkv")
+    parts = dict.fromkeys((rest.replace("layernorm", "norm"), coarse))
+    name = {"every-layer": "full"}.get(head, head)
+    return tuple(f"{name}:{modules}" if modules else name for modules in parts)
+
+
+@lru_cache(maxsize=1024)
+def recompute_name(text: str, layers_per_stage: int, selective: str = "selective") -> str:
+    """Return the first spelling of a run table's recompute that names a technique, else the last."""
+    spellings = recompute_spellings(text, layers_per_stage, selective)
+    for spelling in spellings:
+        try:
+            read_choice(dict(RECOMPUTES), spelling)
+        except InputError:
+            continue
+        return spelling
+    return spellings[-1]
 
 
 def layout_layers(notes: str, stages: int) -> tuple[int, ...] | None:
@@ -202,7 +223,7 @@ def run_plan(run: Run, model: ModelSpec, era: Era) -> Plan:
         micro_batch=float(run.micro_batch or 1),
         num_microbatches=(run.global_batch or 1) / ((run.micro_batch or 1) * dp),
         zero=3 if hybrid else int(run.zero),
-        recompute=recompute_name(run.recompute, int(-(-model.num_layers // pp))),
+        recompute=recompute_name(run.recompute, int(-(-model.num_layers // pp)), era.selective),
         sequence_parallel=bool(run.seq_parallel) and tp > 1,
         cp_method=next((name for word, name in CP_METHODS if word in run.cp_method), "ring"),
         schedule=schedule if pp > 1 else "1f1b",

@@ -1,12 +1,16 @@
-"""Schedulers and starters, one file each, in one table."""
+"""Schedulers and starters, one file each, in one table, and the files of a plan's folder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
 
+from planner.launchers._card import Card
+from planner.launchers._emit import Target, launch_files, target
 from planner.launchers._family import Launcher
 from planner.registry import load_family
+
+__all__ = ["Card", "Launcher", "Target", "launch_files", "launchers", "target"]
 
 
 @cache

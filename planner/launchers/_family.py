@@ -27,14 +27,17 @@ class Settings:
 
     Parameters
     ----------
+    runtime : str
+        The runtime as its authors write it.
     title : str
-        The runtime and its version, for the head of the file.
+        What is started, with which version, for the head of the file.
     name : str
-        Name of the job, made safe by `job_name`.
+        Name of the job: letters, digits and dashes.
     port : int
         Port on which the ranks meet.
     """
 
+    runtime: str
     title: str
     name: str
     port: int = 29500

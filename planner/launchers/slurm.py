@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from planner.launchers._family import Launcher, Settings, node_shape
-from planner.launchers._shell import argument_lines, exports, head, variable_block
+from planner.launchers._shell import (
+    argument_lines,
+    environment_block,
+    head,
+    training_block,
+    variable_block,
+    whence,
+)
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
 NAME = "train.sbatch"
+NEEDS = ("OUTPUT_DIR", "ACCOUNT", "PARTITION")
 
 SUBMIT = """\
 if [[ -z "${SLURM_JOB_ID:-}" ]]; then
@@ -17,23 +25,18 @@ if [[ -z "${SLURM_JOB_ID:-}" ]]; then
   exec sbatch --account="${ACCOUNT}" --partition="${PARTITION}" --output="${OUTPUT_DIR}/slurm-%j.out" \\
     "${BASH_SOURCE[0]}"
 fi
-export HERE=${HERE:-${SLURM_SUBMIT_DIR}}
+HERE=${HERE:-${SLURM_SUBMIT_DIR}}
+
 """
 
-LEADER = """\
+RUN = """\
 mapfile -t hosts < <(scontrol show hostnames "${SLURM_JOB_NODELIST}")
-export MASTER_ADDR=${hosts[0]}
-"""
-
-CONTAINER = """\
+launch+=(--master-addr "${hosts[0]}")
 container=()
 if [[ -n "${IMAGE}" ]]; then
   mounts="${PWD}:${PWD},${HERE}:${HERE},${OUTPUT_DIR}:${OUTPUT_DIR}"
   container=(--container-image="${IMAGE}" --container-mounts="${mounts}" --container-workdir="${PWD}")
 fi
-"""
-
-RUN = """\
 # Every task adds its own place in the node list, so that ranks follow the order of the nodes.
 # shellcheck disable=SC2016
 srun --kill-on-bad-exit=1 "${container[@]}" \\
@@ -41,8 +44,10 @@ srun --kill-on-bad-exit=1 "${container[@]}" \\
 """
 
 
-def _directives(job: Job, settings: Settings, nodes: int, ranks: int) -> str:
-    domain = job.hardware.pool.scaleup_domain // max(1, job.hardware.pool.gpus_per_node)
+def _directives(job: Job, settings: Settings) -> str:
+    nodes, ranks = node_shape(job)
+    pool = job.hardware.pool
+    domain = pool.scaleup_domain // pool.gpus_per_node
     lines = [
         f"--job-name={settings.name}",
         f"--nodes={nodes}",
@@ -52,35 +57,30 @@ def _directives(job: Job, settings: Settings, nodes: int, ranks: int) -> str:
         "--requeue",
         "--open-mode=append",
     ]
-    if domain > 1 and nodes > 1:
-        lines.append(f"--segment={min(domain, nodes)}")
-    elif nodes > 1:
-        lines.append("--switches=1@00:10:00")
+    if nodes > 1:
+        lines.append(f"--segment={_segment(nodes, domain)}" if domain > 1 else "--switches=1@00:10:00")
     return "".join(f"#SBATCH {line}\n" for line in lines)
+
+
+def _segment(nodes: int, domain: int) -> int:
+    """Return the greatest number of nodes that divides the job and lies within one scale-up domain."""
+    return max(size for size in range(1, min(nodes, domain) + 1) if nodes % size == 0)
 
 
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
     """Return the batch script."""
     nodes, ranks = node_shape(job)
-    needs = tuple(dict.fromkeys((*command.needs, "OUTPUT_DIR", "ACCOUNT", "PARTITION")))
-    shebang, _, comments = head(
-        settings, f"Start it from the root of the runtime's checkout: bash {NAME} (it submits itself)"
-    ).partition("\n")
-    start = ("--nnodes", str(nodes), "--nproc-per-node", str(ranks))
+    start = f"Start it {whence(command, settings.runtime)}: bash {NAME} (it submits itself)"
+    shebang, comments = head(settings, start).split("\n", 1)
+    launch = ("--nnodes", str(nodes), "--nproc-per-node", str(ranks), "--master-port", str(settings.port))
     text = (
-        f"{shebang}\n{_directives(job, settings, nodes, ranks)}{comments}"
+        f"{shebang}\n{_directives(job, settings)}{comments}"
         + "set -euo pipefail\n\n"
-        + variable_block(needs, optional=("IMAGE",))
+        + variable_block((*command.needs, *NEEDS), optional=("IMAGE",))
         + SUBMIT
-        + exports(command.environment)
-        + CONTAINER
-        + LEADER
-        + "\nlaunch=(\n"
-        + argument_lines(start)
-        + f'  --master-addr "${{MASTER_ADDR}}" --master-port {settings.port}\n'
-        + ")\ntraining=(\n"
-        + argument_lines((("-m",) if command.module else ()) + command.program)
-        + ")\n"
+        + environment_block(command)
+        + f"launch=(\n{argument_lines(launch)})\n"
+        + training_block(command)
         + RUN
     )
     return {NAME: text, **(command.files or {})}
@@ -92,5 +92,6 @@ ENTRY = Launcher(
     cite="https://slurm.schedmd.com/sbatch.html",
     start=f"bash {NAME}",
     files=files,
-    needs=("OUTPUT_DIR", "ACCOUNT", "PARTITION"),
+    needs=NEEDS,
+    aliases=("sbatch",),
 )

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from planner.launchers._family import Launcher, Settings, node_shape
-from planner.launchers._shell import argument_lines, exports, head, variable_block
+from planner.launchers._shell import (
+    argument_lines,
+    environment_block,
+    head,
+    here_block,
+    training_block,
+    variable_block,
+    whence,
+)
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
@@ -20,27 +28,24 @@ fi
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
     """Return the script that every node starts."""
     nodes, ranks = node_shape(job)
-    where = "on the one node" if nodes == 1 else f"on each of the {nodes} nodes"
-    start = [
-        *("--nnodes", str(nodes), "--nproc-per-node", str(ranks)),
-        *(("--rdzv-backend", "c10d", "--rdzv-id", settings.name) if nodes > 1 else ("--standalone",)),
-    ]
-    endpoint = (
-        f'  --rdzv-endpoint "${{MASTER_ADDR}}:${{MASTER_PORT:-{settings.port}}}"\n' if nodes > 1 else ""
-    )
+    where = "" if nodes == 1 else f" on each of the {nodes} nodes"
+    start = f"Start it{where}, {whence(command, settings.runtime)}: bash {NAME}"
+    meeting = ("--rdzv-backend", "c10d", "--rdzv-id", settings.name) if nodes > 1 else ("--standalone",)
+    launch = argument_lines(("--nnodes", str(nodes), "--nproc-per-node", str(ranks), *meeting))
+    if nodes > 1:
+        launch += f'  --rdzv-endpoint "${{MASTER_ADDR}}:${{MASTER_PORT:-{settings.port}}}"\n'
+    environment, training = environment_block(command), training_block(command)
     text = (
-        head(settings, f"Start it {where}, from the root of the runtime's checkout: bash {NAME}")
+        head(settings, start)
         + "set -euo pipefail\n\n"
         + variable_block(command.needs)
-        + 'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\nexport HERE\n'
-        + exports(command.environment)
+        + here_block(environment, training)
+        + "\n"
+        + environment
         + (MEETING if nodes > 1 else "")
-        + "\nlaunch=(\n"
-        + argument_lines(start)
-        + endpoint
-        + ")\ntraining=(\n"
-        + argument_lines((("-m",) if command.module else ()) + command.program)
-        + ')\nexec torchrun "${launch[@]}" "${training[@]}"\n'
+        + f"launch=(\n{launch})\n"
+        + training
+        + 'exec torchrun "${launch[@]}" "${training[@]}"\n'
     )
     return {NAME: text, **(command.files or {})}
 

@@ -40,7 +40,11 @@ class Command:
     module : bool
         Whether the program is a Python module (``-m``).
     files : mapping
-        Other files beside the script, name to text.
+        Other files beside the script, name to text; a part of ``program`` that is one of their names is
+        found in their folder.
+    notes : tuple of str
+        What a user should know before starting, for the run card: what the plan does not decide, and
+        whether checkpoints can be read under another plan.
     """
 
     program: tuple[str, ...]
@@ -48,6 +52,7 @@ class Command:
     needs: tuple[str, ...] = ()
     module: bool = False
     files: Mapping[str, str] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class RuleMaker(Protocol):

@@ -11,6 +11,7 @@ from planner.runtimes._offered import offered
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
+from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
 
@@ -26,7 +27,10 @@ def rules(plan: Plan, job: Job) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     return Command(
-        program=("pretrain_gpt.py", *arguments(plan, job)), environment=environment(plan, job), needs=NEEDS
+        program=("pretrain_gpt.py", *arguments(plan, job)),
+        environment=environment(plan, job),
+        needs=NEEDS,
+        notes=notes(plan, job),
     )
 
 

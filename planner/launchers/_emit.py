@@ -1,0 +1,86 @@
+"""From a plan to the files of its folder: what starts it, what it is, and how to check it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.errors import InputError, Problem, UnsupportedPlan, nearest
+from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
+from planner.launchers._family import Launcher, Settings
+from planner.launchers._shell import job_name
+from planner.plan import Plan
+from planner.rules import structural_rules, violations
+from planner.runtimes._family import Job, Runtime
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the files are for: a runtime in one of its versions, and a launcher."""
+
+    runtime: Runtime
+    launcher: Launcher
+    version: str
+
+    @property
+    def title(self) -> str:
+        """Runtime and version, and where its format was read."""
+        return f"{self.runtime.title} {self.version} ({self.runtime.cite})"
+
+
+def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> Target:
+    """Return the target, in the newest version where none is named.
+
+    Raises
+    ------
+    InputError
+        If the version is not one whose files can be written; the message lists those.
+    """
+    if version is None:
+        return Target(runtime, launcher, runtime.versions[0])
+    if version not in runtime.versions:
+        expected = f"one of {', '.join(runtime.versions)} for {runtime.name}"
+        found = nearest(version, runtime.versions) or runtime.versions[0]
+        raise InputError(Problem("--target-version", repr(version), expected, found))
+    return Target(runtime, launcher, version)
+
+
+def launch_files(plan: Plan, job: Job, wanted: Target, card: Card) -> dict[str, str]:
+    """Return the files that start a scalar plan, name to text.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan, one alone.
+    job : Job
+        What it is for.
+    wanted : Target
+        Runtime, launcher and version.
+    card : Card
+        Texts for the run card.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the runtime writes no files, or cannot run the plan; the message has every reason.
+    InputError
+        If the launcher cannot start so many accelerators.
+    """
+    runtime = wanted.runtime
+    faults = violations(
+        [*structural_rules(plan, job.model, job.workload, job.gpus), *runtime.rules(plan, job)]
+    )
+    if faults:
+        reasons = "\n".join(
+            f"{fault.rule}: {fault.found}; needs {fault.expected}; nearest: {fault.nearest}"
+            for fault in faults
+        )
+        raise UnsupportedPlan(f"{runtime.name} cannot run this plan:\n{reasons}")
+    if runtime.command is None:
+        raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
+    command = runtime.command(plan, job, wanted.version)
+    title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
+    settings = Settings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"))
+    files = dict(wanted.launcher.files(command, plan, job, settings))
+    files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
+    files[MEASURED] = measured_row(plan, job, runtime)
+    return files | ({PLAN: card.plan_file} if card.plan_file else {})

@@ -1,0 +1,109 @@
+"""SkyPilot: a task for any of its clouds, and the command that launches it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.errors import UnsupportedPlan
+from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._shell import (
+    argument_lines,
+    comment,
+    environment_block,
+    file_block,
+    head,
+    training_block,
+    variable_block,
+)
+from planner.launchers._yaml import Script, yaml_text
+from planner.plan import Plan
+from planner.runtimes._family import Command, Job
+
+NAME = "launch.sh"
+TASK = "task.yaml"
+
+ACCELERATORS: Final = {
+    "a100-40gb-sxm": "A100",
+    "a100-80gb-sxm": "A100-80GB",
+    "b200-180gb": "B200",
+    "gb200-186gb": "GB200",
+    "h100-80gb-sxm": "H100",
+    "h200-141gb": "H200",
+    "l40s": "L40S",
+    "mi300x-192gb": "MI300X",
+    "v100-32gb": "V100-32GB",
+}
+"""The planner's name of an accelerator to SkyPilot's."""
+
+LEAD = 'launch+=(--node-rank "${SKYPILOT_NODE_RANK}" --master-addr "${SKYPILOT_NODE_IPS%%$\'\\n\'*}")\n'
+
+
+def _run(command: Command, job: Job, settings: Settings) -> str:
+    nodes, ranks = node_shape(job)
+    launch = ("--nnodes", str(nodes), "--nproc-per-node", str(ranks), "--master-port", str(settings.port))
+    files = dict(command.files or {})
+    return (
+        "set -euo pipefail\n"
+        + ("HERE=${HOME}/planner\n" if files else "")
+        + file_block(files)
+        + environment_block(command)
+        + f"launch=(\n{argument_lines(launch)})\n"
+        + LEAD
+        + training_block(command)
+        + 'torchrun "${launch[@]}" "${training[@]}"\n'
+    )
+
+
+def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
+    """Return the task.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If SkyPilot's name of the accelerator is not known.
+    """
+    nodes, ranks = node_shape(job)
+    accelerator = job.hardware.pool.accelerator.name
+    if accelerator not in ACCELERATORS:
+        known = ", ".join(ACCELERATORS)
+        raise UnsupportedPlan(
+            f"launcher skypilot: no name known for {accelerator}; names are known for {known}"
+        )
+    return {
+        "name": settings.name,
+        "num_nodes": nodes,
+        "resources": {"accelerators": f"{ACCELERATORS[accelerator]}:{ranks}", "network_tier": "best"},
+        "envs": dict.fromkeys(command.needs),
+        "run": Script(f"(\n{_run(command, job, settings)})\n"),
+    }
+
+
+def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
+    """Return the task and the script that launches it."""
+    needs = (*command.needs, "IMAGE")
+    passed = " ".join(f"--env {name}" for name in command.needs)
+    script = (
+        head(settings, f"Start it where SkyPilot is set up: bash {NAME}")
+        + "set -euo pipefail\n\n"
+        + variable_block(needs)
+        + 'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\n'
+        + f'exec sky launch --image-id "docker:${{IMAGE}}" {passed} "${{HERE}}/{TASK}"\n'
+    )
+    note = (
+        "The image's working folder is the root of the runtime's checkout; the paths are those on the nodes."
+    )
+    return {
+        NAME: script,
+        TASK: comment(f"{settings.title}\n{note}") + yaml_text(task(command, job, settings)),
+    }
+
+
+ENTRY = Launcher(
+    name="skypilot",
+    title="SkyPilot",
+    cite="https://docs.skypilot.co/en/latest/reference/yaml-spec.html",
+    start=f"bash {NAME}",
+    files=files,
+    needs=("IMAGE",),
+    aliases=("sky",),
+)

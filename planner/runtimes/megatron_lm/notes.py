@@ -1,0 +1,35 @@
+"""What a user of Megatron-core should know before starting."""
+
+from __future__ import annotations
+
+from planner.inputs.model import Experts
+from planner.plan import Plan
+from planner.runtimes._family import Job
+from planner.runtimes.megatron_lm.flags import TRIAL_STEPS
+
+RESHARDS = (
+    "Checkpoints: weights saved as torch_dist load under other degrees; the optimizer's state does where "
+    "it was saved with --dist-ckpt-optim-fully-reshardable."
+)
+FSDP_RESHARDS = (
+    "Checkpoints: fsdp_dtensor loads under another data-parallel size; from torch_dist it is converted by "
+    "tools/checkpoint/checkpoint_inspector.py convert-torch-dist-to-fsdp-dtensor."
+)
+
+
+def notes(plan: Plan, job: Job) -> tuple[str, ...]:
+    """Return what the plan does not decide, and what becomes of checkpoints when it changes."""
+    model, work = job.model, job.workload
+    experts = any(isinstance(block.ffn, Experts) for block in model.blocks.values())
+    numbers = "rotary base and scaling, norm epsilon, activation" + (
+        ", scoring and groups of the router" if experts else ""
+    )
+    said = [
+        f"Compare with the model's own config what no plan decides: {numbers}.",
+        "The learning rate and its schedule are placeholders.",
+        "The assumed Transformer Engine is 2.9 or newer.",
+        FSDP_RESHARDS if plan.zero >= 2 else RESHARDS,
+    ]
+    if not work.tokens:
+        said.append(f"No training tokens were given: the run stops after {TRIAL_STEPS} steps.")
+    return tuple(said)

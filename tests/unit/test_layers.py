@@ -14,7 +14,7 @@ LAYERS = (
     ("__init__", "__main__"),
     ("cli",),
     ("report", "launchers"),
-    ("search", "calibrate", "simulate"),
+    ("search", "calibrate", "simulate", "profile"),
     ("cost",),
     ("techniques", "runtimes"),
     ("rules",),

@@ -1,8 +1,8 @@
 """Read launch files with DeepSpeed's own config and engines; run by an interpreter that has deepspeed.
 
 Takes lines of JSON on stdin, each with ``folder``, ``gpus``, ``tp``, ``pp``, ``cp`` and ``ep``, and answers
-each with a line of JSON: what DeepSpeed refused, or what it derived. The engine is built around a model of two
-layers on pretended ranks, for the combinations that do not need the model itself.
+each with a line of JSON: what DeepSpeed refused, or what it derived. The engine is built around a model of
+two layers on pretended ranks, for the combinations that do not need the model itself.
 """
 
 import contextlib

@@ -100,7 +100,9 @@ def fsdp_command(plan: Plan, job: Job, version: str) -> Command:
         "max_steps": train_steps(job.workload),
     }
     flags = tuple(part for name, value in numbers.items() for part in (f"--{name}", str(value)))
-    start = " ".join(("accelerate launch --config_file accelerate.yaml train.py", *flags))
+    start = " ".join(
+        ("accelerate launch --config_file accelerate.yaml train.py", *flags, "--output_dir", '"$OUTPUT_DIR"')
+    )
     return Command(
         program=("train.py", *flags, "--output_dir", "${OUTPUT_DIR}"),
         environment=_environment(plan, job, config),

@@ -53,6 +53,43 @@ def _moe_config(model: ModelSpec, experts: Experts) -> dict[str, Any]:
     }
 
 
+def _parallelism(plan: Plan) -> dict[str, Any]:
+    return {
+        "dp": int(plan.dp),
+        "pp": int(plan.pp),
+        "tp": int(plan.tp),
+        "context_parallel_size": int(plan.cp),
+        "expert_parallel_size": int(plan.ep),
+        "pp_engine": ENGINES[plan.schedule] if plan.pp > 1 else "1f1b",
+        "tp_mode": "REDUCE_SCATTER" if plan.sequence_parallel else "ALL_REDUCE",
+        "tp_linear_async_communication": plan.sequence_parallel,
+        "recompute_layer": plan.recompute == "full",
+    }
+
+
+def _optimizer(plan: Plan) -> dict[str, Any]:
+    return {
+        "zero_stage": plan.zero,
+        "accumulate_grad_in_fp32": True,
+        "clip_grad": 1.0,
+        "weight_decay": 0.1,
+        "optimizer_factory": {
+            "name": "adamW",
+            "adam_beta1": 0.9,
+            "adam_beta2": 0.95,
+            "adam_eps": 1.0e-8,
+            "torch_adam_is_fused": True,
+        },
+        "learning_rate_scheduler": {
+            "learning_rate": 3.0e-4,
+            "lr_warmup_steps": 10,
+            "lr_warmup_style": "linear",
+            "lr_decay_style": "cosine",
+            "min_decay_lr": 3.0e-5,
+        },
+    }
+
+
 def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
     """Return the whole YAML; paths are those of the user's variables, filled in by the start script."""
     work = job.workload
@@ -60,17 +97,7 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
     return {
         "general": {"project": "plan", "run": plan.slug, "seed": 42, "ignore_sanity_checks": True},
         "checkpoints": {"checkpoints_path": "checkpoints", "checkpoint_interval": steps},
-        "parallelism": {
-            "dp": int(plan.dp),
-            "pp": int(plan.pp),
-            "tp": int(plan.tp),
-            "context_parallel_size": int(plan.cp),
-            "expert_parallel_size": int(plan.ep),
-            "pp_engine": ENGINES[plan.schedule] if plan.pp > 1 else "1f1b",
-            "tp_mode": "REDUCE_SCATTER" if plan.sequence_parallel else "ALL_REDUCE",
-            "tp_linear_async_communication": plan.sequence_parallel,
-            "recompute_layer": plan.recompute == "full",
-        },
+        "parallelism": _parallelism(plan),
         "model": {
             "dtype": "bfloat16",
             "init_method": {"std": 0.02},
@@ -79,20 +106,7 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
             "model_config": model_config(job.model, work.seq_len),
         },
         "tokenizer": {"tokenizer_name_or_path": "tokenizer"},
-        "optimizer": {
-            "zero_stage": plan.zero,
-            "accumulate_grad_in_fp32": True,
-            "clip_grad": 1.0,
-            "weight_decay": 0.1,
-            "optimizer_factory": {
-                "name": "adamW", "adam_beta1": 0.9, "adam_beta2": 0.95, "adam_eps": 1.0e-8,
-                "torch_adam_is_fused": True,
-            },
-            "learning_rate_scheduler": {
-                "learning_rate": 3.0e-4, "lr_warmup_steps": 10, "lr_warmup_style": "linear",
-                "lr_decay_style": "cosine", "min_decay_lr": 3.0e-5,
-            },
-        },
+        "optimizer": _optimizer(plan),
         "tokens": {
             "sequence_length": work.seq_len,
             "train_steps": steps,
@@ -112,7 +126,7 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
             }
         ],
         "logging": {"iteration_step_info_interval": 1},
-    }  # fmt: skip
+    }
 
 
 START = '''"""Fill the user's paths into nanotron.yaml and hand over to nanotron's run_train.py.

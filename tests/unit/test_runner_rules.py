@@ -1,0 +1,154 @@
+"""The rules of fsdp, torchtitan, DeepSpeed and nanotron bite where the runner does, alone and in a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner.inputs.model import ModelSpec
+from planner.plan import Plan
+from planner.rules import violations
+from planner.runtimes._family import Runtime
+from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.fsdp import ENTRY as FSDP
+from planner.runtimes.nanotron import ENTRY as NANOTRON
+from planner.runtimes.nanotron.rules import own_split
+from planner.runtimes.torchtitan import ENTRY as TORCHTITAN
+from tests.unit import runner_jobs as jobs
+
+FOUR = (FSDP, TORCHTITAN, DEEPSPEED, NANOTRON)
+PIPE = {"pp": 4, "schedule": "interleaved-1f1b", "vpp": 2}
+
+
+def broken(runtime: Runtime, model: ModelSpec, gpus: int, **axes: Any) -> set[str]:
+    """Return the names of the rules that a plan breaks."""
+    work = {name: axes.pop(name) for name in ("precision", "method", "optimizer", "seq_len") if name in axes}
+    task = jobs.job(model, gpus, **work)
+    return {violation.rule for violation in violations(runtime.rules(jobs.plan(task, **axes), task))}
+
+
+LEGAL = [
+    (FSDP, jobs.DENSE, {"zero": 3}),
+    (FSDP, jobs.DENSE, {"zero": 2, "tp": 8, "zero_shards": 8}),
+    (FSDP, jobs.DENSE, {"cp": 4, "cp_method": "ring", "recompute": "full"}),
+    (FSDP, jobs.MOE, {"tp": 2, "etp": 2}),
+    (FSDP, jobs.TIED, {"zero": 0}),
+    (TORCHTITAN, jobs.DENSE, PIPE | {"tp": 4}),
+    (TORCHTITAN, jobs.DENSE, {"pp": 4, "stage_layers": (7, 9, 9, 7)}),
+    (TORCHTITAN, jobs.LATENT, {"ep": 16, "tp": 4}),
+    (TORCHTITAN, jobs.MOE, {"tp": 2, "etp": 2}),
+    (TORCHTITAN, jobs.DENSE, {"cp": 2, "cp_method": "all-gather", "zero": 2}),
+    (TORCHTITAN, jobs.DENSE, {"pp": 2, "vpp": 2, "schedule": "zb-v"}),
+    (DEEPSPEED, jobs.DENSE, {"zero": 3, "offload": "optimizer"}),
+    (DEEPSPEED, jobs.DENSE, {"zero": 1, "pp": 8, "recompute": "full"}),
+    (DEEPSPEED, jobs.DENSE, {"zero": 3, "cp": 32, "cp_method": "all-to-all"}),
+    (DEEPSPEED, jobs.MOE, {"zero": 2, "tp": 2, "ep": 8}),
+    (NANOTRON, jobs.DENSE, {"zero": 1, "tp": 8, "sequence_parallel": True}),
+    (NANOTRON, jobs.DENSE, {"zero": 0, "pp": 4, "stage_layers": (9, 9, 8, 6)}),
+    (NANOTRON, jobs.BIASED, {"zero": 1, "tp": 4}),
+]
+
+
+@pytest.mark.parametrize(("runtime", "model", "axes"), LEGAL)
+def test_a_legal_plan_breaks_nothing(runtime: Runtime, model: ModelSpec, axes: dict[str, Any]) -> None:
+    assert broken(runtime, model, 64, **axes) == set()
+
+
+ILLEGAL = [
+    (FSDP, jobs.DENSE, {"pp": 2}, "no-pipeline"),
+    (FSDP, jobs.DENSE, {"zero": 1}, "zero-offered"),
+    (FSDP, jobs.DENSE, {"tp": 16}, "kv-heads-divide"),
+    (FSDP, jobs.DENSE, {"tp": 2, "sequence_parallel": True}, "no-sequence-parallel"),
+    (FSDP, jobs.DENSE, {"zero": 0, "tp": 2}, "ddp-alone"),
+    (FSDP, jobs.DENSE, {"zero_shards": 1}, "fsdp-has-shards"),
+    (FSDP, jobs.DENSE, {"zero_shards": 48}, "zero-shards-on-mesh"),
+    (FSDP, jobs.DENSE, {"cp": 2, "zero_shards": 2}, "replicas-of-shards"),
+    (FSDP, jobs.MOE, {"ep": 8}, "no-expert-parallel"),
+    (FSDP, jobs.MOE, {"tp": 2}, "experts-follow-tp"),
+    (FSDP, jobs.LATENT, {"tp": 2, "etp": 2}, "attention-splits"),
+    (FSDP, jobs.WINDOWED, {}, "model-in-transformers"),
+    (FSDP, jobs.WINDOWED, {"cp": 2}, "context-is-causal"),
+    (FSDP, jobs.DENSE, {"cp": 4, "seq_len": 8196}, "sequence-divides"),
+    (FSDP, jobs.DENSE, {"cp": 2, "cp_method": "all-to-all"}, "cp-method-offered"),
+    (FSDP, jobs.DENSE, {"precision": "fp8"}, "precision-offered"),
+    (FSDP, jobs.DENSE, {"optimizer": "adam8bit"}, "optimizer-offered"),
+    (FSDP, jobs.DENSE, {"method": "qlora"}, "method-offered"),
+    (TORCHTITAN, jobs.DENSE, {"tp": 16}, "kv-heads-divide"),
+    (TORCHTITAN, jobs.TIED, {"pp": 2}, "pipeline-ties"),
+    (TORCHTITAN, jobs.DENSE, {"pp": 4, "vpp": 2}, "schedule-chunks"),
+    (TORCHTITAN, jobs.DENSE, {"pp": 4, "schedule": "interleaved-1f1b"}, "schedule-chunks"),
+    (TORCHTITAN, jobs.DENSE, {"pp": 32, "micro_batch": 16}, "schedule-micro-batches"),
+    (TORCHTITAN, jobs.DENSE, PIPE | {"micro_batch": 32, "num_microbatches": 9.0}, "schedule-micro-batches"),
+    (TORCHTITAN, jobs.DENSE, {"pp": 4, "stage_layers": (8, 8, 8, 7)}, "split-has-all-stages"),
+    (TORCHTITAN, jobs.DENSE, {"pp": 4, "schedule": "zb-h1"}, "schedule-offered"),
+    (TORCHTITAN, jobs.DENSE, {"cp": 2, "cp_method": "ring"}, "cp-method-offered"),
+    (TORCHTITAN, jobs.DENSE, {"zero": 0, "cp": 2, "cp_method": "all-gather"}, "replicas-without-context"),
+    (TORCHTITAN, jobs.MOE, {"ep": 8, "zero_shards": 4}, "expert-parallel-in-shards"),
+    (TORCHTITAN, jobs.MOE, {"ep": 8, "tp": 2, "etp": 2}, "expert-tensor-degree"),
+    (TORCHTITAN, jobs.GPT2, {}, "model-in-torchtitan"),
+    (TORCHTITAN, jobs.DENSE, {"seq_len": 65536}, "sequence-within-positions"),
+    (TORCHTITAN, jobs.DENSE, {"tp": 8, "sequence_parallel": True, "seq_len": 1020}, "sequence-divides"),
+    (DEEPSPEED, jobs.DENSE, {"pp": 2, "zero": 2}, "pipeline-needs-zero-0-1"),
+    (DEEPSPEED, jobs.DENSE, {"pp": 2, "zero": 1, "tp": 2}, "pipeline-without-tp"),
+    (DEEPSPEED, jobs.DENSE, {"zero": 0, "offload": "optimizer"}, "offload-needs-zero"),
+    (DEEPSPEED, jobs.DENSE, {"zero_shards": 8}, "zero-shards-whole"),
+    (DEEPSPEED, jobs.DENSE, {"tp": 2, "cp": 2, "cp_method": "all-to-all"}, "autotp-without-ulysses"),
+    (DEEPSPEED, jobs.BIASED, {"cp": 8, "cp_method": "all-to-all"}, "ulysses-heads"),
+    (DEEPSPEED, jobs.MOE, {"ep": 8, "cp": 2, "cp_method": "all-to-all"}, "autoep-without-ulysses"),
+    (DEEPSPEED, jobs.MOE, {"tp": 2}, "autotp-needs-autoep"),
+    (DEEPSPEED, jobs.LATENT, {"tp": 2, "ep": 2}, "autotp-has-plan"),
+    (DEEPSPEED, jobs.TIED, {"pp": 2, "zero": 1}, "pipeline-ties"),
+    (NANOTRON, jobs.DENSE, {"zero": 1, "pp": 4}, "split-is-own"),
+    (NANOTRON, jobs.DENSE, {"zero": 1, "cp": 2, "cp_method": "all-gather"}, "no-context-parallel"),
+    (NANOTRON, jobs.MOE, {"zero": 1, "ep": 2}, "no-expert-parallel"),
+    (NANOTRON, jobs.WIDE_HEADS, {"zero": 1}, "model-in-nanotron"),
+    (NANOTRON, jobs.DENSE, {"zero": 1, "recompute": "selective"}, "recompute-offered"),
+]
+
+
+@pytest.mark.parametrize(("runtime", "model", "axes", "rule"), ILLEGAL)
+def test_an_illegal_plan_breaks_its_rule(
+    runtime: Runtime, model: ModelSpec, axes: dict[str, Any], rule: str
+) -> None:
+    assert rule in broken(runtime, model, 64, **axes)
+
+
+@pytest.mark.parametrize(("runtime", "model", "axes", "rule"), ILLEGAL)
+def test_a_broken_rule_says_what_was_found_expected_and_nearest(
+    runtime: Runtime, model: ModelSpec, axes: dict[str, Any], rule: str
+) -> None:
+    work = {name: axes[name] for name in ("precision", "method", "optimizer", "seq_len") if name in axes}
+    task = jobs.job(model, 64, **work)
+    layout = jobs.plan(task, **{name: value for name, value in axes.items() if name not in work})
+    told = next(v for v in violations(runtime.rules(layout, task)) if v.rule == rule)
+    assert told.found
+    assert told.expected
+    assert told.nearest
+
+
+@pytest.mark.parametrize("runtime", FOUR, ids=lambda runtime: runtime.name)
+@pytest.mark.parametrize("model", [jobs.DENSE, jobs.MOE, jobs.LATENT], ids=lambda model: model.name)
+def test_a_batch_says_the_same_as_its_plans_one_by_one(runtime: Runtime, model: ModelSpec) -> None:
+    task = jobs.job(model, 64)
+    tp = np.array([1.0, 2, 4, 16]).reshape(-1, 1, 1, 1)
+    pp = np.array([1.0, 2, 4]).reshape(1, -1, 1, 1)
+    cp = np.array([1.0, 2]).reshape(1, 1, -1, 1)
+    ep = np.array([1.0, 4]).reshape(1, 1, 1, -1)
+    dp = 64 / (tp * pp * cp)
+    batch = Plan(
+        tp=tp, pp=pp, cp=cp, ep=ep, dp=dp, zero_shards=dp * cp, num_microbatches=512 / dp,
+        zero=runtime.default_zero, cp_method=runtime.cp_methods[0],
+    )  # fmt: skip
+    held = {rule.name: np.broadcast_to(rule.holds, batch.shape) for rule in runtime.rules(batch, task)}
+    for index in np.ndindex(batch.shape):
+        alone = {rule.name: bool(rule.holds) for rule in runtime.rules(batch.row(index), task)}
+        assert alone == {name: bool(mask[index]) for name, mask in held.items()}
+
+
+def test_nanotron_closes_a_stage_once_it_has_passed_its_share() -> None:
+    # A layer costs 4·4096² + 3·14336·4096 = 243,269,632 and the head 128,256·4096 = 525,336,576, together
+    # 8,309,964,800: the marks are 2,077, 4,155 and 6,232 million, first passed by layers 9, 18 and 26.
+    assert own_split(jobs.DENSE, 4) == (9, 9, 8, 6)
+    assert own_split(jobs.DENSE, 1) == (32,)

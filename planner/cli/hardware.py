@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from planner.cli.hardware_output import Format, emit
+from planner.cli.options import Format, FormatOption
+from planner.cli.output import emit_rows
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import names_and_aliases
@@ -21,9 +22,13 @@ from planner.inputs.load_hardware import (
 from planner.inputs.record import Record, Sourced
 from planner.units import GB, GIB, TFLOP
 
-app = typer.Typer(no_args_is_help=True, help="Clusters, accelerators and where their numbers come from.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Clusters, accelerators and where their numbers come from.",
+)
 
-FormatOption = Annotated[Format, typer.Option("--format", help="How the answer is printed.")]
 NameArgument = Annotated[str, typer.Argument(help="A cluster, an accelerator, or the path of a profile.")]
 
 Row = dict[str, Any]
@@ -60,7 +65,7 @@ def list_command(
     rows = accelerator_rows() if accelerators else cluster_rows()
     if output is Format.table:
         rows = [{key: _marked(row, key) for key in row if key != "template"} for row in rows]
-    emit(rows, output, HEADINGS, LEGEND)
+    emit_rows(rows, output, HEADINGS, LEGEND)
 
 
 def _marked(row: Row, key: str) -> Any:
@@ -72,11 +77,11 @@ def show(name: NameArgument, output: FormatOption = Format.table) -> None:
     """Show every number of a cluster or accelerator with its unit, its source and where it stands."""
     rows = number_rows(load_either(name))
     if output is not Format.table:
-        return emit(rows, output)
+        return emit_rows(rows, output)
     cited = list(dict.fromkeys(row["source"] for row in rows if row["source"]))
     short = [row | {"source": cited.index(row["source"]) + 1 if row["source"] else ""} for row in rows]
     legend = "\n".join(f"{number:3} {source}" for number, source in enumerate(cited, 1))
-    return emit(short, output, {}, f"\n{legend}")
+    return emit_rows(short, output, {}, f"\n{legend}")
 
 
 @app.command()
@@ -86,7 +91,7 @@ def diff(
     output: FormatOption = Format.table,
 ) -> None:
     """Compare two clusters or accelerators field by field; only what differs is printed."""
-    emit(different_rows(load_either(name), load_either(other)), output)
+    emit_rows(different_rows(load_either(name), load_either(other)), output)
 
 
 def load_either(text: str) -> HardwareProfile | Accelerator:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from planner.cli.hardware_output import Format, emit
-from planner.errors import InputError, Problem
+from planner.cli.files import write_whole
+from planner.cli.options import Format, FormatOption
+from planner.cli.output import emit_rows
 from planner.inputs.hf_config import read_hf_config
 from planner.inputs.load import load_model, model_names
 from planner.inputs.model_yaml import model_yaml
 from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
 
-app = typer.Typer(no_args_is_help=True, help="Models: what ships, one in full, and from a config.json.")
-
-FormatOption = Annotated[Format, typer.Option("--format", help="How the answer is printed.")]
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Models: what ships, one in full, and from a config.json.",
+)
 
 HEADINGS = {"active_params": "active", "params_per_layer": "a layer", "active_params_per_layer": "active"}
 """Columns of a table, in few letters."""
@@ -63,34 +66,14 @@ def import_command(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        _write_whole(out, text, force)
+        write_whole(out, text, force)
         typer.echo(f"{out}: {imported.model.params:,} parameters", err=True)
-
-
-def _write_whole(path: Path, text: str, force: bool) -> None:
-    """Write a file whole or not at all."""
-    if path.exists() and not force:
-        raise InputError(Problem("--out", str(path), "a file that does not exist yet, or --force"))
-    part = None
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as stream:
-            part = Path(stream.name)
-            stream.write(text)
-        part.chmod(0o644)
-        part.replace(path)
-    except BaseException as error:
-        if part is not None:
-            part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = f"a place that can be written ({error.strerror})"
-            raise InputError(Problem("--out", str(path), reason)) from None
-        raise
 
 
 def _emit(rows: list[Row], output: Format) -> None:
     if output in (Format.table, Format.markdown):
         rows = [{key: _readable(key, value) for key, value in row.items()} for row in rows]
-    emit(rows, output, HEADINGS)
+    emit_rows(rows, output, HEADINGS)
 
 
 def _readable(key: str, value: Any) -> Any:

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.hardware_output import Format, as_csv
+from planner.cli.options import Format
+from planner.cli.output import as_csv
 from planner.errors import InputError, Problem
 
 

@@ -1,0 +1,61 @@
+"""The command ``planner``: commands found by name and loaded when called, and the one handler of errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+DEBUG: Final = "PLANNER_DEBUG"
+"""Environment variable that asks for the traceback of an internal error."""
+
+INTERNAL: Final = 70
+INTERRUPTED: Final = 130
+
+
+def main() -> None:
+    """Run the command line and exit with the code of the contract."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        try:
+            from planner.cli.commands import run
+
+            run(ended)
+        finally:
+            sys.stdout.flush()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        sys.exit(ended(error))
+
+
+def ended(error: BaseException) -> int:
+    """Tell the user in one message why the command ended, and return the exit code."""
+    from planner.errors import PlannerError
+
+    if isinstance(error, PlannerError):
+        sys.stderr.write(message(error))
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if os.environ.get(DEBUG):
+        import traceback
+
+        traceback.print_exception(error)
+    words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    sys.stderr.write(f"internal error ({words}); please report it, with what {DEBUG}=1 shows\n")
+    return INTERNAL
+
+
+def message(error: Exception) -> str:
+    """Return the text for standard error: one fault a line, counted where there are several."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    if len(lines) == 1:
+        return f"error: {lines[0]}\n"
+    return "\n".join([f"error: {len(lines)} faults", *(f"  {line}" for line in lines)]) + "\n"

@@ -1,0 +1,141 @@
+"""The axes of a plan: those that the user has set, and the whole plan where nothing is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from planner.cli.options import PlanOptions
+from planner.cli.reading import Reading
+from planner.plan import Plan
+from planner.rules import divisors
+from planner.runtimes._family import Job, Runtime
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.recompute import RECOMPUTES
+from planner.techniques.recompute._family import read_choice
+from planner.techniques.schedules import SCHEDULES
+
+DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "micro_batch")
+WORLD: Final = ("tp", "pp", "cp", "dp")
+"""Degrees whose product is the number of accelerators."""
+
+
+def option(name: str) -> str:
+    """Return the option of a plan's axis.
+
+    Examples
+    --------
+    >>> option("micro_batch")
+    '--micro-batch'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
+    """Return the axes that the user has set, by the names of `Plan`; faults are noted."""
+    axes: dict[str, Any] = {
+        name: reading.count(option(name), getattr(options, name), most=10**7) for name in DEGREES
+    }
+    axes["zero"] = reading.count("--zero", options.zero, least=0, most=3)
+    axes["recompute"] = _recompute(options.recompute, reading)
+    axes["sequence_parallel"] = options.sequence_parallel
+    tables = {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES, "offload": OFFLOADS}
+    for name, table in tables.items():
+        entry: Any = reading.named(option(name), getattr(options, name), table)
+        axes[name] = None if entry is None else entry.name
+    axes["stage_layers"] = reading.whole_list("--stage-layers", options.stage_layers)
+    return {name: value for name, value in axes.items() if value is not None}
+
+
+def _recompute(text: str | None, reading: Reading) -> str | None:
+    """Return a choice of recompute with its name as the contract spells it."""
+    if text is None or reading.attempt(read_choice, dict(RECOMPUTES), text.strip()) is None:
+        return None
+    word, colon, argument = text.strip().partition(":")
+    entry = next(entry for entry in RECOMPUTES.values() if word in (entry.name, *entry.aliases))
+    return f"{entry.name}{colon}{argument}"
+
+
+def check_world(axes: Mapping[str, Any], counts: tuple[int, ...], reading: Reading) -> None:
+    """Note fixed degrees that multiply to none of the counts of accelerators."""
+    given = {name: axes[name] for name in WORLD if name in axes}
+    product = 1
+    for degree in given.values():
+        product *= degree
+    whole = len(given) == len(WORLD)
+    if any(count == product if whole else count % product == 0 for count in counts):
+        return
+    found = " · ".join(f"{name} {degree}" for name, degree in given.items())
+    place = " ".join(option(name) for name in given)
+    told = str(counts[0]) if len(counts) == 1 else f"{counts[0]}..{counts[-1]}"
+    rule = f"{told} accelerators" if whole else f"a divisor of {told} accelerators"
+    reading.fault(place, f"{found} = {product}", rule, _nearest_degree(given, product, counts))
+
+
+def _nearest_degree(given: Mapping[str, int], product: int, counts: tuple[int, ...]) -> str:
+    """Return the single change of a degree, the smallest there is, after which they multiply to a count."""
+    whole = len(given) == len(WORLD)
+    changes = []
+    for name, degree in given.items():
+        rest = product // degree
+        for count in counts:
+            if count % rest == 0:
+                fitting = [count // rest] if whole else divisors(count // rest)
+                best = min(fitting, key=lambda value: abs(value - degree))
+                changes.append((abs(best - degree) / degree, f"{option(name)} {best}"))
+    return min(changes)[1] if changes else f"--gpus {product}"
+
+
+def count_of(axes: Mapping[str, Any], counts: tuple[int, ...] | None, reading: Reading) -> int | None:
+    """Return the accelerators of a single plan: as said, or the product of its degrees where dp is given."""
+    if counts is None and "dp" in axes:
+        product = 1
+        for name in WORLD:
+            product *= axes.get(name, 1)
+        return product
+    if counts is None:
+        reading.fault("--gpus", "nothing", "the number of accelerators, such as --gpus 64")
+        return None
+    if len(counts) > 1:
+        reading.fault(
+            "--gpus", f"{counts[0]}..{counts[-1]}", "one number, since nothing is searched", str(counts[0])
+        )
+        return None
+    filled = {"tp": 1, "pp": 1, "cp": 1} | dict(axes)
+    check_world(filled if "dp" in axes else {k: filled[k] for k in ("tp", "pp", "cp")}, counts, reading)
+    return counts[0]
+
+
+def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Plan, dict[str, Any]]:
+    """Return the plan of ``axes``, and the values taken for what was not given.
+
+    What is not given is 1 or none, dp follows from the accelerators, zero is the runtime's default, chunks
+    ask for an interleaved schedule.
+    """
+    values: dict[str, Any] = {name: 1 for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch")}
+    values |= {name: axes[name] for name in axes if name != "stage_layers"}
+    dp = axes.get("dp", max(1, job.gpus // (values["tp"] * values["pp"] * values["cp"])))
+    plain = {
+        "dp": dp,
+        "zero": runtime.default_zero,
+        "recompute": "none",
+        "sequence_parallel": False,
+        "cp_method": (*runtime.cp_methods, "ring")[0],
+        "schedule": _schedule(values["vpp"], runtime),
+        "offload": "none",
+    }
+    values = plain | values
+    values.setdefault("zero_shards", dp * values["cp"] if values["zero"] else 1)
+    passes = job.workload.global_batch / (values["micro_batch"] * dp)
+    plan = Plan(stage_layers=axes.get("stage_layers"), num_microbatches=passes)
+    degrees = {name: float(values[name]) for name in DEGREES}
+    told = {name: value for name, value in values.items() if name not in axes}
+    return replace(plan, **(values | degrees)), told
+
+
+def _schedule(vpp: int, runtime: Runtime) -> str:
+    """Return the schedule that a runtime takes for so many chunks on a rank."""
+    wanted = "interleaved-1f1b" if vpp > 1 else "1f1b"
+    return wanted if wanted in runtime.schedules or not runtime.schedules else runtime.schedules[0]

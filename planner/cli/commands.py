@@ -1,0 +1,118 @@
+"""The table of commands: each is imported when it is called, so that help costs nothing."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
+    "search": ("search", "search", "Rank plans for a model on a cluster."),
+    "estimate": ("estimate", "estimate", "Price one plan in full."),
+    "emit": ("launch", "emit", "Write the launch files of a saved plan."),
+    "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
+    "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
+    "models": ("models", "app", "Models that ship, one in full, and import from a config.json."),
+    "hardware": ("hardware", "app", "Clusters and accelerators, and where their numbers come from."),
+}
+"""Name of a command to its module in this package, what it is called there, and its line of help."""
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """Commands by name; looking one up imports it."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            module, entry, _ = COMMANDS[name]
+            found = getattr(importlib.import_module(f"planner.cli.{module}"), entry)
+            self._loaded[name] = _command(name, found)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _command(name: str, found: Any) -> Any:
+    """Return the command of a function, or of a group that a module has made."""
+    if isinstance(found, typer.Typer):
+        group = found
+    else:
+        group = typer.Typer(add_completion=False, rich_markup_mode=None)
+        group.command(name)(found)
+    command = typer.main.get_command(group)
+    command.name = name
+    return command
+
+
+class LazyGroup(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the lines of help without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what typer would handle in its own way goes to the one handler."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, EOFError, OSError) as error:
+            raise SystemExit(ctx.obj(error)) from None
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from planner.report.plan_file import tool_version
+
+        typer.echo(f"planner {tool_version()}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Plan the training of a large model: layouts that fit, how fast, how dear, and the files to start them.
+
+    Results go to standard output, progress and messages to standard error. Exit codes: 0 done, 1 nothing
+    satisfies a valid request, 2 wrong input, 70 internal error, 130 interrupted.
+    """
+
+
+def run(ended: Callable[[BaseException], int]) -> None:
+    """Run the command of the process's arguments; ``ended`` tells why a command stopped."""
+    typer.main.get_command(app)(prog_name="planner", obj=ended)

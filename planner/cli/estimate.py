@@ -1,0 +1,108 @@
+"""``planner estimate``: one plan priced in full; nothing is searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+
+if TYPE_CHECKING:
+    from planner.cost.estimate import Estimate
+    from planner.plan import Plan
+    from planner.report.as_json import Unpriced
+    from planner.report.plan_file import Names
+    from planner.runtimes._family import Job, Runtime
+
+
+@spread
+def estimate(
+    job: JobOptions,
+    plan: PlanOptions,
+    shown: OutputOptions,
+    save: Annotated[Path | None, typer.Option(help="Write the plan file here.", show_default=False)] = None,
+    force: ForceOption = False,
+) -> None:
+    """Price one plan in full: time, memory by stage, traffic, cost, and what was assumed.
+
+    Nothing is searched: degrees that are not given are 1, dp follows from the accelerators, zero is the
+    runtime's default, and the answer lists every value taken so. Exit code 1 tells that the plan breaks a
+    rule or does not fit; the answer is still written in full.
+    """
+    from planner.cli.files import write_whole
+    from planner.report.plan_file import plan_yaml
+
+    asked, chosen, runtime, defaults, names = read(job, plan)
+    answer = price(chosen, asked, runtime, names.memory_limit)
+    emit_estimate(answer, shown.output, {} if shown.quiet else defaults, defaults)
+    if save is not None and chosen.num_microbatches % 1 == 0:
+        write_whole(save, plan_yaml(asked, runtime, answer.plan, names), force, "--save")
+    if not answer.feasible:
+        raise typer.Exit(1)
+
+
+def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[str, Any], Names]:
+    """Return job, plan, runtime, what was taken for what was not given, and the user's names.
+
+    Raises
+    ------
+    InputError
+        With every fault of the options.
+    """
+    from planner.cli.axes import count_of, read_axes, whole_plan
+    from planner.cli.job import read_job
+    from planner.cli.reading import Reading
+    from planner.report.plan_file import Names
+    from planner.runtimes._family import Job
+
+    reading = Reading()
+    for name, values in (("--hardware", job.hardware), ("--runtime", job.runtime)):
+        if len(values or ()) > 1:
+            reading.fault(name, ", ".join(values or ()), "one, since a single plan is priced")
+    axes = read_axes(plan, reading)
+    asked = read_job(job, reading)
+    gpus = count_of(axes, asked.gpu_counts, reading) if asked is not None else None
+    reading.finish()
+    if asked is None or gpus is None:
+        raise AssertionError("a fault was not told")
+    (text, profile), runtime = asked.clusters[0], asked.runtimes[0]
+    whole = Job(asked.model, profile, gpus, asked.workload)
+    chosen, told = whole_plan(axes, whole, runtime)
+    names = Names(asked.model_text, text, asked.gpus_per_node, asked.memory_limit)
+    return whole, chosen, runtime, asked.defaults | told, names
+
+
+def price(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate | Unpriced:
+    """Return the estimate of a plan, or the rules that it breaks where it has no price."""
+    from planner.cost.case import case_of
+    from planner.cost.estimate import all_rules
+    from planner.cost.estimate import estimate as full
+    from planner.report.as_json import Unpriced
+    from planner.rules import structural_rules, violations
+    from planner.runtimes._offered import split_rules
+
+    whole = [*structural_rules(plan, job.model, job.workload, job.gpus), *split_rules(plan, job.model)]
+    if not violations(whole):
+        return full(plan, job, runtime, memory_limit)
+    broken = {item.rule: item for item in violations([*whole, *all_rules(plan, case_of(plan, job, runtime))])}
+    visible = float(job.hardware.pool.accelerator.memory_visible)
+    return Unpriced(job, runtime, plan, tuple(broken.values()), min(visible, memory_limit or visible))
+
+
+def emit_estimate(
+    answer: Estimate | Unpriced, output: Format, told: dict[str, Any], defaults: dict[str, Any]
+) -> None:
+    """Write an estimate in the format asked for; ``told`` are the defaults that people are shown."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.as_json import estimate_document
+    from planner.report.estimate_page import estimate_page
+    from planner.report.flat import flat_row
+
+    if output is Format.json:
+        emit_document(estimate_document(answer, defaults))
+    elif output is Format.csv:
+        emit_rows([flat_row(answer)], output)
+    else:
+        emit_page(estimate_page(answer, told), output)

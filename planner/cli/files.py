@@ -1,0 +1,45 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from planner.errors import InputError, Problem
+
+
+def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> None:
+    """Write a file beside its place and move it there, so that an interrupt leaves nothing half-written.
+
+    Parameters
+    ----------
+    path : Path
+        Where it goes.
+    text : str
+        What it holds.
+    force : bool
+        Whether a file that exists is replaced.
+    option : str
+        Where the user named the file.
+
+    Raises
+    ------
+    InputError
+        If it exists and ``force`` is false, or if it cannot be written.
+    """
+    part = None
+    try:
+        if path.exists() and not force:
+            raise InputError(Problem(option, str(path), "a file that does not exist yet, or --force"))
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as stream:
+            part = Path(stream.name)
+            stream.write(text)
+        part.chmod(0o644)
+        part.replace(path)
+    except BaseException as error:
+        if part is not None:
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError | ValueError):
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(Problem(option, str(path), f"a place that can be written ({reason})")) from None
+        raise

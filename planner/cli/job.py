@@ -1,0 +1,273 @@
+"""From options to what is asked: model, clusters, counts, workload, runtimes; all faults told at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from planner.cli.options import JobOptions
+from planner.cli.reading import Reading
+from planner.cli.traits import trait_changes
+from planner.errors import InputError, Problem, nearest
+from planner.inputs.hardware import HardwareProfile, Pool
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import DTYPE_BYTES, Workload
+from planner.rules import divisors
+from planner.runtimes import runtimes
+from planner.runtimes._family import Runtime
+from planner.techniques.methods import METHODS
+from planner.techniques.optimizers import OPTIMIZERS
+from planner.techniques.precision import PRECISIONS
+
+DEFAULT_RUNTIME: Final = "megatron-lm"
+
+MOST_SEQUENCES: Final = 10**6
+MOST_TOKENS: Final = 5 * 10**8
+"""Tokens of a step beyond which a batch is taken for a slip: four times the largest published (128 M tokens,
+MiniMax-01, arXiv:2501.08313)."""
+
+MOST_COUNTS: Final = 48
+"""Counts of accelerators that a range is searched for; of more, those with few prime factors are taken."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command is asked about.
+
+    Parameters
+    ----------
+    model_text : str
+        How the user named the model.
+    model : ModelSpec
+        The model.
+    clusters : tuple of (str, HardwareProfile)
+        How the user named each cluster, and the cluster.
+    gpu_counts : tuple of int, optional
+        Numbers of accelerators; None where neither the user nor the profile says.
+    gpus_per_node : int, optional
+        Accelerators of a node in use, where not all.
+    workload : Workload
+        Sequences, batch, precision, optimizer.
+    runtimes : tuple of Runtime
+        Who runs it, traits changed as asked.
+    changes : tuple of str
+        The changes of traits, as written.
+    memory_limit : float, optional
+        Device memory that may be used. [byte]
+    defaults : dict
+        What was taken because nothing was given.
+    """
+
+    model_text: str
+    model: ModelSpec
+    clusters: tuple[tuple[str, HardwareProfile], ...]
+    gpu_counts: tuple[int, ...] | None
+    gpus_per_node: int | None
+    workload: Workload
+    runtimes: tuple[Runtime, ...]
+    changes: tuple[str, ...]
+    memory_limit: float | None
+    defaults: dict[str, Any]
+
+    def cluster_text(self, profile: HardwareProfile) -> str:
+        """Return how the user named a cluster."""
+        return next(text for text, known in self.clusters if known == profile)
+
+
+def read_job(options: JobOptions, reading: Reading) -> Asked | None:
+    """Return what is asked, or None where a fault was noted."""
+    defaults: dict[str, Any] = {}
+    model = reading.attempt(load_model, options.model)
+    clusters = _clusters(options, reading)
+    workload = _workload(options, reading, defaults)
+    chosen = _runtimes(options, reading, defaults)
+    limit = reading.memory("--memory-limit", options.memory_limit)
+    counts = _gpu_counts(options, clusters, reading, defaults)
+    for _, profile in clusters:
+        _check_precision(profile, workload, reading)
+    if reading.problems or model is None or workload is None:
+        return None
+    per_node = int(options.gpus_per_node) if options.gpus_per_node else None
+    texts = tuple(options.changes or ())
+    return Asked(options.model, model, clusters, counts, per_node, workload, chosen, texts, limit, defaults)
+
+
+def _clusters(options: JobOptions, reading: Reading) -> tuple[tuple[str, HardwareProfile], ...]:
+    if not options.hardware:
+        reading.fault("--hardware", "nothing", "a cluster, such as dgx-h100 (see `planner hardware list`)")
+    per_node = reading.count("--gpus-per-node", options.gpus_per_node, most=1024)
+    found = []
+    for text in dict.fromkeys(options.hardware or ()):
+        profile = reading.attempt(load_hardware, text)
+        if profile is not None and per_node is not None:
+            profile = reading.attempt(with_node_size, profile, per_node)
+        if profile is not None:
+            found.append((text, profile))
+    return tuple(found)
+
+
+def with_node_size(profile: HardwareProfile, per_node: int) -> HardwareProfile:
+    """Return the cluster with ``per_node`` accelerators of each node in use, and their share of the ports.
+
+    Raises
+    ------
+    InputError
+        If a node cannot be divided so.
+    """
+    has = profile.pool.gpus_per_node
+    if has % per_node:
+        near = min(divisors(has), key=lambda n: abs(n - per_node))
+        expected = f"a divisor of the {has} accelerators in a node of {profile.name}"
+        raise InputError(Problem("--gpus-per-node", str(per_node), expected, str(near)))
+    return profile.model_copy(update={"pools": tuple(_resized(pool, per_node) for pool in profile.pools)})
+
+
+def _resized(pool: Pool, per_node: int) -> Pool:
+    node, share = pool.node, per_node / pool.node.accelerators
+    inside = node.scaleup.domain <= node.accelerators
+    domain = min(node.scaleup.domain, per_node) if inside else node.scaleup.domain
+    changes: dict[str, Any] = {
+        "accelerators": per_node,
+        "scaleup": node.scaleup.model_copy(update={"domain": domain}),
+    }
+    if node.nic_rate is not None:
+        changes["nic_rate"] = node.nic_rate * share
+    if node.host_memory is not None:
+        changes["host_memory"] = node.host_memory * share
+    return pool.model_copy(update={"node": node.model_copy(update=changes)})
+
+
+def _workload(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -> Workload | None:
+    given: dict[str, Any] = {
+        "seq_len": reading.count("--seq-len", options.seq_len, most=2**27),
+        "precision": _name(reading.named("--precision", options.precision, PRECISIONS)),
+        "optimizer": _name(reading.named("--optimizer", options.optimizer, OPTIMIZERS)),
+        "method": _name(reading.named("--method", options.method, METHODS)),
+        "lora_rank": reading.count("--lora-rank", options.lora_rank, most=65536),
+        "imbalance": reading.number("--imbalance", options.imbalance, 1.0),
+        "tokens": reading.amount("--tokens", options.tokens),
+    }
+    given |= {
+        f"{kind}_dtype": reading.word(
+            f"--{kind}-dtype", getattr(options, f"{kind}_dtype"), tuple(DTYPE_BYTES)
+        )
+        for kind in ("state", "master", "gradient")
+    }
+    if given["lora_rank"] is not None and (given["method"] or "full") == "full":
+        reading.fault("--lora-rank", "no adapters with --method full", "--method lora or --method qlora")
+    plain = Workload()
+    seq_len = given["seq_len"] or plain.seq_len
+    given["global_batch"] = _global_batch(options, seq_len, reading)
+    if reading.problems:
+        return None
+    silent = {"tokens", "state_dtype", "master_dtype", "gradient_dtype"} | (
+        {"lora_rank"} if (given["method"] or "full") == "full" else set()
+    )
+    defaults |= {
+        name: getattr(plain, name) for name, value in given.items() if value is None and name not in silent
+    }
+    return Workload(**{name: value for name, value in given.items() if value is not None})
+
+
+def _name(entry: Any) -> str | None:
+    return None if entry is None else str(entry.name)
+
+
+def _global_batch(options: JobOptions, seq_len: int, reading: Reading) -> int | None:
+    """Return the sequences of a step, given as such or in tokens."""
+    sequences = reading.count("--global-batch", options.global_batch)
+    tokens = reading.amount("--global-batch-tokens", options.global_batch_tokens)
+    if sequences is not None and tokens is not None:
+        reading.fault("--global-batch-tokens", "a second batch beside --global-batch", "one of the two")
+    elif tokens is not None:
+        if tokens % seq_len:
+            low = max(1, int(tokens // seq_len)) * seq_len
+            expected = f"a multiple of the {seq_len} tokens of a sequence"
+            reading.fault("--global-batch-tokens", f"{tokens:.0f}", expected, f"{low} or {low + seq_len}")
+        else:
+            sequences = int(tokens // seq_len)
+        option, written = "--global-batch-tokens", f"{tokens:.0f}"
+    if tokens is None:
+        option, written = "--global-batch", f"{sequences} sequences of {seq_len} tokens"
+    if sequences is not None and (sequences > MOST_SEQUENCES or sequences * seq_len > MOST_TOKENS):
+        near = f"--global-batch-tokens {sequences}" if tokens is None else ""
+        expected = f"at most {MOST_SEQUENCES:,} sequences and {MOST_TOKENS:,} tokens in a step"
+        reading.fault(option, written, expected, near)
+    return sequences
+
+
+def _runtimes(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -> tuple[Runtime, ...]:
+    table = runtimes()
+    if not options.runtime:
+        defaults["runtime"] = DEFAULT_RUNTIME
+    found = [reading.named("--runtime", text, table) for text in options.runtime or (DEFAULT_RUNTIME,)]
+    chosen = {runtime.name: runtime for runtime in found if runtime is not None}
+    changes = trait_changes(options.changes or (), reading)
+    return tuple(replace(runtime, traits=replace(runtime.traits, **changes)) for runtime in chosen.values())
+
+
+def _gpu_counts(
+    options: JobOptions,
+    clusters: tuple[tuple[str, HardwareProfile], ...],
+    reading: Reading,
+    defaults: dict[str, Any],
+) -> tuple[int, ...] | None:
+    """Return the counts to price: those that fill nodes and that every cluster can have."""
+    ends = reading.counts("--gpus", options.gpus)
+    if options.gpus is None:
+        sizes = {profile.pool.gpus for _, profile in clusters}
+        size = sizes.pop() if len(sizes) == 1 else None
+        if size is not None:
+            defaults["gpus"] = size
+        return (size,) if size is not None else None
+    if ends is None or not clusters:
+        return None
+    for _, profile in clusters:
+        most = profile.pool.max_gpus
+        if ends[0] > most:
+            expected = f"at most {most:.0f}, since {profile.name} has no more"
+            reading.fault("--gpus", str(ends[0]), expected, f"{most:.0f}")
+            return None
+    most = min([float(ends[1]), *(profile.pool.max_gpus for _, profile in clusters)])
+    node = min(profile.pool.gpus_per_node for _, profile in clusters)
+    return range_counts(ends[0], int(most), node)
+
+
+def range_counts(low: int, high: int, node: int) -> tuple[int, ...]:
+    """Return the counts of a range that fill nodes, few enough to search, its ends among them where they do.
+
+    Examples
+    --------
+    >>> range_counts(8, 32, 8), range_counts(2, 16, 8), range_counts(12, 12, 8)
+    ((8, 16, 24, 32), (2, 4, 8, 16), (12,))
+    """
+    if low == high:
+        return (low,)
+    parts = [n for n in range(low, min(high, node) + 1) if node % n == 0 and n < node]
+    first = -(-low // node) * node
+    for largest in (high, 7, 5, 3, 2):
+        whole = [n for n in range(first, high + 1, node) if _smooth(n // node, largest)]
+        if len(whole) <= MOST_COUNTS:
+            break
+    return tuple(parts + whole) or tuple(range(low, high + 1))
+
+
+def _smooth(number: int, largest: int) -> bool:
+    """Whether no prime factor of ``number`` exceeds ``largest``."""
+    for prime in (2, 3, 5, 7):
+        while prime <= largest and number % prime == 0 and number > 1:
+            number //= prime
+    return number == 1 or largest > 7
+
+
+def _check_precision(profile: HardwareProfile, workload: Workload | None, reading: Reading) -> None:
+    """Note a precision for which an accelerator has no rate."""
+    peaks = profile.pool.accelerator.peak
+    if workload is None or PRECISIONS[workload.precision].peak in peaks:
+        return
+    able = [entry.name for entry in PRECISIONS.values() if entry.peak in peaks]
+    found = f"{workload.precision!r} on {profile.pool.accelerator.name}"
+    near = nearest(workload.precision, able) or able[0] if able else ""
+    reading.fault("--precision", found, f"one of {', '.join(able)}" if able else "nothing that it has", near)

@@ -1,0 +1,141 @@
+"""``planner emit``: the launch files of a plan; ``search --emit`` writes those of its best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import ForceOption, Format
+
+if TYPE_CHECKING:
+    from planner.cli.job import Asked
+    from planner.cost.estimate import Estimate
+    from planner.launchers._emit import Target
+    from planner.report.plan_file import Names
+    from planner.runtimes._family import Runtime
+
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="NAME", help="Files for whom. [default: the plan's runtime]", show_default=False
+    ),
+]
+LauncherOption = Annotated[
+    str,
+    typer.Option(
+        "--launcher", metavar="NAME", help="Who starts them: torchrun, slurm, kubernetes, skypilot or ray."
+    ),
+]
+VersionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target-version",
+        metavar="V",
+        help="Release of the target. [default: the newest]",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where launch files go, and for whom; names as the user wrote them."""
+
+    out: Path
+    target: str | None
+    launcher: str
+    version: str | None
+    force: bool
+
+
+def emit(
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
+    target: TargetOption = None,
+    launcher: LauncherOption = "torchrun",
+    target_version: VersionOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Write the files that start a saved plan, all of them or none.
+
+    What only you know stands in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
+    IMAGE, taken from the environment when the files are started.
+    """
+    from planner.cli.estimate import price
+    from planner.cli.job import with_node_size
+    from planner.errors import Infeasible, UnsupportedPlan
+    from planner.report.as_json import Unpriced
+    from planner.report.plan_file import read_plan_file
+
+    saved = read_plan_file(plan, with_node_size)
+    launch = Launch(out, target, launcher, target_version, force)
+    wanted = wanted_target(launch, saved.runtime)
+    for line in saved.changed:
+        typer.echo(f"note: {line}", err=True)
+    answer = price(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
+    if isinstance(answer, Unpriced) or answer.violations:
+        reasons = "\n".join(
+            f"{fault.rule}: {fault.found}; needs {fault.expected}" for fault in answer.violations
+        )
+        raise UnsupportedPlan(reasons)
+    if not answer.feasible and not force:
+        raise Infeasible(f"{plan}: the plan does not fit; --force writes its files all the same")
+    write_files(answer, saved.names, wanted, launch)
+
+
+def wanted_target(launch: Launch, runtime: Runtime) -> Target:
+    """Return the target that the user names.
+
+    Raises
+    ------
+    InputError
+        With every unknown name.
+    """
+    from planner.cli.reading import Reading
+    from planner.launchers import launchers
+    from planner.launchers._emit import target
+    from planner.runtimes import runtimes
+
+    reading = Reading()
+    files_for = runtime if launch.target is None else reading.named("--target", launch.target, runtimes())
+    starter = reading.named("--launcher", launch.launcher, launchers())
+    wanted = reading.attempt(target, files_for, starter, launch.version) if files_for and starter else None
+    reading.finish()
+    if wanted is None:
+        raise AssertionError("a fault was not told")
+    return wanted
+
+
+def write_best(best: Estimate, asked: Asked, save: Path | None, launch: Launch | None, force: bool) -> None:
+    """Write the plan file and the launch files of the best plan, where asked for."""
+    from planner.cli.files import write_whole
+    from planner.report.plan_file import Names, plan_yaml
+
+    names = Names(
+        asked.model_text, asked.cluster_text(best.job.hardware), asked.gpus_per_node, asked.memory_limit
+    )
+    if save is not None:
+        write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names), force, "--save")
+    if launch is not None:
+        write_files(best, names, wanted_target(launch, best.runtime), launch)
+
+
+def write_files(answer: Estimate, names: Names, wanted: Target, launch: Launch) -> None:
+    """Write the files of a priced plan, and tell on standard error what to do with them."""
+    from planner.cli.emit import write_folder
+    from planner.cli.output import page_text
+    from planner.launchers._card import Card
+    from planner.launchers._emit import launch_files
+    from planner.report.estimate_page import estimate_page, first_steps
+    from planner.report.plan_file import plan_yaml
+
+    saved = plan_yaml(answer.job, answer.runtime, answer.plan, names)
+    card = Card(saved, page_text(estimate_page(answer, {}), Format.table), first_steps(answer))
+    written = write_folder(launch_files(answer.plan, answer.job, wanted, card), launch.out, launch.force)
+    names_written = ", ".join(path.name for path in written)
+    typer.echo(f"wrote {launch.out}: {names_written}; start with: {wanted.launcher.start}", err=True)

@@ -1,0 +1,169 @@
+"""Answers on standard output: tables and paragraphs, JSON, CSV or Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from planner.cli.options import Format
+from planner.report.page import Page, Table
+
+Rows = Sequence[Mapping[str, Any]]
+
+WIDTH: Final = 80
+"""Columns of a table where there is no terminal."""
+NARROWEST: Final = 9
+"""Columns to which a column of text is folded at most."""
+
+_NUMBER: Final = re.compile(r"[-+$]?[\d,]+(\.\d+)?([eE][-+]?\d+)?[%x]?( B)?|-")
+
+
+def emit_document(document: Any) -> None:
+    """Write one JSON document."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def emit_page(page: Page, output: Format) -> None:
+    """Write a page as Markdown, or as text: with rich on a terminal, plain elsewhere."""
+    if output is Format.table and sys.stdout.isatty():
+        _rich(page)
+    else:
+        sys.stdout.write(page_text(page, output))
+
+
+def page_text(page: Page, output: Format) -> str:
+    """Return a page as Markdown, or as plain text."""
+    as_text = _markdown_part if output is Format.markdown else _plain_part
+    return "\n".join(as_text(part) for part in page)
+
+
+def emit_rows(
+    rows: Rows, output: Format, headings: Mapping[str, str] | None = None, legend: str = ""
+) -> None:
+    """Write rows with the same keys.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        All with the same keys.
+    output : Format
+        JSON and CSV have the keys as they are.
+    headings : mapping, optional
+        Shorter headings for a table.
+    legend : str
+        Lines below a table.
+    """
+    if output is Format.json:
+        emit_document([dict(row) for row in rows])
+    elif output is Format.csv:
+        sys.stdout.write(as_csv(rows))
+    elif output is Format.markdown:
+        sys.stdout.write(_markdown_part(_table(rows, {})) if rows else "")
+    else:
+        short = {key: key.replace("_", " ") for key in (rows[0] if rows else {})} | dict(headings or {})
+        page: Page = [_table(rows, short)] if rows else ["nothing differs"]
+        emit_page([*page, legend.strip("\n")] if legend else page, output)
+
+
+def as_csv(rows: Rows) -> str:
+    """Return comma-separated values with one line of headings."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _table(rows: Rows, headings: Mapping[str, str]) -> Table:
+    return Table(tuple({headings.get(key, key): _word(value) for key, value in row.items()} for row in rows))
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _markdown_part(part: str | Table) -> str:
+    if isinstance(part, str):
+        return f"{part}\n"
+    lines = [list(part.rows[0]), ["---"] * len(part.rows[0]), *(list(row.values()) for row in part.rows)]
+    escaped = ([cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+
+
+def _plain_part(part: str | Table) -> str:
+    return "\n".join(_paragraph(part) if isinstance(part, str) else table_lines(part)) + "\n"
+
+
+def _paragraph(text: str) -> Iterable[str]:
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 4) if line.startswith(" ") else ""
+        yield from textwrap.wrap(
+            line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+
+
+def table_lines(table: Table, width: int = WIDTH) -> list[str]:
+    """Return a table as lines of at most ``width`` columns; long cells are folded, numbers stand right."""
+    heads = list(table.rows[0])
+    right = [all(_NUMBER.fullmatch(row[head]) or not row[head] for row in table.rows) for head in heads]
+    sizes = _sizes(table, right, width)
+    lines = []
+    for cells in (heads, *([row[head] for head in heads] for row in table.rows)):
+        folded = [_folded(cell, size) for cell, size in zip(cells, sizes, strict=True)]
+        for number in range(max(map(len, folded))):
+            parts = [column[number] if number < len(column) else "" for column in folded]
+            placed = zip(parts, sizes, right, strict=True)
+            lines.append(
+                "  ".join(
+                    f"{part:>{size}}" if end else f"{part:<{size}}" for part, size, end in placed
+                ).rstrip()
+            )
+    return lines
+
+
+def _sizes(table: Table, right: Sequence[bool], width: int) -> list[int]:
+    """Return the widths of columns: the widest column of text gives way until the table fits."""
+    heads = list(table.rows[0])
+    sizes = [max(len(head), *(len(row[head]) for row in table.rows)) for head in heads]
+    while sum(sizes) + 2 * (len(sizes) - 1) > width:
+        elastic = [number for number in range(len(sizes)) if not right[number] and sizes[number] > NARROWEST]
+        if not elastic:
+            break
+        sizes[max(elastic, key=sizes.__getitem__)] -= 1
+    return sizes
+
+
+def _folded(cell: str, size: int) -> list[str]:
+    return textwrap.wrap(cell, size, break_on_hyphens=False) or [""]
+
+
+def _rich(page: Page) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for number, part in enumerate(page):
+        if number:
+            console.print()
+        if isinstance(part, str):
+            console.print(Text(part))
+            continue
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for head in part.rows[0]:
+            numbers = all(_NUMBER.fullmatch(row[head]) or not row[head] for row in part.rows)
+            table.add_column(head, justify="right" if numbers else "left", overflow="fold")
+        for row in part.rows:
+            table.add_row(*(Text(cell) for cell in row.values()))
+        console.print(table)

@@ -1,0 +1,67 @@
+"""What is told on standard error while work goes on: a bar on a terminal, lines where asked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Final, Self
+
+PATIENCE: Final = 1.0
+"""Seconds of silence before a bar appears. [s]"""
+
+
+class Progress:
+    """A bar that appears after a second, on a terminal alone.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether nothing is told.
+    verbose : bool
+        Whether each step is told on a line of its own.
+    """
+
+    def __init__(self, quiet: bool = False, verbose: bool = False) -> None:
+        self.quiet = quiet
+        self.verbose = verbose and not quiet
+        self.started = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, share: float, doing: str) -> None:
+        """Tell the share done and what is being done."""
+        if self.verbose:
+            self.tell(f"{time.monotonic() - self.started:6.2f} s  {share:4.0%}  {doing}")
+        elif not self.quiet and sys.stderr.isatty() and time.monotonic() - self.started > PATIENCE:
+            self._draw(share, doing)
+
+    def tell(self, line: str) -> None:
+        """Write a line, unless quiet."""
+        if not self.quiet:
+            sys.stderr.write(f"{line}\n")
+
+    def _draw(self, share: float, doing: str) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = (
+                BarColumn(),
+                TextColumn("{task.percentage:3.0f}% {task.description}"),
+                TimeElapsedColumn(),
+            )
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(doing, total=1.0)
+            self._bar.start()
+        self._bar.update(self._task, completed=share, description=doing)

@@ -1,0 +1,134 @@
+"""``planner search``: plans ranked, with baselines and an account of what was removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli.launch import (
+    Launch,
+    LauncherOption,
+    TargetOption,
+    VersionOption,
+    wanted_target,
+    write_best,
+)
+from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+
+if TYPE_CHECKING:
+    from planner.cli.job import Asked
+    from planner.search.optimise import Request, SearchResult
+
+OBJECTIVES = ("time", "cost", "memory", "energy")
+
+
+@spread
+def search(
+    job: JobOptions,
+    plan: PlanOptions,
+    shown: OutputOptions,
+    objective: Annotated[
+        str, typer.Option(metavar="NAME", help="What is least: time, cost, memory or energy of a step.")
+    ] = "time",
+    top: Annotated[str, typer.Option(metavar="K", help="Plans to show.")] = "5",
+    oom_risk: Annotated[
+        str, typer.Option(metavar="SHARE", help="Accepted probability of running out of memory.")
+    ] = "0.05",
+    save: Annotated[
+        Path | None, typer.Option(help="Write the best plan's file here.", show_default=False)
+    ] = None,
+    emit: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the launch files of the best plan here.", show_default=False),
+    ] = None,
+    target: TargetOption = None,
+    launcher: LauncherOption = "torchrun",
+    target_version: VersionOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Rank plans for a model on a cluster; axes that are given are kept, the others are searched.
+
+    Exit code 1 tells that nothing fits; the answer then says what would.
+    """
+    from planner.cli.progress import Progress
+    from planner.cli.reach import check_reached
+    from planner.search.optimise import search as ranked
+
+    asked, request = read(job, plan, objective, top, oom_risk)
+    launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
+    if launch is not None:
+        for runtime in request.runtimes:
+            wanted_target(launch, runtime)
+    with Progress(shown.quiet, shown.verbose) as progress:
+        result = ranked(request, progress)
+    if not result.valid:
+        check_reached(request)
+    emit_search(result, request, shown, asked.defaults)
+    if not result.plans:
+        raise typer.Exit(1)
+    write_best(result.plans[0], asked, save, launch, force)
+
+
+def read(
+    job: JobOptions, plan: PlanOptions, objective: str, top: str, oom_risk: str
+) -> tuple[Asked, Request]:
+    """Return what is asked and the request of the search.
+
+    Raises
+    ------
+    InputError
+        With every fault of the options.
+    """
+    from planner.cli.axes import check_world, read_axes
+    from planner.cli.job import read_job
+    from planner.cli.reading import Reading
+    from planner.search.optimise import Request
+
+    reading = Reading()
+    axes = read_axes(plan, reading)
+    asked = read_job(job, reading)
+    goal = reading.word("--objective", objective, OBJECTIVES)
+    shown = reading.count("--top", top, most=1000)
+    risk = reading.number("--oom-risk", oom_risk, 0.0)
+    if risk is not None and not 0 < risk < 1:
+        reading.fault("--oom-risk", oom_risk, "a probability between 0 and 1, such as 0.05")
+    if asked is not None and asked.gpu_counts is None:
+        reading.fault("--gpus", "nothing", "the number of accelerators, such as --gpus 64")
+    elif asked is not None and asked.gpu_counts is not None:
+        check_world(axes, asked.gpu_counts, reading)
+    reading.finish()
+    if asked is None or asked.gpu_counts is None or goal is None or shown is None or risk is None:
+        raise AssertionError("a fault was not told")
+    request = Request(
+        model=asked.model,
+        clusters=tuple(profile for _, profile in asked.clusters),
+        gpu_counts=asked.gpu_counts,
+        workload=asked.workload,
+        runtimes=asked.runtimes,
+        fixed=axes,
+        objective=goal,
+        top=shown,
+        memory_limit=asked.memory_limit,
+        oom_risk=risk,
+    )
+    return asked, request
+
+
+def emit_search(
+    result: SearchResult, request: Request, shown: OutputOptions, defaults: dict[str, Any]
+) -> None:
+    """Write a search in the format asked for."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.as_json import search_document
+    from planner.report.flat import flat_row
+    from planner.report.search_page import search_page
+
+    if shown.output is Format.json:
+        emit_document(search_document(result, defaults))
+    elif shown.output is Format.csv:
+        rows = [("plan", answer) for answer in result.plans] + list(result.baselines)
+        emit_rows([{"row": name} | flat_row(answer) for name, answer in rows], shown.output)
+    else:
+        emit_page(search_page(result, request, {} if shown.quiet else defaults), shown.output)

@@ -1,0 +1,183 @@
+"""The documents that scripts read: an estimate, and a search; keys and units fixed, the unknown null."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from planner.cost.estimate import Estimate
+from planner.plan import Plan
+from planner.rules import Violation
+from planner.runtimes._family import Job, Runtime
+from planner.search.optimise import SearchResult
+from planner.units import GIB, TFLOP
+
+Document = dict[str, Any]
+
+ESTIMATE: Final = "planner/estimate/1"
+SEARCH: Final = "planner/search/1"
+
+PLAN_KEYS: Final = (
+    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "zero_shards", "micro_batch", "num_microbatches",
+    "recompute", "sequence_parallel", "cp_method", "schedule", "offload", "stage_layers",
+)  # fmt: skip
+TIME_KEYS: Final = (
+    "compute", "tp_comm", "cp_comm", "ep_comm", "pp_comm", "dp_comm",
+    "bubble", "optimizer", "offload", "other",
+)  # fmt: skip
+STAGE_KEYS: Final = (
+    "weights", "gradients", "optimizer", "activations", "workspace",
+    "allocated", "reserve", "framework", "total",
+)  # fmt: skip
+SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
+OPTIMALITY_KEYS: Final = ("method", "proved", "bound_s", "gap", "over")
+
+
+@dataclass(frozen=True)
+class Unpriced:
+    """A plan without a price: its degrees do not cut the model, the batch or the cluster into whole parts."""
+
+    job: Job
+    runtime: Runtime
+    plan: Plan
+    violations: tuple[Violation, ...]
+    capacity: float
+    feasible: bool = field(default=False, init=False)
+
+
+def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Document:
+    """Return the document of one estimate; every figure of a plan that cannot be priced is None.
+
+    Parameters
+    ----------
+    answer : Estimate or Unpriced
+        The plan and what is known of it.
+    defaults : mapping
+        What was taken because nothing was given.
+    """
+    job, pool = answer.job, answer.job.hardware.pool
+    work = job.workload
+    head = {
+        "schema": ESTIMATE,
+        "model": {
+            "name": job.model.name,
+            "params": job.model.params,
+            "active_params": job.model.active_params,
+        },
+        "hardware": {
+            "name": job.hardware.name,
+            "gpus": job.gpus,
+            "gpus_per_node": pool.gpus_per_node,
+            "scaleup_domain": pool.scaleup_domain,
+        },
+        "workload": {
+            name: getattr(work, name)
+            for name in ("seq_len", "global_batch", "precision", "optimizer", "method")
+        },
+        "runtime": answer.runtime.name,
+        "defaults": dict(defaults),
+        "plan": plan_record(answer.plan),
+        "feasible": answer.feasible,
+        "violations": [asdict(violation) for violation in answer.violations],
+    }
+    figures = _no_figures(answer.capacity) if isinstance(answer, Unpriced) else _figures(answer)
+    document: Document = plain(head | figures)
+    return document
+
+
+def _figures(answer: Estimate) -> Document:
+    bill = answer.bill
+    return {
+        "step_time_s": answer.step,
+        "tokens_per_s_per_gpu": answer.tokens_per_second,
+        "model_tflops_per_gpu": answer.model_rate / TFLOP,
+        "mfu": answer.mfu,
+        "hfu": answer.hfu,
+        "error_band": answer.error_band,
+        "oom_probability": answer.oom_probability,
+        "extrapolated_share": answer.extrapolated_share,
+        "time_s": {name: getattr(answer.time, name) for name in TIME_KEYS},
+        "memory": {
+            "capacity_gib": answer.capacity / GIB,
+            "peak_gib": answer.peak / GIB,
+            "stages": [
+                {"stage": stage.stage, "moment": stage.moment}
+                | {f"{name}_gib": getattr(stage, name) / GIB for name in STAGE_KEYS}
+                for stage in answer.stages
+            ],
+        },
+        "comm_bytes_per_gpu": {name: getattr(answer.sent, name) for name in SENT_KEYS},
+        "cost_usd_per_step": bill.usd_per_step,
+        "energy_j_per_step": bill.joules_per_step,
+        "days_to_train": bill.days_to_train,
+        "cost_usd_to_train": bill.usd_to_train,
+    }
+
+
+def _no_figures(capacity: float) -> Document:
+    rates = ("step_time_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu", "error_band")
+    bills = ("cost_usd_per_step", "energy_j_per_step", "days_to_train", "cost_usd_to_train")
+    return {
+        **dict.fromkeys((*rates, "oom_probability", "extrapolated_share")),
+        "time_s": dict.fromkeys(TIME_KEYS),
+        "memory": {"capacity_gib": capacity / GIB, "peak_gib": None, "stages": []},
+        "comm_bytes_per_gpu": dict.fromkeys(SENT_KEYS),
+        **dict.fromkeys(bills),
+    }
+
+
+def plan_record(plan: Plan) -> Document:
+    """Return the plan with the keys of the contract; a degree that is no whole number is None."""
+    record: Document = {}
+    for name in PLAN_KEYS:
+        value = getattr(plan, name)
+        if isinstance(value, float):
+            value = int(value) if value.is_integer() else None
+        record[name] = list(value) if isinstance(value, tuple) else value
+    return record
+
+
+def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Document:
+    """Return the document of a search."""
+    document: Document = plain(
+        {
+            "schema": SEARCH,
+            "plans": [estimate_document(answer, defaults) for answer in result.plans],
+            "baselines": [
+                {"name": name} | estimate_document(answer, defaults) for name, answer in result.baselines
+            ],
+            "space": {
+                "enumerated": result.enumerated,
+                "valid": result.valid,
+                "fits": result.fits,
+                "priced": result.priced,
+                "removed": dict(result.removed),
+            },
+            "nearest": None if result.nearest is None else dict(result.nearest),
+            "elapsed_s": result.elapsed,
+            "scan_s": result.scan,
+            "optimality": {name: result.optimality.get(name) for name in OPTIMALITY_KEYS},
+        }
+    )
+    return document
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` in the types of JSON; what is not finite is None.
+
+    Examples
+    --------
+    >>> plain({"a": float("inf"), "b": (1, 2.5)})
+    {'a': None, 'b': [1, 2.5]}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value

@@ -1,0 +1,201 @@
+"""One estimate for people: the plan, what is wrong with it, time, memory and cost, and what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.cost.estimate import Estimate
+from planner.plan import Plan
+from planner.report.as_json import TIME_KEYS, Unpriced
+from planner.report.limits import limits
+from planner.report.page import Page, Table, listed, percent, significant
+from planner.runtimes._family import Job, Runtime
+from planner.units import GIB, TFLOP, show
+
+MEGAJOULE: Final = 1e6
+
+TIME_WORDS: Final = {
+    "compute": "compute, recompute included",
+    "tp_comm": "tensor parallel communication, exposed",
+    "cp_comm": "context parallel communication, exposed",
+    "ep_comm": "expert parallel communication, exposed",
+    "pp_comm": "pipeline messages, exposed",
+    "dp_comm": "data parallel communication, exposed",
+    "bubble": "pipeline bubble",
+    "optimizer": "optimizer step",
+    "offload": "transfers to host memory",
+    "other": "other",
+}
+
+
+def layout(plan: Plan) -> str:
+    """Return a plan in short words, such as ``tp8 pp4 dp2 mb1 zero1 full``; what is 1 or none is left out."""
+    degrees = {name: getattr(plan, name) for name in ("tp", "pp", "vpp", "cp", "ep", "etp")}
+    words = [f"{name}{degree:.0f}" for name, degree in degrees.items() if degree > 1]
+    words += [f"dp{plan.dp:.0f}", f"mb{plan.micro_batch:.0f}", f"zero{plan.zero}"]
+    if plan.zero and plan.zero_shards != plan.dp * plan.cp:
+        words.append(f"shards{plan.zero_shards:.0f}")
+    words += ["sp"] * plan.sequence_parallel
+    words += [plan.cp_method] * (plan.cp > 1) + [plan.recompute] * (plan.recompute != "none")
+    words += [plan.schedule] * (plan.pp > 1 and plan.schedule not in ("1f1b", "interleaved-1f1b"))
+    words += [f"offload-{plan.offload}"] * (plan.offload != "none")
+    return " ".join(words)
+
+
+def job_line(job: Job, runtime: Runtime) -> str:
+    """Return model, cluster, runtime and workload in a paragraph."""
+    work = job.workload
+    fine = f", {work.method}" if work.method != "full" else ""
+    return (
+        f"{job.model.name} ({job.model.params / 1e9:.4g} B parameters) on {job.gpus:,} accelerators of "
+        f"{job.hardware.name}, {runtime.title}; {work.global_batch:,} sequences of {work.seq_len:,} tokens, "
+        f"{work.precision}, {work.optimizer}{fine}"
+    )
+
+
+def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Page:
+    """Return the page of one estimate."""
+    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}{_split(answer.plan)}"]
+    page += verdict(answer)
+    if isinstance(answer, Estimate):
+        page += [
+            _figures(answer),
+            _time_table(answer),
+            _memory_table(answer),
+            sent_line(answer),
+            *trust(answer),
+        ]
+    if defaults:
+        page.append(f"Not given, so taken: {listed(defaults)}.")
+    return page
+
+
+def _split(plan: Plan) -> str:
+    if plan.stage_layers is None or len(set(plan.stage_layers)) == 1:
+        return ""
+    return f", layers {'-'.join(map(str, plan.stage_layers))}"
+
+
+def verdict(answer: Estimate | Unpriced) -> Page:
+    """Return what is wrong with a plan, rule by rule."""
+    page: Page = []
+    if answer.violations:
+        page.append(f"{answer.runtime.title} cannot run this plan:")
+        page.append(
+            Table(
+                tuple(
+                    {
+                        "rule": broken.rule,
+                        "found": broken.found,
+                        "expected": broken.expected,
+                        "nearest": broken.nearest,
+                    }
+                    for broken in answer.violations
+                )
+            )
+        )
+    if isinstance(answer, Estimate) and answer.peak > answer.capacity:
+        missing = (answer.peak - answer.capacity) / GIB
+        page.append(f"It does not fit: {missing:.1f} GiB are missing on the fullest stage.")
+    return page
+
+
+def _figures(answer: Estimate) -> Table:
+    bill = answer.bill
+    figures = {
+        "step": f"{significant(answer.step)} s",
+        "tokens/s on one accelerator": f"{answer.tokens_per_second:,.0f}",
+        "model TFLOP/s on one accelerator": f"{answer.model_rate / TFLOP:.1f}",
+        "MFU (model FLOPs over dense peak)": percent(answer.mfu),
+        "HFU (recompute counted)": percent(answer.hfu),
+        "memory of the fullest stage": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
+        "chance to run out of memory": percent(answer.oom_probability),
+        "limited by": ", ".join(limits(answer)),
+        "cost of a step": money(bill.usd_per_step),
+        "energy of a step, at most": energy(bill.joules_per_step),
+    }
+    if bill.days_to_train is not None:
+        figures |= {
+            "time to train": f"{significant(bill.days_to_train)} days",
+            "cost to train": money(bill.usd_to_train),
+        }
+    return Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
+
+
+def money(usd: float | None) -> str:
+    """Return dollars, or that there is no price."""
+    return "no price known" if usd is None else f"${significant(usd)}"
+
+
+def energy(joules: float | None) -> str:
+    """Return megajoules, or that the rated power is not known."""
+    return "no rated power known" if joules is None else f"{significant(joules / MEGAJOULE)} MJ"
+
+
+def _time_table(answer: Estimate) -> Table:
+    terms = {name: getattr(answer.time, name) for name in TIME_KEYS}
+    rows = [
+        {
+            "where the step goes": TIME_WORDS[name],
+            "s": significant(value),
+            "share": percent(value / answer.step),
+        }
+        for name, value in terms.items()
+        if value > 1e-6 * answer.step
+    ]
+    return Table(tuple(rows))
+
+
+def _memory_table(answer: Estimate) -> Table:
+    names = ("weights", "gradients", "optimizer", "activations", "workspace", "reserve", "framework", "total")
+    short = ("weights", "grads", "optim", "activ", "work", "slack", "frame", "total")
+    stages = answer.stages
+    kept = stages if len(stages) <= 8 else [stages[0], *stages[1:7], stages[-1]]
+    return Table(
+        tuple(
+            {"stage": f"{stage.stage}", "peak at": stage.moment}
+            | {head: f"{getattr(stage, name) / GIB:.2f}" for head, name in zip(short, names, strict=True)}
+            for stage in kept
+        )
+    )
+
+
+def sent_line(answer: Estimate) -> str:
+    """Return what one rank sends in a step."""
+    sent = {name: getattr(answer.sent, name) for name in ("tp", "cp", "ep", "pp", "dp")}
+    told = ", ".join(f"{name} {show(nbytes, 'byte')}" for name, nbytes in sent.items() if nbytes > 0)
+    return f"Memory is in GiB. One rank sends in a step: {told or 'nothing'}."
+
+
+def trust(answer: Estimate) -> Page:
+    """Return how far the figures may be off."""
+    place = f"{answer.runtime.name} on {answer.job.hardware.pool.accelerator.name}"
+    band = (
+        f"Error band: none, {place} was never validated against measured runs."
+        if answer.error_band is None
+        else f"Error band: {percent(answer.error_band)}, from measured runs of {place}."
+    )
+    share = answer.extrapolated_share
+    far = (
+        f" {percent(share)} of the step lies outside what the kernel curves were fitted to."
+        if share > 0
+        else ""
+    )
+    template = (
+        " The profile is a template of weak sources: measure it first."
+        if answer.job.hardware.template
+        else ""
+    )
+    return [band + far + template]
+
+
+def first_steps(answer: Estimate) -> dict[str, str]:
+    """Return what the log of the first steps should show."""
+    return {
+        "step time": f"{significant(answer.step)} s",
+        "tokens/s on one accelerator": f"{answer.tokens_per_second:,.0f}",
+        "model TFLOP/s on one accelerator": f"{answer.model_rate / TFLOP:.1f}",
+        "device memory in use": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
+        "micro-batches of a step": f"{answer.plan.num_microbatches:.0f}",
+    }

@@ -1,0 +1,44 @@
+"""Estimates as flat rows, for CSV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.cost.estimate import Estimate
+from planner.report.as_json import PLAN_KEYS, Unpriced, estimate_document
+from planner.report.limits import limits
+
+HEAD = (
+    "schema",
+    "model",
+    "hardware",
+    "workload",
+    "plan",
+    "defaults",
+    "violations",
+    "time_s",
+    "memory",
+    "comm_bytes_per_gpu",
+)
+"""Parts of a document that are no single figure."""
+
+
+def flat_row(answer: Estimate | Unpriced) -> dict[str, Any]:
+    """Return the figures of an estimate under the keys of its document, one level deep."""
+    document = estimate_document(answer, {})
+    split = document["plan"]["stage_layers"]
+    row: dict[str, Any] = {
+        "model": document["model"]["name"],
+        "hardware": document["hardware"]["name"],
+        "gpus": document["hardware"]["gpus"],
+        **document["workload"],
+        **{name: document["plan"][name] for name in PLAN_KEYS},
+        "stage_layers": "-".join(map(str, split)) if split else None,
+    }
+    row |= {name: value for name, value in document.items() if name not in HEAD}
+    row |= {f"{name}_s": value for name, value in document["time_s"].items()}
+    row |= {name: document["memory"][name] for name in ("capacity_gib", "peak_gib")}
+    row |= {f"{name}_sent_bytes": value for name, value in document["comm_bytes_per_gpu"].items()}
+    row["violations"] = "; ".join(broken["rule"] for broken in document["violations"])
+    row["limited_by"] = ", ".join(limits(answer)) if isinstance(answer, Estimate) else None
+    return row

@@ -1,0 +1,31 @@
+"""What limits a plan: the dearest thing beside compute, and memory where little is left."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.cost.estimate import Estimate
+
+WORTH_TELLING: Final = 0.05
+"""Share of a step from which a term that is not compute is said to limit it."""
+TIGHT: Final = 0.9
+"""Share of the memory in use from which it is said to limit."""
+
+TERMS: Final = {
+    "tp_comm": "tp link",
+    "cp_comm": "cp link",
+    "ep_comm": "ep link",
+    "pp_comm": "pp link",
+    "dp_comm": "dp link",
+    "bubble": "bubble",
+    "optimizer": "optimizer",
+    "offload": "offload",
+}
+
+
+def limits(answer: Estimate) -> tuple[str, ...]:
+    """Return what limits a plan, the dearest first: ``compute`` where nothing else takes a share of note."""
+    shares = {words: getattr(answer.time, name) / answer.step for name, words in TERMS.items()}
+    worst = max(shares, key=shares.__getitem__)
+    first = f"{worst} {shares[worst]:.0%}" if shares[worst] >= WORTH_TELLING else "compute"
+    return (first, "memory") if answer.peak / answer.capacity >= TIGHT else (first,)

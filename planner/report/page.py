@@ -1,0 +1,51 @@
+"""A page for people: paragraphs and tables of text, which the command line prints or writes as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text with the same keys, which are the headings."""
+
+    rows: tuple[Row, ...]
+
+
+Page = list[str | Table]
+"""Paragraphs and tables, in order."""
+
+
+def significant(value: float | None, digits: int = 4) -> str:
+    """Return a number with so many significant digits, a dash where it is unknown.
+
+    Examples
+    --------
+    >>> significant(1234567.0), significant(0.012345), significant(None)
+    ('1,235,000', '0.01235', '-')
+    """
+    if value is None:
+        return "-"
+    short = float(f"{value:.{digits - 1}e}")
+    if abs(short) >= 10 ** (digits - 1):
+        return f"{short:,.0f}"
+    return f"{short:.{digits}g}"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """Return a share as a percentage, a dash where it is unknown."""
+    return "-" if share is None else f"{100 * share:.{digits}f}%"
+
+
+def listed(items: Mapping[str, object]) -> str:
+    """Return ``name value`` pairs joined by commas."""
+    return ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in items.items())
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,275 @@
+"""Plan files: model, cluster, workload, runtime and plan in one YAML, by name with a digest of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import Field
+
+from planner.errors import InputError, Problem
+from planner.inputs.build import build
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.model import ModelSpec
+from planner.inputs.record import Bytes, Count, Flag, Positive, Record
+from planner.inputs.workload import Workload
+from planner.inputs.yaml_file import read_yaml
+from planner.plan import Plan
+from planner.registry import find
+from planner.report.as_json import plan_record
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes._traits import Traits
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.recompute import RECOMPUTES
+from planner.techniques.recompute._family import read_choice
+from planner.techniques.schedules import SCHEDULES
+from planner.units import GIB
+
+FORMAT: Final = "planner/plan/1"
+
+
+class _Named(Record):
+    name: str
+    sha256: str = ""
+
+
+class _Cluster(_Named):
+    gpus: Positive
+    gpus_per_node: Positive | None = None
+
+
+class _Runtime(_Named):
+    traits: dict[str, float | bool | str] = Field(default_factory=dict)
+
+
+class _Axes(Record):
+    tp: Positive = 1
+    pp: Positive = 1
+    vpp: Positive = 1
+    cp: Positive = 1
+    ep: Positive = 1
+    etp: Positive = 1
+    dp: Positive
+    zero: Annotated[Count, Field(le=3)] = 0
+    zero_shards: Positive = 1
+    micro_batch: Positive = 1
+    num_microbatches: Positive
+    recompute: str = "none"
+    sequence_parallel: Flag = False
+    cp_method: str = "ring"
+    schedule: str = "1f1b"
+    offload: str = "none"
+    stage_layers: tuple[Count, ...] | None = None
+
+
+class _Document(Record):
+    format: Literal["planner/plan/1"]
+    version: str = ""
+    model: _Named
+    hardware: _Cluster
+    workload: Workload
+    runtime: _Runtime
+    plan: _Axes
+    memory_limit: Bytes | None = None
+
+
+@dataclass(frozen=True)
+class Names:
+    """How the user named what a plan is for, beyond what its records say.
+
+    Parameters
+    ----------
+    model, hardware : str
+        A name that ships, or a path.
+    gpus_per_node : int, optional
+        Accelerators of a node in use, where not all.
+    memory_limit : float, optional
+        Device memory that may be used. [byte]
+    """
+
+    model: str
+    hardware: str
+    gpus_per_node: int | None = None
+    memory_limit: float | None = None
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan with everything that it is for.
+
+    Parameters
+    ----------
+    job, runtime, plan : Job, Runtime, Plan
+        As they are today.
+    names : Names
+        How the file names them.
+    changed : tuple of str
+        What differs today from what the file was written for.
+    """
+
+    job: Job
+    runtime: Runtime
+    plan: Plan
+    names: Names
+    changed: tuple[str, ...]
+
+
+def tool_version() -> str:
+    """Return the version of the planner, or that it runs from its source."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("parallelism-planner")
+    except PackageNotFoundError:
+        return "0+source"
+
+
+def digest(record: ModelSpec | HardwareProfile | Runtime) -> str:
+    """Return the SHA-256 of everything in a record that a price may depend on."""
+    if isinstance(record, Runtime):
+        content: Any = {"name": record.name, "traits": asdict(record.traits)}
+    else:
+        content = record.model_dump(mode="json", exclude={"aliases", "note", "source", "published"})
+    if isinstance(record, HardwareProfile):
+        content["kernels"] = [repr(pool.accelerator.kernels) for pool in record.pools]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names) -> str:
+    """Return the text of a plan file."""
+    plain = runtimes()[runtime.name].traits
+    traits = {
+        field.name: getattr(runtime.traits, field.name)
+        for field in fields(Traits)
+        if getattr(runtime.traits, field.name) != getattr(plain, field.name)
+    }
+    cluster = {"name": placed(names.hardware), "gpus": job.gpus}
+    cluster |= {"gpus_per_node": names.gpus_per_node} if names.gpus_per_node else {}
+    document = {
+        "format": FORMAT,
+        "version": tool_version(),
+        "model": {"name": placed(names.model), "sha256": digest(job.model)},
+        "hardware": cluster | {"sha256": digest(job.hardware)},
+        "workload": job.workload.model_dump(mode="json", exclude_none=True),
+        "runtime": {"name": runtime.name}
+        | ({"traits": traits} if traits else {})
+        | {"sha256": digest(runtime)},
+        "plan": {name: value for name, value in plan_record(plan).items() if value is not None},
+    }
+    if names.memory_limit is not None:
+        document["memory_limit"] = f"{names.memory_limit / GIB!r} GiB"
+    return yaml.safe_dump(document, sort_keys=False, width=100)
+
+
+def placed(text: str) -> str:
+    """Return a name as it is, and a path so that it holds from any folder."""
+    return (
+        str(Path(text).expanduser().resolve())
+        if any(mark in text for mark in "/\\") or Path(text).exists()
+        else text
+    )
+
+
+def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], HardwareProfile]) -> PlanFile:
+    """Return what a plan file says, with the records of today.
+
+    Parameters
+    ----------
+    path : Path
+        A file that `plan_yaml` wrote, or that somebody wrote alike.
+    resize : callable
+        Cuts a cluster's nodes down to so many accelerators.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is wrong, all faults at once.
+    """
+    where = str(path)
+    document = build(_Document, read_yaml(path), where)
+    faults = _Faults(where)
+    model = faults.attempt("model.name", load_model, document.model.name)
+    profile = faults.attempt("hardware.name", load_hardware, document.hardware.name)
+    if profile is not None and document.hardware.gpus_per_node is not None:
+        profile = faults.attempt("hardware.gpus_per_node", resize, profile, document.hardware.gpus_per_node)
+    runtime = faults.attempt("runtime.name", find, runtimes(), document.runtime.name, "runtime")
+    plan = _plan(document, faults)
+    if runtime is not None:
+        runtime = replace(runtime, traits=_traits(runtime.traits, document.runtime.traits, faults))
+    if faults.problems or model is None or profile is None or runtime is None:
+        raise InputError(faults.problems)
+    told = {
+        "model": (document.model, model),
+        "hardware": (document.hardware, profile),
+        "runtime": (document.runtime, runtime),
+    }
+    changed = tuple(
+        f"{part} {named.name} is not as it was when the plan was saved"
+        for part, (named, record) in told.items()
+        if named.sha256 and named.sha256 != digest(record)
+    )
+    limit = float(document.memory_limit) if document.memory_limit is not None else None
+    names = Names(document.model.name, document.hardware.name, document.hardware.gpus_per_node, limit)
+    job = Job(model, profile, document.hardware.gpus, document.workload)
+    return PlanFile(job, runtime, plan, names, changed)
+
+
+class _Faults:
+    """Faults of one file, each with its place in it."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.problems: list[Problem] = []
+
+    def attempt(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function returns, or note what it refuses."""
+        try:
+            return function(*arguments)
+        except InputError as error:
+            words = {"model", "hardware", "runtime", key}
+            self.problems += [
+                replace(problem, where=f"{self.where}: {key}") if problem.where in words else problem
+                for problem in error.problems
+            ]
+            return None
+
+    def note(self, key: str, found: object, expected: str) -> None:
+        """Note a fault."""
+        self.problems.append(Problem(f"{self.where}: {key}", str(found), expected))
+
+
+def _plan(document: _Document, faults: _Faults) -> Plan:
+    axes, work, gpus = document.plan, document.workload, document.hardware.gpus
+    values = axes.model_dump()
+    for name, table in (("cp_method", CONTEXT_METHODS), ("schedule", SCHEDULES), ("offload", OFFLOADS)):
+        entry = faults.attempt(f"plan.{name}", find, table, values[name], f"plan.{name}")
+        values[name] = entry.name if entry is not None else values[name]
+    faults.attempt("plan.recompute", read_choice, dict(RECOMPUTES), axes.recompute, "plan.recompute")
+    world = axes.tp * axes.pp * axes.cp * axes.dp
+    if world != gpus:
+        faults.note("plan", f"tp · pp · cp · dp = {world}", f"the {gpus} accelerators of hardware.gpus")
+    sequences = axes.micro_batch * axes.num_microbatches * axes.dp
+    if sequences != work.global_batch:
+        expected = f"the {work.global_batch} sequences of workload.global_batch"
+        faults.note("plan", f"micro_batch · num_microbatches · dp = {sequences}", expected)
+    numbers = {name: float(value) for name, value in values.items() if type(value) is int and name != "zero"}
+    return Plan(**(values | numbers))
+
+
+def _traits(plain: Traits, changes: dict[str, float | bool | str], faults: _Faults) -> Traits:
+    known = {field.name: type(getattr(plain, field.name)) for field in fields(Traits)}
+    for name, value in changes.items():
+        if name not in known:
+            faults.note(f"runtime.traits.{name}", "unknown trait", f"one of {', '.join(known)}")
+        elif known[name] is not type(value) and not (known[name] is float and type(value) is int):
+            faults.note(f"runtime.traits.{name}", value, f"a {known[name].__name__}")
+    return replace(plain, **{name: value for name, value in changes.items() if name in known})  # type: ignore[arg-type]

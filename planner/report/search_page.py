@@ -1,0 +1,147 @@
+"""A search for people: ranked plans, baselines, what was removed and why, and how good the best is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.cost.estimate import Estimate
+from planner.report.estimate_page import job_line, layout, trust
+from planner.report.limits import limits
+from planner.report.page import Page, Table, listed, percent, significant
+from planner.search.optimise import Request, SearchResult
+from planner.units import GIB
+
+
+def search_page(result: SearchResult, request: Request, defaults: Mapping[str, Any]) -> Page:
+    """Return the page of a search."""
+    lead = result.plans[0] if result.plans else None
+    job, runtime = (lead.job, lead.runtime) if lead else next(request.jobs())
+    page: Page = [job_line(job, runtime)]
+    if lead is None:
+        page += nothing_fits(result)
+    else:
+        page += [_plans(result, request), *_uneven(result)]
+    if result.baselines:
+        page += ["Without a search:", _baselines(result)]
+    page += [space_line(result, request), optimality_line(result)]
+    page += trust(lead) if lead else []
+    if defaults:
+        page.append(f"Not given, so taken: {listed(defaults)}.")
+    return page
+
+
+def _plans(result: SearchResult, request: Request) -> Table:
+    several = len(request.clusters) * len(request.gpu_counts) > 1
+    return Table(
+        tuple(_row(str(rank), answer, several, request) for rank, answer in enumerate(result.plans, 1))
+    )
+
+
+def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
+    where = {"on": f"{answer.job.gpus} {answer.job.hardware.name}"} if several else {}
+    who = {"runtime": answer.runtime.name} if len(request.runtimes) > 1 else {}
+    bill = answer.bill
+    if bill.days_to_train is None:
+        price = {"$/step": significant(bill.usd_per_step)}
+    else:
+        price = {"days": significant(bill.days_to_train, 3), "$ in all": significant(bill.usd_to_train, 3)}
+    return (
+        {"#": rank}
+        | where
+        | who
+        | {
+            "layout": layout(answer.plan),
+            "s/step": significant(answer.step),
+            "tokens/s": f"{answer.tokens_per_second:,.0f}",
+            "MFU": percent(answer.mfu),
+            f"GiB of {answer.capacity / GIB:.1f}" if not several else "GiB": f"{answer.peak / GIB:.1f}",
+        }
+        | price
+        | {"limited by": ", ".join(limits(answer))}
+    )
+
+
+def _uneven(result: SearchResult) -> Page:
+    lines = [
+        f"Layers of plan {rank}: {'-'.join(map(str, answer.plan.stage_layers))}"
+        for rank, answer in enumerate(result.plans, 1)
+        if answer.plan.stage_layers is not None and len(set(answer.plan.stage_layers)) > 1
+    ]
+    return ["\n".join(lines)] if lines else []
+
+
+def _baselines(result: SearchResult) -> Table:
+    best = result.plans[0].step if result.plans else None
+    return Table(
+        tuple(
+            {
+                "baseline": name.replace("-", " "),
+                "layout": layout(answer.plan),
+                "s/step": significant(answer.step),
+                "GiB": f"{answer.peak / GIB:.1f}",
+                "verdict": _against(answer, best),
+            }
+            for name, answer in result.baselines
+        )
+    )
+
+
+def _against(answer: Estimate, best: float | None) -> str:
+    if answer.violations:
+        return f"breaks {answer.violations[0].rule}"
+    if not answer.feasible:
+        return "does not fit"
+    return "fits" if best is None else f"{answer.step / best:.2f} times the best"
+
+
+def nothing_fits(result: SearchResult) -> Page:
+    """Return what would fit, in words."""
+    nearest = result.nearest or {}
+    if not result.valid:
+        lines = ["No plan obeys all rules; the counts below say which rules removed them."]
+    else:
+        lines = ["No plan fits."]
+    if nearest.get("peak_gib") is not None:
+        lines.append(
+            f"The smallest needs {nearest['peak_gib']:.1f} GiB on an accelerator, "
+            f"{_missing(nearest['missing_gib'])}."
+        )
+    if nearest.get("gpus"):
+        lines.append(f"With {nearest['gpus']:,} accelerators a plan fits.")
+    changes = nearest.get("changes") or []
+    if isinstance(changes, list) and changes:
+        lines.append(f"One change after which a plan fits: {'; or '.join(map(str, changes))}.")
+    return [" ".join(lines)]
+
+
+def _missing(gib: object) -> str:
+    amount = float(str(gib))
+    return f"{amount:.1f} more than it has" if amount > 0 else "too close to what it has"
+
+
+def space_line(result: SearchResult, request: Request) -> str:
+    """Return how many plans there were, how many are left, and which rules removed the others."""
+    close = ""
+    if result.close:
+        risk = percent(request.oom_risk, 0)
+        close = f", {result.close:,} of them left out with more than {risk} risk of running out"
+    counts = (
+        f"Of {result.enumerated:,} combinations {result.valid:,} obey all rules "
+        f"and {result.fits:,} fit{close}."
+    )
+    removed = ", ".join(f"{rule} {count:,}" for rule, count in result.removed.items())
+    return f"{counts} Removed by rule: {removed or 'none'}."
+
+
+def optimality_line(result: SearchResult) -> str:
+    """Return how good the best plan is proved to be."""
+    told = result.optimality
+    bound, gap = told.get("bound_s"), told.get("gap")
+    if not result.plans or bound is None:
+        return f"Searched in {significant(result.elapsed, 2)} s."
+    word = "proved best" if told.get("proved") else f"within {percent(float(str(gap)), 2)} of the bound"
+    return (
+        f"The best is {word} ({significant(float(str(bound)))} s) over {told.get('over')}. "
+        f"Searched in {significant(result.elapsed, 2)} s."
+    )

@@ -161,7 +161,7 @@ def grouped_operator(
     inputs, outputs = shape
     each = rows / experts
     curve = case.kernels.experts[case.precision.linear]
-    derate = case.traits.compute_derate
+    derate = case.derate
     forward = curve.launch / 2 + grouped_gemm_seconds(each, experts, outputs, inputs, curve)
     data = grouped_gemm_seconds(each, experts, inputs, outputs, curve)
     weight = data if case.method.trains_base else 0.0

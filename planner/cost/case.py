@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from planner.formulas.collectives import Tier
@@ -98,11 +98,12 @@ class Case:
     @cached_property
     def tensor_tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
-        share = self.traits.tp_bandwidth_share
-        return tuple(
-            replace(tier, bandwidth=tier.bandwidth * share, pair_bandwidth=tier.pair_bandwidth * share)
-            for tier in self.tiers
-        )
+        return tuple(tier.scaled(self.traits.tp_bandwidth_share) for tier in self.tiers)
+
+    @cached_property
+    def derate(self) -> float:
+        """Share of the kernels' stand-alone rate that the training step reaches. [-]"""
+        return self.traits.compute_derate * self.pool.compute_rate
 
     @cached_property
     def weight_bytes(self) -> float:

@@ -135,7 +135,7 @@ class Pricer:
         weights = inputs * outputs + bias * outputs
         weight, trained = self._weight_gradient(rows, inputs, outputs, weights)
         extra = self._adapter_seconds(rows, inputs, outputs) + self._dequantise_seconds(inputs * outputs)
-        derate = case.traits.compute_derate
+        derate = case.derate
         outside = gemm_extrapolated(rows, outputs, inputs, curve)
         return Operator(
             name,
@@ -194,7 +194,7 @@ class Pricer:
         visible = mean_keys(seq, window, chunked)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         forward, backward, saved = self._attention_seconds(rows, seq, share, visible, head_dim)
-        slow = np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0) / case.traits.compute_derate
+        slow = np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0) / case.derate
         outside = attention_extrapolated(seq, case.kernels.attention_for(qk_dim))
         return Operator(
             "attention",

@@ -225,7 +225,8 @@ def attention_curve(
     multiprocessors : float
         Streaming multiprocessors. [-]
     sustained : bool
-        Multiply by the share of the burst rate that hours of work hold.
+        Multiply by the share of the burst rate that hours of work hold; the backward rate comes from training
+        runs and holds already.
 
     Returns
     -------
@@ -252,7 +253,7 @@ def attention_curve(
         half_keys=number("half_keys"),
         half_queries=number("half_queries_per_multiprocessor") * multiprocessors,
         launch=number("launch", "s"),
-        backward_rate=number("backward_efficiency") * lasting * peak,
+        backward_rate=number("backward_efficiency") * peak,
         backward_half_keys=number("backward_half_keys"),
         seq_range=(parse(ranges["seq"][0], "-"), parse(ranges["seq"][1], "-")),
     )

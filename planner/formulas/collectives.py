@@ -8,7 +8,7 @@ members inside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,10 @@ class Tier:
     latency: float
     pair_bandwidth: float
     host_staged: bool = False
+
+    def scaled(self, share: float) -> Tier:
+        """Return the tier at a share of its rates."""
+        return replace(self, bandwidth=self.bandwidth * share, pair_bandwidth=self.pair_bandwidth * share)
 
 
 def members_inside(domain: Num, stride: Num, ranks: Num) -> Num:

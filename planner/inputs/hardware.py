@@ -74,6 +74,7 @@ class Accelerator(Record):
     price: Price | None = None
     price_date: str = ""
     matmul_efficiency: Efficiency | None = None
+    training_share: Share | None = None
     template: Flag = False
     cluster: str = ""
     curves: str = ""
@@ -149,10 +150,16 @@ class Network(Record):
     note: str = ""
 
 
+def reached(share: Sourced | None) -> float:
+    """Return a share, 1 where nobody has measured it. [-]"""
+    return 1.0 if share is None else float(share)
+
+
 class Pool(Record):
     """Equal nodes on one network; ``gpus`` is how many there are, where the profile says so.
 
-    Without a network, or without ports, there is nothing beyond the scale-up domain.
+    Without a network, or without ports, there is nothing beyond the scale-up domain. The three shares are what
+    a site reaches of the rates that its parts promise: kernels, fast links and network; unmeasured, they are 1.
     """
 
     accelerator: Accelerator
@@ -161,6 +168,9 @@ class Pool(Record):
     gpus: Positive | None = None
     price: Price | None = None
     price_date: str = ""
+    compute_share: Share | None = None
+    scaleup_share: Share | None = None
+    network_share: Share | None = None
 
     @property
     def gpus_per_node(self) -> int:
@@ -190,11 +200,17 @@ class Pool(Record):
     def tiers(self) -> tuple[Tier, ...]:
         """The interconnect from the fast links outwards, at the rates that collectives reach."""
         node = self.node
-        tiers = [links.tier for links in (node.package, node.scaleup) if links is not None]
+        inner = [links.tier for links in (node.package, node.scaleup) if links is not None]
+        tiers = [tier.scaled(reached(self.scaleup_share)) for tier in inner]
         if self.network is not None and self.nic_bandwidth:
-            rate = self.nic_bandwidth * float(self.network.efficiency)
+            rate = self.nic_bandwidth * float(self.network.efficiency) * reached(self.network_share)
             tiers.append(Tier(self.network.kind, math.inf, rate, float(self.network.latency), rate))
         return tuple(tiers)
+
+    @property
+    def compute_rate(self) -> float:
+        """Share of the kernels' stand-alone rate that training reaches here. [-]"""
+        return reached(self.accelerator.training_share) * reached(self.compute_share)
 
     @property
     def price_per_hour(self) -> Sourced | None:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
+from planner.inputs.fitted import fitted
 from planner.inputs.hardware import Accelerator, HardwareProfile, Network
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
@@ -108,6 +109,15 @@ def clusters_with(accelerator: str) -> list[str]:
     )
 
 
+def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
+    """Return an accelerator with the constants that training runs gave it, where its file says nothing."""
+    found = {
+        constant.name: {"value": str(constant.value), "source": constant.source, "standing": "fitted"}
+        for constant in fitted("accelerator", str(accelerator.get("name")))
+    }
+    return found | accelerator
+
+
 def _cluster_file(text: str, where: str) -> Path:
     try:
         return _shipped_or_path(text, hardware_folder(), where)
@@ -171,7 +181,10 @@ class _Parts:
         """Return a pool with its parts filled in."""
         if not isinstance(raw, dict):
             return raw
-        return raw | {key: self.part(key, raw[key], PARTS[key]) for key in PARTS if key in raw}
+        pool = raw | {key: self.part(key, raw[key], PARTS[key]) for key in PARTS if key in raw}
+        if isinstance(pool.get("accelerator"), dict):
+            pool["accelerator"] = with_fitted(pool["accelerator"])
+        return pool
 
     def part(self, key: str, value: Any, folder: str) -> Any:
         """Return the mapping that a name, a path, or a mapping with a ``base`` stands for."""

@@ -1,0 +1,100 @@
+"""Fitted constants at work: runs priced with what their accelerator, site, era and runtime have been fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.calibrate.pricing import Prediction, Price, cost_predictions
+from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.inputs.fitted import all_constants
+from planner.inputs.hardware import HardwareProfile, Pool
+from planner.inputs.record import Sourced
+from planner.runtimes._family import Job, Runtime
+
+Key = tuple[str, str, str]
+"""Scope, owner and name of a constant."""
+
+Values = Mapping[Key, float]
+
+SCOPES: dict[str, Callable[[PricedRun], str]] = {
+    "accelerator": lambda priced: priced.job.hardware.pool.accelerator.name,
+    "site": lambda priced: priced.run.source,
+    "era": lambda priced: priced.era,
+    "runtime": lambda priced: priced.runtime.name,
+}
+"""Which owner of each scope a run has."""
+
+
+def shipped_values() -> dict[Key, float]:
+    """Return the values that ship with the planner."""
+    return {(entry.scope, entry.owner, entry.name): entry.value for entry in all_constants()}
+
+
+@dataclass
+class WithConstants:
+    """Replaces constants in the records of runs; equal replacements are the same record, so that runs batch.
+
+    Parameters
+    ----------
+    values : mapping
+        Constants by scope, owner and name.
+    """
+
+    values: Values
+    _runtimes: dict[tuple[int, str], Runtime] = field(default_factory=dict)
+    _clusters: dict[tuple[int, str], HardwareProfile] = field(default_factory=dict)
+    _kept: list[object] = field(default_factory=list)
+
+    def __call__(self, runs: Sequence[PricedRun]) -> list[PricedRun]:
+        """Return the runs with their constants replaced."""
+        return [replace(run, runtime=self.runtime(run), job=self.job(run)) for run in runs]
+
+    def owned(self, scope: str, owner: str) -> dict[str, float]:
+        """Return the constants of one owner by name."""
+        return {key[2]: value for key, value in self.values.items() if key[:2] == (scope, owner)}
+
+    def runtime(self, priced: PricedRun) -> Runtime:
+        """Return a run's runtime with the constants of runtime and era."""
+        key = (id(priced.runtime), priced.era)
+        if key not in self._runtimes:
+            changes = self.owned("runtime", priced.runtime.name) | self.owned("era", priced.era)
+            traits = replace(priced.runtime.traits, **changes)  # type: ignore[arg-type]
+            self._kept.append(priced.runtime)
+            self._runtimes[key] = replace(priced.runtime, traits=traits) if changes else priced.runtime
+        return self._runtimes[key]
+
+    def job(self, priced: PricedRun) -> Job:
+        """Return a run's job with the constants of accelerator and site."""
+        hardware = priced.job.hardware
+        key = (id(hardware), priced.run.source)
+        if key not in self._clusters:
+            self._kept.append(hardware)
+            pools = tuple(self.pool(pool, priced) for pool in hardware.pools)
+            self._clusters[key] = hardware.model_copy(update={"pools": pools})
+        return replace(priced.job, hardware=self._clusters[key])
+
+    def pool(self, pool: Pool, priced: PricedRun) -> Pool:
+        """Return a pool with the constants of its accelerator and of the run's site."""
+        device = self.owned("accelerator", pool.accelerator.name)
+        site = self.owned("site", priced.run.source)
+        if not device and not site:
+            return pool
+        accelerator = pool.accelerator.model_copy(update=_shares(device))
+        changed = pool.model_copy(update={"accelerator": accelerator, **_shares(site)})
+        changed.__dict__.pop("tiers", None)
+        return changed
+
+
+def _shares(values: Mapping[str, float]) -> dict[str, Sourced]:
+    return {name: Sourced(value, f"{value:.4g}", "", "fitted") for name, value in values.items()}
+
+
+def predictions_with(values: Values) -> Price:
+    """Return a pricing function with these constants."""
+    replaced = WithConstants(values)
+
+    def price(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
+        return cost_predictions(replaced(runs))
+
+    return price

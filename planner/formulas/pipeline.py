@@ -190,6 +190,42 @@ def looped_bubble_seconds(pp: Num, vpp: Num, per_round: Num, forward: Num, backw
     return (pp - 1) / vpp * (forward + backward) + 2 * (pp - 1) * hop + (vpp - 1) / vpp * turns
 
 
+def printed_interleaved_bubble_seconds(pp: Num, vpp: Num, forward: Num, backward: Num, hop: Num) -> Num:
+    r"""Bubble of interleaved 1F1B that the Zero Bubble paper's table follows.
+
+    .. math:: \frac{p-1}{v}(F + B + W) + (2vp - p - 2)c
+
+    Parameters
+    ----------
+    pp, vpp : Num
+        :math:`p` and :math:`v`. [-]
+    forward, backward : Num
+        :math:`F` and :math:`B + W` of a whole slice. [s]
+    hop : Num
+        Latency of a message :math:`c`. [s]
+
+    Returns
+    -------
+    Num
+        Longest span minus work. [s]
+
+    Notes
+    -----
+    It counts :math:`pc` less than `looped_bubble_seconds`, whose order waits for messages at every change of
+    chunk; why, the paper does not say. For :math:`v \ge 2`.
+
+    References
+    ----------
+    .. [1] P. Qi et al., "Zero Bubble Pipeline Parallelism," arXiv:2401.10241, Table 5 (column 1F1B-I).
+
+    Examples
+    --------
+    >>> printed_interleaved_bubble_seconds(4, 2, 1.0, 2.0, 0.0)
+    4.5
+    """
+    return (pp - 1) / vpp * (forward + backward) + (2 * vpp * pp - pp - 2) * hop
+
+
 def zero_bubble_rate(bubble: Num, microbatches: Num, work: Num) -> Num:
     r"""Share of the longest span that is bubble, as the Zero Bubble papers print it.
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from accelerate import Accelerator, FullyShardedDataParallelPlugin, init_empty_weights
 from datasets import load_dataset
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -36,9 +36,16 @@ def make_accelerator():
 
 
 def new_model(config, empty):
-    """Build float32 weights on the host, or none at all: sharding fills them from the first rank."""
-    with torch.device("meta") if empty else contextlib.nullcontext():
-        return AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+    """Build float32 weights on the host, or room for them that the first rank's will fill."""
+    with init_empty_weights() if empty else contextlib.nullcontext():
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+    if empty:
+        for module in model.modules():
+            for name, weight in module.named_parameters(recurse=False):
+                room = torch.nn.Parameter(torch.empty_like(weight, device="cpu"), weight.requires_grad)
+                setattr(module, name, room)
+        model.tie_weights()
+    return model
 
 
 def make_model(accelerator, output):

@@ -80,7 +80,7 @@ def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[st
         *("--seq-length", str(work.seq_len)),
         *("--max-position-embeddings", str(positions)),
         *("--normalization", "RMSNorm" if model.norm == "rmsnorm" else "LayerNorm"),
-        *("--position-embedding-type", _positions(model, arch)),
+        *("--position-embedding-type", position_embedding(model, arch)),
         *("--attention-dropout", "0.0", "--hidden-dropout", "0.0"),
     ]
     switches = {
@@ -95,7 +95,8 @@ def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[st
     return flags
 
 
-def _positions(model: ModelSpec, arch: Architecture) -> str:
+def position_embedding(model: ModelSpec, arch: Architecture) -> str:
+    """Return Megatron-core's name of how positions enter the model."""
     if model.learned_positions:
         return "learned_absolute"
     return "rope" if any(arch.rotary) else "none"

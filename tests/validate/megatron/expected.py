@@ -6,6 +6,7 @@ import math
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
+from planner.runtimes._family import Job
 
 
 def split(plan: Plan, model: ModelSpec) -> list[int]:
@@ -115,3 +116,27 @@ def _experts(ffn: Experts, plan: Plan, hidden: int) -> float:
     shared = (3 if ffn.gated else 2) * ffn.shared_inner * hidden / plan.tp
     gate = ffn.shared_gate * hidden
     return float(ffn.experts / plan.ep * one + shared + gate + ffn.experts * (hidden + ffn.router_bias))
+
+
+def wanted(job: Job, plan: Plan) -> dict[str, object]:
+    """Return what a runner on Megatron-core must derive from a plan."""
+    model = job.model
+    moe = any(block.ffn.kind == "moe" for block in model.blocks.values())
+    return {
+        "world": job.gpus,
+        **{
+            name: int(getattr(plan, name))
+            for name in ("tp", "pp", "vpp", "cp", "dp", "micro_batch", "num_microbatches")
+        },
+        "ep": int(plan.ep),
+        "etp": int(plan.etp) if moe else int(plan.tp),
+        "expert_dp": int(plan.expert_dp) if moe else int(plan.dp * plan.cp),
+        "zero_shards": int(plan.zero_shards) if plan.zero else int(plan.dp * plan.cp),
+        "distributed_optimizer": plan.zero >= 1,
+        "sharding": {2: "optim_grads", 3: "optim_grads_params"}.get(plan.zero, ""),
+        "sequence_parallel": plan.sequence_parallel,
+        "seq_len": job.workload.seq_len,
+        "recompute": None if plan.recompute == "none" else plan.recompute.partition(":")[0],
+        "layers": layers_per_rank(plan, model),
+        "params": rank_params(plan, model, local=True),
+    }

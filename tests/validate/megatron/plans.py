@@ -13,8 +13,9 @@ from planner.runtimes._family import Job, Runtime
 from tests.validate.megatron import cases
 
 MODELS = (
-    "gpt2", "gpt3-175b", "llama3-8b", "llama3-70b", "llama3.1-405b", "llama2-7b", "qwen2.5-7b", "qwen3-8b",
-    "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b", "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3",
+    "gpt2", "gpt3-175b", "llama3-8b", "llama3-70b", "llama3.1-405b",
+    "llama2-7b", "qwen2.5-7b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b",
+    "qwen3-235b-a22b", "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3",
     "gpt-oss-120b",
 )  # fmt: skip
 GPUS = (1, 2, 3, 4, 6, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 768, 1024, 2048, 4096, 8192, 16384)

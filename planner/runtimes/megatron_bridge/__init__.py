@@ -1,0 +1,73 @@
+"""Megatron-Bridge: NVIDIA's recipes on Megatron-core, as a Python file with one ConfigContainer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.inputs.model import ModelSpec
+from planner.plan import Plan
+from planner.rules import Rule
+from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._offered import offered
+from planner.runtimes._traits import Traits
+from planner.runtimes.megatron_bridge.script import script_text
+from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
+from planner.runtimes.megatron_lm.environment import environment
+from planner.runtimes.megatron_lm.notes import notes
+from planner.runtimes.megatron_lm.rules import core_rules
+
+NAME: Final = "train.py"
+METHODS: Final = ("full",)
+
+
+def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
+    learned = model.max_positions if model.learned_positions and model.max_positions else seq_len
+    return Rule(
+        "positions-equal-sequence",
+        bool(np.equal(learned, seq_len)),
+        lambda: (f"sequence length {seq_len}", f"the {learned} learned positions, all of them", str(learned)),
+    )
+
+
+def rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of Megatron-Bridge: those of Megatron-core, and its own."""
+    return [
+        *core_rules(plan, job),
+        offered("method-offered", "method", job.workload.method, METHODS),
+        _positions_rule(job.model, job.workload.seq_len),
+    ]
+
+
+def command(plan: Plan, job: Job, version: str) -> Command:
+    """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
+    variables = environment(plan, job)
+    return Command(
+        program=(NAME,),
+        environment=variables,
+        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        files={NAME: script_text(plan, job, version, variables)},
+        notes=notes(plan, job),
+    )
+
+
+ENTRY = Runtime(
+    name="megatron-bridge",
+    title="Megatron-Bridge",
+    versions=("0.7",),
+    cite="https://github.com/NVIDIA-NeMo/Megatron-Bridge/tree/067f987df03b8355b03192d88d70f1709fedf51a",
+    traits=Traits(tp_exposed=0.5, pp_exposed=0.5),
+    default_zero=1,
+    zero_stages=MEGATRON_LM.zero_stages,
+    schedules=MEGATRON_LM.schedules,
+    cp_methods=MEGATRON_LM.cp_methods,
+    recomputes=MEGATRON_LM.recomputes,
+    offloads=MEGATRON_LM.offloads,
+    precisions=MEGATRON_LM.precisions,
+    methods=METHODS,
+    rules=rules,
+    hybrid_sharding=True,
+    command=command,
+    aliases=("bridge", "nemo"),
+)

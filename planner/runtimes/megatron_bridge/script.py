@@ -1,0 +1,147 @@
+"""The Python file that Megatron-Bridge runs: one ConfigContainer, every field of the plan stated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planner.plan import Plan
+from planner.runtimes._family import Job
+from planner.runtimes.megatron_bridge.sections import (
+    RECIPES,
+    Code,
+    Section,
+    ddp_section,
+    model_section,
+    optimizer_section,
+    overlap_section,
+    precision_fields,
+    train_section,
+)
+
+HEAD = '''\
+"""Pre-training with Megatron-Bridge {version}; start it with the launch script beside it."""
+
+import os
+import sys
+
+# An inherited value would stop the run, so the file sets what the plan assumes.
+os.environ.update(
+{environment})
+
+import torch
+from megatron.bridge.models.{module} import {provider}
+from megatron.bridge.training.comm_overlap import CommOverlapConfig
+from megatron.bridge.training.config import (
+    CheckpointConfig,
+    ConfigContainer,
+    DistributedDataParallelConfig,
+    DistributedInitConfig,
+    GPTDatasetConfig,
+    LoggerConfig,
+    OptimizerConfig,
+    RNGConfig,
+    SchedulerConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    ValidationConfig,
+)
+from megatron.bridge.training.mixed_precision import get_mixed_precision_config
+
+NEEDS = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
+DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR = (os.environ.get(name) for name in NEEDS)
+
+
+def build_config():
+    """Return the whole configuration."""
+'''
+
+TAIL = '''
+
+def main():
+    """Train, or say which variable is missing."""
+    missing = [name for name in NEEDS if not os.environ.get(name)]
+    if missing:
+        sys.exit(f"Set the variable {missing[0]} before starting this file.")
+    from megatron.bridge.training.gpt_step import forward_step
+    from megatron.bridge.training.pretrain import pretrain
+
+    pretrain(config=build_config(), forward_step_func=forward_step)
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+OUTPUT = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
+
+
+def script_text(plan: Plan, job: Job, version: str, environment: Mapping[str, str]) -> str:
+    """Return the file's text for a legal scalar plan."""
+    latent = model_section(plan, job).get("multi_latent_attention", False)
+    module, provider = (
+        ("mla_provider", "MLAModelProvider") if latent else ("gpt_provider", "GPTModelProvider")
+    )
+    lines = "".join(f"    {name}={value!r},\n" for name, value in environment.items())
+    head = HEAD.format(version=version, environment=lines, module=module, provider=provider)
+    return head + _body(plan, job, provider) + TAIL
+
+
+def _body(plan: Plan, job: Job, provider: str) -> str:
+    work = job.workload
+    lines = [f"    precision = get_mixed_precision_config({RECIPES[work.precision]!r})\n"]
+    lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in precision_fields(work).items()]
+    calls: dict[str, tuple[str, Section]] = {
+        "model": (provider, model_section(plan, job)),
+        "train": ("TrainingConfig", train_section(plan, work)),
+        "validation": ("ValidationConfig", {"eval_iters": 0, "eval_interval": 1000}),
+        "optimizer": ("OptimizerConfig", optimizer_section(plan, work)),
+        "scheduler": ("SchedulerConfig", {"lr_decay_style": "cosine", "lr_warmup_iters": 0}),
+        "ddp": ("DistributedDataParallelConfig", ddp_section(plan, work)),
+        "dist": ("DistributedInitConfig", {"use_megatron_fsdp": plan.zero >= 2}),
+        "dataset": ("GPTDatasetConfig", _dataset(job)),
+        "logger": ("LoggerConfig", {"log_interval": 1}),
+        "tokenizer": ("TokenizerConfig", _tokenizer()),
+        "checkpoint": ("CheckpointConfig", _checkpoint(plan)),
+        "rng": ("RNGConfig", {"seed": 1234}),
+        "comm_overlap": ("CommOverlapConfig", overlap_section(plan)),
+    }
+    lines.append("    return ConfigContainer(\n")
+    lines += [_call(name, kind, section) for name, (kind, section) in calls.items()]
+    return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
+
+
+def _dataset(job: Job) -> Section:
+    return {
+        "random_seed": 1234,
+        "seq_length": job.workload.seq_len,
+        "data_path": Code("DATA_PATH"),
+        "split": "99,1,0",
+        "reset_position_ids": False,
+        "reset_attention_mask": False,
+        "eod_mask_loss": False,
+        "num_dataset_builder_threads": 1,
+        "dataloader_type": "single",
+        "skip_getting_attention_mask_from_dataset": True,
+    }
+
+
+def _tokenizer() -> Section:
+    return {
+        "tokenizer_type": "HuggingFaceTokenizer",
+        "tokenizer_model": Code("TOKENIZER_PATH"),
+        "use_tokenizer_vocab_size": False,
+    }
+
+
+def _checkpoint(plan: Plan) -> Section:
+    kind = "fsdp_dtensor" if plan.zero >= 2 else "torch_dist"
+    return {"save": OUTPUT, "load": OUTPUT, "save_interval": 1000, "ckpt_format": kind}
+
+
+def _call(name: str, kind: str, section: Section) -> str:
+    fields = "".join(f"            {field}={_shown(value)},\n" for field, value in section.items())
+    return f"        {name}={kind}(\n{fields}        ),\n"
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, Code) else repr(value)

@@ -1,0 +1,257 @@
+"""From a plan to the sections of Megatron-Bridge's ConfigContainer, as Python expressions by field."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.formulas.pipeline import round_microbatches
+from planner.inputs.model import LatentAttention, ModelSpec
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes._family import Job
+from planner.runtimes.megatron_lm.architecture import Architecture, architecture
+from planner.runtimes.megatron_lm.flags import (
+    CP_COMM,
+    SHARDING,
+    VOCAB_MULTIPLE,
+    padded_vocab,
+    position_embedding,
+    training_steps,
+)
+from planner.runtimes.megatron_lm.layout import is_even, layout_string
+from planner.runtimes.megatron_lm.recompute import MODULES, granularity
+from planner.runtimes.megatron_lm.sharding_rules import precision_aware
+
+
+class Code(str):
+    """A Python expression, written as it stands; every other value is written as its repr."""
+
+    __slots__ = ()
+
+
+Section = dict[str, object]
+
+RECIPES: Final = {
+    "bf16": "bf16_mixed",
+    "fp16": "fp16_mixed",
+    "fp8": "bf16_with_fp8_current_scaling_mixed",
+    "fp8-delayed": "bf16_with_fp8_delayed_scaling_mixed",
+    "fp8-block": "bf16_with_fp8_subchannel_scaling_mixed",
+    "mxfp8": "bf16_with_mxfp8_mixed",
+    "nvfp4": "bf16_with_nvfp4_mixed",
+}
+"""The planner's name of a precision to Bridge's recipe."""
+
+TORCH_DTYPES: Final = {
+    "fp32": Code("torch.float32"),
+    "bf16": Code("torch.bfloat16"),
+    "fp16": Code("torch.float16"),
+    "fp8": Code("torch.uint8"),
+}
+
+
+def model_section(plan: Plan, job: Job) -> Section:
+    """Return the fields of the model provider for a legal scalar plan."""
+    arch = architecture(job.model)
+    parts = [
+        _shape(plan, job.model, job.workload, arch),
+        _mixer(arch),
+        _experts(plan, arch, job.workload),
+        _parallel(plan, job.model, job.workload),
+        _recompute(plan),
+    ]
+    return {field: value for part in parts for field, value in part.items()}
+
+
+def _shape(plan: Plan, model: ModelSpec, work: Workload, arch: Architecture) -> Section:
+    ffn = arch.dense or arch.experts
+    prediction = (
+        {} if model.prediction is None else {"mtp_num_layers": model.prediction.layers, "mtp_enabled": True}
+    )
+    return {
+        "num_layers": model.num_layers,
+        "hidden_size": model.hidden,
+        "ffn_hidden_size": ffn.inner if ffn else 4 * model.hidden,
+        "num_attention_heads": arch.mixer.heads,
+        "seq_length": work.seq_len,
+        "vocab_size": padded_vocab(model.vocab, float(plan.tp)),
+        "should_pad_vocab": True,
+        "make_vocab_size_divisible_by": VOCAB_MULTIPLE,
+        "normalization": "RMSNorm" if model.norm == "rmsnorm" else "LayerNorm",
+        "position_embedding_type": position_embedding(model, arch),
+        "gated_linear_unit": arch.gated,
+        "activation_func": Code("torch.nn.functional.silu" if arch.gated else "torch.nn.functional.gelu"),
+        "add_bias_linear": arch.biases == "all",
+        "add_qkv_bias": arch.biases in ("qkv", "all"),
+        "share_embeddings_and_output_weights": model.tied_embeddings,
+        "attention_dropout": 0.0,
+        "hidden_dropout": 0.0,
+        "bias_activation_fusion": arch.gated or arch.biases == "all",
+        "bias_dropout_fusion": True,
+        "apply_rope_fusion": any(arch.rotary) and not isinstance(arch.mixer, LatentAttention),
+        "cross_entropy_loss_fusion": True,
+        "cross_entropy_fusion_impl": "native",
+        "gradient_accumulation_fusion": plan.zero < 2,
+        **prediction,
+    }
+
+
+def _mixer(arch: Architecture) -> Section:
+    mixer = arch.mixer
+    if isinstance(mixer, LatentAttention):
+        return {
+            "multi_latent_attention": True,
+            "qk_layernorm": True,
+            "q_lora_rank": mixer.q_lora_rank or None,
+            "kv_lora_rank": mixer.kv_lora_rank,
+            "qk_head_dim": mixer.qk_nope_head_dim,
+            "qk_pos_emb_head_dim": mixer.qk_rope_head_dim,
+            "v_head_dim": mixer.v_head_dim,
+            "rope_type": "rope",
+        }
+    fields: Section = {
+        "num_query_groups": mixer.kv_heads,
+        "kv_channels": mixer.head_dim,
+        "qk_layernorm": mixer.qk_norm == "head",
+    }
+    if mixer.sinks:
+        fields["softmax_type"] = "learnable"
+    if arch.window is not None:
+        fields["window_size"] = (arch.window - 1, 0)
+        fields["window_attn_skip_freq"] = [int(there) for there in arch.windowed]
+    if any(arch.rotary) and not all(arch.rotary):
+        fields["no_rope_freq"] = [int(not there) for there in arch.rotary]
+    return fields
+
+
+def _experts(plan: Plan, arch: Architecture, work: Workload) -> Section:
+    experts = arch.experts
+    if experts is None:
+        return {}
+    biased_router = arch.biases != "all" and experts.router_bias
+    fields: Section = {
+        "num_moe_experts": experts.experts,
+        "moe_router_topk": experts.topk,
+        "moe_ffn_hidden_size": experts.inner,
+        "moe_layer_freq": [int(there) for there in arch.expert],
+        "moe_router_dtype": "fp32",
+        "moe_token_dispatcher_type": "alltoall",
+        "moe_grouped_gemm": True,
+        "moe_permute_fusion": True,
+        "moe_router_pre_softmax": experts.topk == 1 and not biased_router,
+        "moe_router_padding_for_quantization": work.precision not in ("bf16", "fp16"),
+        "expert_model_parallel_size": int(plan.ep),
+        "expert_tensor_parallel_size": int(plan.etp),
+    }
+    if experts.shared_inner:
+        fields |= {"moe_shared_expert_intermediate_size": experts.shared_inner}
+        fields |= {"moe_shared_expert_gate": experts.shared_gate}
+    if biased_router:
+        fields |= {"moe_router_score_function": "sigmoid", "moe_router_enable_expert_bias": True}
+    return fields
+
+
+def _parallel(plan: Plan, model: ModelSpec, work: Workload) -> Section:
+    fields: Section = {
+        "tensor_model_parallel_size": int(plan.tp),
+        "pipeline_model_parallel_size": int(plan.pp),
+        "virtual_pipeline_model_parallel_size": int(plan.vpp) if plan.vpp > 1 else None,
+        "context_parallel_size": int(plan.cp),
+        "sequence_parallel": plan.sequence_parallel,
+    }
+    if plan.pp > 1:
+        fields["pipeline_dtype"] = TORCH_DTYPES["fp16" if work.precision == "fp16" else "bf16"]
+    if plan.cp > 1:
+        fields["cp_comm_type"] = CP_COMM[plan.cp_method]
+    if not is_even(plan, model):
+        fields["pipeline_model_parallel_layout"] = layout_string(plan, model)
+    if plan.vpp > 1:
+        group = round_microbatches(plan.pp, plan.num_microbatches)
+        fields["microbatch_group_size_per_vp_stage"] = int(group)
+    return fields
+
+
+def _recompute(plan: Plan) -> Section:
+    wanted = granularity(plan.recompute)
+    if wanted is None:
+        return {}
+    if not wanted.whole:
+        modules = [MODULES[module] for module in wanted.modules]
+        return {"recompute_granularity": "selective", "recompute_modules": modules}
+    method, layers = ("uniform", 1) if wanted.layers is None else ("block", wanted.layers // int(plan.vpp))
+    return {"recompute_granularity": "full", "recompute_method": method, "recompute_num_layers": layers}
+
+
+def train_section(plan: Plan, work: Workload) -> Section:
+    """Return the fields of TrainingConfig."""
+    return {
+        "train_iters": training_steps(work),
+        "global_batch_size": work.global_batch,
+        "micro_batch_size": int(plan.micro_batch),
+        "manual_gc": True,
+        "manual_gc_interval": 100,
+    }
+
+
+def optimizer_section(plan: Plan, work: Workload) -> Section:
+    """Return the fields of OptimizerConfig."""
+    fields: Section = {
+        "optimizer": {"adamw": "adam", "sgd": "sgd", "muon": "muon"}[work.optimizer],
+        "lr": 1e-4,
+        "min_lr": 1e-5,
+        "weight_decay": 0.1,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.95,
+        "clip_grad": 1.0,
+        "use_distributed_optimizer": plan.zero >= 1,
+        "bf16": work.precision != "fp16",
+        "fp16": work.precision == "fp16",
+    }
+    if precision_aware(plan, work):
+        state = TORCH_DTYPES[work.state_dtype or "fp32"]
+        fields |= {"use_precision_aware_optimizer": True, "exp_avg_dtype": state, "exp_avg_sq_dtype": state}
+        fields |= {"main_params_dtype": TORCH_DTYPES[work.master_dtype or "fp32"]}
+    if plan.offload == "optimizer":
+        fields |= {"optimizer_cpu_offload": True, "optimizer_offload_fraction": 1.0}
+        fields |= {"overlap_cpu_optimizer_d2h_h2d": True}
+    return fields
+
+
+def ddp_section(plan: Plan, work: Workload) -> Section:
+    """Return the fields of DistributedDataParallelConfig."""
+    gradient = work.gradient_dtype or "fp32"
+    fields: Section = {
+        "grad_reduce_in_fp32": gradient == "fp32",
+        "overlap_grad_reduce": True,
+        "overlap_param_gather": plan.zero >= 1,
+        "use_distributed_optimizer": plan.zero >= 1,
+        "num_distributed_optimizer_instances": int(plan.dp * plan.cp / plan.zero_shards) if plan.zero else 1,
+    }
+    if plan.zero >= 2:
+        dtype = TORCH_DTYPES[gradient]
+        fields |= {"use_megatron_fsdp": True, "data_parallel_sharding_strategy": SHARDING[plan.zero]}
+        fields |= {"megatron_fsdp_main_grads_dtype": dtype, "megatron_fsdp_grad_comm_dtype": dtype}
+    return fields
+
+
+def overlap_section(plan: Plan) -> Section:
+    """Return the fields of CommOverlapConfig."""
+    return {
+        "tp_comm_overlap": plan.sequence_parallel and plan.tp > 1,
+        "overlap_grad_reduce": True,
+        "overlap_param_gather": plan.zero >= 1,
+    }
+
+
+def precision_fields(work: Workload) -> Section:
+    """Return what the plan's price says beyond Bridge's recipe of that precision."""
+    fields: Section = {"grad_reduce_in_fp32": (work.gradient_dtype or "fp32") == "fp32"}
+    if work.precision in ("bf16", "fp16"):
+        return fields
+    kept = (
+        "fp8_param_gather",
+        "fp4_param_gather",
+        "first_last_layers_bf16",
+        "reuse_grad_buf_for_mxfp8_param_ag",
+    )
+    return fields | dict.fromkeys(kept, False)

@@ -1,0 +1,192 @@
+"""Megatron-Bridge's own code as the judge of the Python file that a launch script starts, on a CPU.
+
+Packages that need a GPU are replaced by empty stand-ins, ranks come from a fake process group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.validate.megatron.runner import TE_VERSION, Verdict
+
+ABSENT = (
+    "triton", "transformer_engine", "transformer_engine_torch", "modelopt", "nvidia_resiliency_ext",
+    "mamba_ssm", "flash_attn", "peft", "diffusers", "qwen_vl_utils",
+    "timm", "open_clip", "mlflow", "comet_ml", "fla",
+    "megatron.energon", "nemo_run", "mistral_common", "webdataset", "av",
+    "imageio", "easydict", "ftfy", "librosa", "wandb",
+    "flash_mla", "causal_conv1d", "decord", "soundfile",
+)  # fmt: skip
+
+
+class _Empty(types.ModuleType):
+    """A module of which every attribute is there: a class, a function, or another such module."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__version__":
+            return TE_VERSION
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found: Any
+        if name[0].isupper():
+            module = importlib.import_module("torch").nn.Module
+            found = type(name, (module,), {"__init__": lambda self, *_a, **_k: module.__init__(self)})
+        else:
+            found = importlib.import_module(f"{self.__name__}.{name}")
+        setattr(self, name, found)
+        return found
+
+    def __call__(self, *args: Any, **_kwargs: Any) -> Any:
+        if len(args) == 1 and callable(args[0]):
+            return args[0]
+        decorate: Callable[[Any], Any] = lambda function=None, *_a, **_k: function  # noqa: E731
+        return None if args else decorate
+
+
+class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        inside = any(fullname == name or fullname.startswith(f"{name}.") for name in self.names)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if inside else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _Empty(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__path__ = []
+
+
+def _missing(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError:
+        return True
+
+
+class Bridge:
+    """The checkout's code, ready to judge plans in a loop."""
+
+    def __init__(self, bridge: str, megatron: str) -> None:
+        warnings.filterwarnings("ignore")
+        if not hasattr(typing, "override"):
+            typing.override = importlib.import_module("typing_extensions").override
+        sys.path[:0] = [megatron, str(Path(bridge) / "src")]
+        import torch
+
+        self.capability, self.log = (9, 0), io.StringIO()
+        torch.cuda.get_device_capability = lambda *_a, **_k: self.capability
+        torch.cuda.get_device_properties = lambda *_a, **_k: types.SimpleNamespace(
+            major=self.capability[0],
+            minor=self.capability[1],
+            total_memory=80 << 30,
+            name="GPU",
+            multi_processor_count=132,
+        )
+        importlib.import_module("transformers")
+        sys.meta_path.append(_Absent(tuple(name for name in ABSENT if _missing(name))))
+        os.environ.update(
+            WORLD_SIZE="1", RANK="0", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29501"
+        )
+        with contextlib.redirect_stdout(self.log), contextlib.redirect_stderr(self.log):
+            self.config = importlib.import_module("megatron.bridge.training.config")
+            self.state = importlib.import_module("megatron.core.parallel_state")
+            self.batches = importlib.import_module("megatron.core.num_microbatches_calculator")
+            self.block = importlib.import_module("megatron.core.transformer.transformer_block")
+            self.fakes = importlib.import_module("torch.testing._internal.distributed.fake_pg")
+
+    def judge(self, file: Path, gpus: int, capability: float) -> Verdict:
+        """Return what Megatron-Bridge makes of an emitted file."""
+        self.capability = divmod(round(capability * 10), 10)
+        verdict, kept = Verdict(), dict(os.environ)
+        with contextlib.redirect_stdout(self.log), contextlib.redirect_stderr(self.log):
+            try:
+                self._judge(file, gpus, verdict.derived)
+            except (Exception, SystemExit) as error:
+                verdict.error = f"{type(error).__name__}: {error}"
+            finally:
+                os.environ.clear()
+                os.environ.update(kept)
+                self._reset()
+        return verdict
+
+    def _judge(self, file: Path, gpus: int, derived: dict[str, Any]) -> None:
+        os.environ["WORLD_SIZE"] = str(gpus)
+        os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+        scope: dict[str, Any] = {"__name__": "emitted", "__file__": str(file)}
+        exec(compile(file.read_text(), str(file), "exec"), scope)
+        config = scope["build_config"]()
+        dist = importlib.import_module("torch.distributed")
+        dist.init_process_group("fake", store=self.fakes.FakeStore(), rank=0, world_size=gpus)
+        self.config.runtime_config_update(config)
+        model, train = config.model, config.train
+        self.state.initialize_model_parallel(
+            model.tensor_model_parallel_size,
+            model.pipeline_model_parallel_size,
+            model.virtual_pipeline_model_parallel_size,
+            context_parallel_size=model.context_parallel_size,
+            expert_model_parallel_size=model.expert_model_parallel_size,
+            expert_tensor_parallel_size=model.expert_tensor_parallel_size,
+            num_distributed_optimizer_instances=config.ddp.num_distributed_optimizer_instances,
+            create_gloo_process_groups=False,
+        )
+        self.batches.init_num_microbatches_calculator(
+            0, None, train.global_batch_size, train.micro_batch_size, config.data_parallel_size
+        )
+        shards = self.state.get_data_parallel_world_size(with_context_parallel=True)
+        derived.update(
+            tp=model.tensor_model_parallel_size,
+            pp=model.pipeline_model_parallel_size,
+            vpp=model.virtual_pipeline_model_parallel_size or 1,
+            cp=model.context_parallel_size,
+            dp=config.data_parallel_size,
+            ep=model.expert_model_parallel_size,
+            etp=model.expert_tensor_parallel_size,
+            expert_dp=self.state.get_expert_data_parallel_world_size(),
+            micro_batch=train.micro_batch_size,
+            num_microbatches=self.batches.get_num_microbatches(),
+            sequence_parallel=model.sequence_parallel,
+            seq_len=model.seq_length,
+            recompute=model.recompute_granularity,
+            zero_shards=shards // config.ddp.num_distributed_optimizer_instances,
+            distributed_optimizer=config.ddp.use_distributed_optimizer,
+            sharding=config.ddp.data_parallel_sharding_strategy if config.ddp.use_megatron_fsdp else "",
+            layers=self._layers(model),
+        )
+
+    def _layers(self, config: Any) -> list[list[int]]:
+        chunks = config.virtual_pipeline_model_parallel_size
+        rows = []
+        for rank in range(config.pipeline_model_parallel_size):
+            self.state.set_pipeline_model_parallel_rank(rank)
+            stages = range(chunks) if chunks else [None]
+            rows.append(
+                [self.block.get_num_layers_to_build(config, vp_stage=stage, pp_rank=rank) for stage in stages]
+            )
+        return rows
+
+    def _reset(self) -> None:
+        dist = importlib.import_module("torch.distributed")
+        self.state.destroy_model_parallel()
+        self.state.set_pipeline_model_parallel_rank(None)
+        self.batches.unset_num_microbatches_calculator()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        self.log.seek(0)
+        self.log.truncate()

@@ -1,0 +1,68 @@
+"""How a runner on Megatron-core judges plans that our rules refuse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from planner.plan import Plan
+from planner.runtimes._family import Job, Runtime
+from tests.validate.megatron.expected import wanted
+from tests.validate.megatron.plans import illegal_plans
+from tests.validate.megatron.runner import Verdict
+
+FIRST_STEP = {
+    "sequence-divides": "the first scatter asserts it; arguments are checked for 2 · cp alone",
+    "experts-need-sequence-parallel": "moe_layer.py raises in the first forward",
+    "tp-divides-ffn": "the layers divide it when they are built",
+    "etp-divides-experts": "the layers divide it when they are built",
+    "tp-divides-shared-expert": "the layers divide it when they are built",
+    "cp-method-offered": "Transformer Engine asserts it in the first attention",
+    "cp-divides-heads": "Transformer Engine asserts it in the first attention",
+    "low-bit-tokens": "Transformer Engine asserts it in the first product",
+    "low-bit-widths": "Transformer Engine asserts it in the first product",
+    "precision-on-accelerator": "Transformer Engine asserts it when the first layer starts",
+    "states-need-distributed-optimizer": "optimizer/__init__.py raises when the optimizer is made",
+}
+"""Rules that Megatron-LM keeps too, but after its arguments are checked."""
+
+CHANGED = {
+    "sequence-parallel-needs-tp": "switched off in silence",
+    "recompute-module": "a module that the model lacks is passed over in silence",
+    "recompute-layers-in-chunks": "the plan counts layers of a stage, the flag those of a chunk",
+    "zero-shards-divide": "a fraction of shards cannot be said in the flag",
+    "stages-have-layers": "a stage without layers is built, and idles",
+    "offload-needs-distributed-optimizer": "never tried by its authors with Megatron-FSDP",
+}
+"""Plans that Megatron-LM would run otherwise than the plan says, or that its flags cannot say."""
+
+
+def differences(job: Job, plan: Plan, verdict: Verdict, without: tuple[str, ...] = ()) -> dict[str, object]:
+    """Return what the runner derived otherwise than the plan says: (plan, runner)."""
+    found = verdict.derived
+    said = {name: value for name, value in wanted(job, plan).items() if name not in without}
+    return {name: (value, found.get(name)) for name, value in said.items() if found.get(name) != value}
+
+
+def tally(
+    runtime: Runtime,
+    judge: Callable[[Job, Plan], Verdict],
+    seed: int,
+    count: int,
+    without: tuple[str, ...] = (),
+) -> tuple[str, str]:
+    """Return counts of verdicts on plans that break one rule, and the plans accepted for no known reason."""
+    verdicts = {kind: Counter[str]() for kind in ("refused", "another plan", "accepted")}
+    examples = {}
+    for job, plan, rule in illegal_plans(seed, count, runtime):
+        try:
+            verdict = judge(job, plan)
+        except (KeyError, ValueError, RuntimeError, IndexError) as error:
+            verdict = Verdict(error=str(error) or "no file can be written")
+        changed = not verdict.error and differences(job, plan, verdict, without)
+        kind = "refused" if verdict.error else "another plan" if changed else "accepted"
+        verdicts[kind][rule] += 1
+        if kind == "accepted" and rule not in FIRST_STEP | CHANGED:
+            examples[rule] = f"{rule}: {job.model.name} {job.gpus} {plan}"
+    told = "".join(f"\n{kind} {sum(counts.values())}: {dict(counts)}" for kind, counts in verdicts.items())
+    return told, "\n".join(examples.values())

@@ -1,0 +1,68 @@
+"""Megatron-Bridge's own code takes every legal plan as it is meant.
+
+Needs checkouts of Megatron-Bridge in ``MEGATRON_BRIDGE`` and of Megatron-LM in ``MEGATRON_LM``, PyTorch, and
+the packages that Bridge imports; ``VALIDATE_PLANS`` says how many plans (20 where unset).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from planner.plan import Plan
+from planner.runtimes._family import Job
+from planner.runtimes.megatron_bridge import ENTRY
+from tests.validate.megatron.bridge_runner import Bridge
+from tests.validate.megatron.plans import legal_plans
+from tests.validate.megatron.runner import Verdict
+from tests.validate.megatron.tally import differences, tally
+
+BRIDGE, MEGATRON = os.environ.get("MEGATRON_BRIDGE", ""), os.environ.get("MEGATRON_LM", "")
+COUNT = int(os.environ.get("VALIDATE_PLANS", "20"))
+UNSEEN = ("world", "params")
+SEED = int(os.environ.get("VALIDATE_SEED", "1"))
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(not (BRIDGE and MEGATRON), reason="MEGATRON_BRIDGE or MEGATRON_LM names no checkout"),
+]
+
+
+@pytest.fixture(scope="module")
+def bridge() -> Any:
+    return Bridge(BRIDGE, MEGATRON)
+
+
+@pytest.fixture(scope="module")
+def judge(bridge: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Job, Plan], Verdict]:
+    file = tmp_path_factory.mktemp("emitted") / "train.py"
+
+    def judged(job: Job, plan: Plan) -> Verdict:
+        assert ENTRY.command is not None
+        file.write_text((ENTRY.command(plan, job, ENTRY.versions[0]).files or {})[file.name])
+        return bridge.judge(file, job.gpus, job.hardware.pool.accelerator.compute_capability)
+
+    return judged
+
+
+def test_every_legal_plan_is_accepted_as_meant(judge: Callable[[Job, Plan], Verdict]) -> None:
+    faults = []
+    for job, plan in legal_plans(SEED, COUNT, ENTRY):
+        verdict = judge(job, plan)
+        differs = differences(job, plan, verdict, without=UNSEEN)
+        if verdict.error or differs:
+            faults.append(f"{job.model.name} {job.gpus} {plan}: {verdict.error or differs}")
+    assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults)
+
+
+def test_what_our_rules_refuse_bridge_refuses_or_runs_otherwise(
+    judge: Callable[[Job, Plan], Verdict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, unexplained = tally(ENTRY, judge, SEED, COUNT, without=UNSEEN)
+    with capsys.disabled():
+        print(told)  # noqa: T201
+    assert not unexplained, unexplained

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -234,5 +234,16 @@ def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[
 
 
 def piece_totals(ranks: list[Counter[Piece]]) -> dict[Piece, Num]:
-    """Count the pieces of the whole model."""
-    return {piece: float(count) for piece, count in sum(ranks, Counter[Piece]()).items()}
+    """Count the pieces of the whole model, in an order that all plans share, so that sums round alike."""
+    return {piece: float(count) for piece, count in sorted(sum(ranks, Counter[Piece]()).items())}
+
+
+def total_table(all_ranks: Sequence[list[Counter[Piece]]]) -> dict[Piece, Num]:
+    """Count the pieces of the whole model for many (pp, vpp): a column where they differ, else a number.
+
+    A tied head is a copy of its own from two stages on, and ``full:N`` recomputes N layers of each stage.
+    """
+    known = [piece_totals(ranks) for ranks in all_ranks]
+    pieces = sorted({piece for totals in known for piece in totals})
+    columns = {piece: np.array([totals.get(piece, 0.0) for totals in known]) for piece in pieces}
+    return {piece: column if np.ptp(column) else float(column[0]) for piece, column in columns.items()}

@@ -24,7 +24,7 @@ from planner.cost.stages import (
     rank_counts,
     stage_table,
 )
-from planner.cost.step import StepPrice, piece_totals, price_passes, price_step
+from planner.cost.step import StepPrice, price_passes, price_step, total_table
 from planner.numeric import Column, Num
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
@@ -324,7 +324,10 @@ class StageTables:
         if key not in self._known:
             self._known[key] = self._table(case)
         table, totals = self._known[key]
-        return table.taken(self.inverse[rows]), totals
+        index = self.inverse[rows]
+        return table.taken(index), {
+            piece: count if isinstance(count, float) else count[index] for piece, count in totals.items()
+        }
 
     def _table(self, case: Case) -> tuple[Stages, dict[Piece, Num]]:
         weights = layer_weights(case.model, case.workload.seq_len)
@@ -337,7 +340,7 @@ class StageTables:
             )
             all_ranks.append(ranks)
             deciding.append(deciding_ranks(ranks, np.broadcast_to(in_flight, (pp,))))
-        return stage_table(all_ranks, deciding), piece_totals(all_ranks[0])
+        return stage_table(all_ranks, deciding), total_table(all_ranks)
 
 
 class LayerGrid:

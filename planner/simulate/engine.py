@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -95,13 +94,8 @@ class Timeline:
         return zip(self.orders[rank], self.starts[rank], self.ends[rank], strict=True)
 
 
-class _Task(NamedTuple):
-    """A pass as the clock sees it: cells are places in one list of arrival times."""
-
-    source: int
-    target: int
-    span: float
-    delay: float
+_Task = tuple[int, int, float, float]
+"""A pass as the clock sees it: the cell it waits for, the cell it fills, its time, its message's latency."""
 
 
 def play(orders: Orders, pipeline: Pipeline, jitter: float = 0.0, seed: int = 0) -> Timeline:
@@ -125,20 +119,27 @@ def play(orders: Orders, pipeline: Pipeline, jitter: float = 0.0, seed: int = 0)
     """
     tasks = _tasks(orders, pipeline)
     if jitter:
-        generator = np.random.default_rng(seed)
-        factors = [generator.lognormal(-(jitter**2) / 2, jitter, len(mine)).tolist() for mine in tasks]
-        tasks = [
-            [task._replace(span=task.span * factor) for task, factor in zip(mine, row, strict=True)]
-            for mine, row in zip(tasks, factors, strict=True)
-        ]
+        tasks = _jittered(tasks, jitter, seed)
     starts, ends = _run(tasks, pipeline.sends_occupy)
     _check_finished(orders, ends)
     return Timeline(orders, tuple(map(tuple, starts)), tuple(map(tuple, ends)))
 
 
+def _jittered(tasks: list[list[_Task]], jitter: float, seed: int) -> list[list[_Task]]:
+    generator = np.random.default_rng(seed)
+    factors = [generator.lognormal(-(jitter**2) / 2, jitter, len(mine)).tolist() for mine in tasks]
+    return [
+        [
+            (source, target, span * factor, delay)
+            for (source, target, span, delay), factor in zip(mine, row, strict=True)
+        ]
+        for mine, row in zip(tasks, factors, strict=True)
+    ]
+
+
 def _run(tasks: list[list[_Task]], sends_occupy: bool) -> tuple[list[list[float]], list[list[float]]]:
     """Advance each rank until it must wait, and again when what it waits for has come."""
-    cells = 1 + max((task.target for mine in tasks for task in mine), default=0)
+    cells = 1 + max((task[1] for mine in tasks for task in mine), default=0)
     arrivals = [0.0] + [-1.0] * cells
     waiters = [-1] * (cells + 1)
     starts: list[list[float]] = [[] for _ in tasks]
@@ -147,8 +148,9 @@ def _run(tasks: list[list[_Task]], sends_occupy: bool) -> tuple[list[list[float]
     ready = deque(range(len(tasks)))
     while ready:
         rank = ready.popleft()
-        clock, began, ended = clocks[rank], starts[rank], ends[rank]
-        for source, target, span, delay in islice(tasks[rank], len(ended), None):
+        clock, began, ended, mine = clocks[rank], starts[rank], ends[rank], tasks[rank]
+        for place in range(len(ended), len(mine)):
+            source, target, span, delay = mine[place]
             arrival = arrivals[source]
             if arrival < 0:
                 waiters[source] = rank
@@ -170,41 +172,48 @@ def _run(tasks: list[list[_Task]], sends_occupy: bool) -> tuple[list[list[float]
 def _tasks(orders: Orders, pipeline: Pipeline) -> list[list[_Task]]:
     """Turn passes into tasks; cells: the start, all forwards, all input gradients, all weight gradients."""
     microbatches = 1 + max((item.microbatch for passes in orders for item in passes), default=0)
-    chunks = len(pipeline.ranks)
-    size, route = chunks * microbatches, chunks // pipeline.routes
+    size = len(pipeline.ranks) * microbatches
+    route = len(pipeline.ranks) // pipeline.routes
     down, up = pipeline.delays()
-    both = [b + w for b, w in zip(pipeline.input_gradient, pipeline.weight_gradient, strict=True)]
-
-    def task(item: Pass) -> _Task:
-        kind, chunk, microbatch = item
-        cell = 1 + chunk * microbatches + microbatch
-        if kind == "F":
-            source = cell - microbatches if chunk % route else 0
-            return _Task(source, cell, pipeline.forward[chunk], down[chunk])
-        if kind == "W":
-            return _Task(0, cell + 2 * size, pipeline.weight_gradient[chunk], 0.0)
-        source = cell + size + microbatches if (chunk + 1) % route else cell
-        span = both[chunk] if kind == "BW" else pipeline.input_gradient[chunk]
-        return _Task(source, cell + size, span, up[chunk])
-
+    spans = {
+        "F": pipeline.forward,
+        "B": pipeline.input_gradient,
+        "W": pipeline.weight_gradient,
+        "BW": [b + w for b, w in zip(pipeline.input_gradient, pipeline.weight_gradient, strict=True)],
+    }
+    progress = bytearray(size + 1)
+    tasks: list[list[_Task]] = []
     for rank, passes in enumerate(orders):
-        _check_rank(rank, passes, pipeline)
-    return [[task(item) for item in passes] for passes in orders]
+        mine: list[_Task] = []
+        for kind, chunk, microbatch in passes:
+            cell = 1 + chunk * microbatches + microbatch
+            if pipeline.ranks[chunk] != rank or progress[cell] != _BEFORE[kind]:
+                raise UnsupportedPlan(_fault(rank, Pass(kind, chunk, microbatch), pipeline))
+            progress[cell] = _AFTER[kind]
+            if kind == "F":
+                source, target, delay = cell - microbatches if chunk % route else 0, cell, down[chunk]
+            elif kind == "W":
+                source, target, delay = 0, cell + 2 * size, 0.0
+            else:
+                source = cell + size + microbatches if (chunk + 1) % route else cell
+                target, delay = cell + size, up[chunk]
+            mine.append((source, target, spans[kind][chunk], delay))
+        tasks.append(mine)
+    return tasks
 
 
-def _check_rank(rank: int, passes: tuple[Pass, ...], pipeline: Pipeline) -> None:
-    """Raise where a rank runs a pass of a chunk it does not hold, or a gradient before what it needs."""
-    done: set[Pass] = set()
-    needs: dict[str, Kind] = {"B": "F", "BW": "F", "W": "B"}
-    for item in passes:
-        kind, chunk, microbatch = item
-        if pipeline.ranks[chunk] != rank:
-            raise UnsupportedPlan(
-                f"rank {rank} runs chunk {chunk}, which lives on rank {pipeline.ranks[chunk]}"
-            )
-        if kind != "F" and Pass(needs[kind], chunk, microbatch) not in done:
-            raise UnsupportedPlan(f"rank {rank} runs {kind} of chunk {chunk} before {needs[kind]}")
-        done.add(item)
+_BEFORE: Final[dict[Kind, int]] = {"F": 0, "B": 1, "BW": 1, "W": 2}
+_AFTER: Final[dict[Kind, int]] = {"F": 1, "B": 2, "BW": 3, "W": 3}
+"""How far a micro-batch is in a chunk before and after a pass."""
+
+
+def _fault(rank: int, item: Pass, pipeline: Pipeline) -> str:
+    """Say why a rank cannot run a pass where its order has it."""
+    kind, chunk, microbatch = item
+    home = pipeline.ranks[chunk]
+    if home != rank:
+        return f"rank {rank} runs chunk {chunk}, which lives on rank {home}"
+    return f"rank {rank} runs {kind} of chunk {chunk}, micro-batch {microbatch}, too early or twice"
 
 
 def _check_finished(orders: Orders, ends: list[list[float]]) -> None:

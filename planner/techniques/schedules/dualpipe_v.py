@@ -47,7 +47,7 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
 
 ENTRY = Schedule(
     name="dualpipe-v",
-    aliases=("dualpipev", "DualPipeV", "ScheduleDualPipeV"),
+    aliases=("DualPipeV", "ScheduleDualPipeV"),
     cite="https://github.com/deepseek-ai/DualPipe; arXiv:2412.19437",
     splits_backward=True,
     rules=(

@@ -10,6 +10,7 @@ from planner.techniques.schedules._family import (
     EQUAL_ROUNDS,
     MANY_CHUNKS,
     UNIT,
+    Mask,
     Orders,
     Pass,
     PassTimes,
@@ -24,6 +25,13 @@ def bubble_seconds(
     """Makespan minus work."""
     per_round = round_microbatches(pp, microbatches)
     return looped_bubble_seconds(pp, vpp, per_round, forward, input_gradient + weight_gradient, hop)
+
+
+def holds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Mask:
+    """Say that a message takes no longer than a pass of a chunk."""
+    return np.less_equal(vpp * hop, np.minimum(forward, input_gradient + weight_gradient))
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -55,4 +63,5 @@ ENTRY = Schedule(
     span_bubble_seconds=bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
+    holds=holds,
 )

@@ -17,7 +17,8 @@ def holds(
     """Say that ZB-H2 is the best order: passes nearly equal, or all activations kept for weight gradients."""
     exact = h2_holds(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
     equal = np.less_equal(np.maximum(forward, input_gradient), 1.05 * weight_gradient)
-    return np.logical_and(np.logical_and(exact, equal), np.greater_equal(microbatches, 2 * pp))
+    full = np.logical_and(np.greater_equal(microbatches, 2 * pp), np.less_equal(20 * hop, weight_gradient))
+    return np.logical_and(np.logical_and(exact, equal), full)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:

@@ -1,0 +1,106 @@
+"""``planner simulate`` for a bare pipeline, as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import run_planner
+
+ONE_F_ONE_B = ("--schedule", "1f1b", "--pp", "4", "--microbatches", "8", "--pass-times", "1,1,1")
+
+
+def test_json_of_the_contract(tmp_path: Path) -> None:
+    done = run_planner("simulate", *ONE_F_ONE_B, "--format", "json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert list(document) == ["schema", "schedule", "makespan", "bubble", "longest_span", "stages"]
+    assert document["schema"] == "planner/simulate/1"
+    assert (document["schedule"], document["makespan"], document["bubble"]) == ("1f1b", 33.0, 9.0)
+    assert document["longest_span"] == 33.0
+    assert document["stages"][1] == {
+        "stage": 1,
+        "busy": 24.0,
+        "forwards": 8,
+        "backwards": 8,
+        "weight_passes": 0,
+        "peak_in_flight": 3,
+        "peak_gib": None,
+    }
+
+
+def test_torch_spelling_and_default_chunks(tmp_path: Path) -> None:
+    """ZB-V on eight ranks, as PyTorch's own list has it: makespan 103, sixteen chunks in flight."""
+    done = run_planner(
+        "simulate", "--schedule", "ZBVZeroBubble", "--pp", "8", "--microbatches", "16",
+        "--pass-times", "1,1,1,0", "--format", "json", cwd=tmp_path,
+    )  # fmt: skip
+    document = json.loads(done.stdout)
+    assert (document["schedule"], document["makespan"], document["bubble"]) == ("zb-v", 103.0, 7.0)
+    assert {stage["peak_in_flight"] for stage in document["stages"]} == {16}
+    assert {stage["weight_passes"] for stage in document["stages"]} == {32}
+
+
+def test_table_picture_and_trace(tmp_path: Path) -> None:
+    done = run_planner("simulate", *ONE_F_ONE_B, "--ascii", "--trace", "step.json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("1f1b: pp 4, vpp 1, 8 micro-batches. Makespan 33, bubble 9 (27.3%")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "\n3 ......." in done.stdout
+    events = json.loads((tmp_path / "step.json").read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == 4 * 8 * 2
+    again = run_planner("simulate", *ONE_F_ONE_B, "--trace", "step.json", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+
+
+def test_csv_has_a_line_for_each_rank(tmp_path: Path) -> None:
+    done = run_planner("simulate", *ONE_F_ONE_B, "--format", "csv", "--ascii", cwd=tmp_path)
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["peak_in_flight"] for row in rows] == ["4", "3", "2", "1"]
+    assert "F forward" in done.stderr
+
+
+def test_messages_may_occupy_their_senders(tmp_path: Path) -> None:
+    command = ("--schedule", "gpipe", "--pp", "2", "--microbatches", "4", "--pass-times", "1,1,1,0.25")
+    done = run_planner("simulate", *command, "--sends-occupy", "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["makespan"] == 17.0
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    command = ("--schedule", "1f1c", "--pp", "0", "--microbatches", "many", "--pass-times", "1,-1,1")
+    done = run_planner("simulate", *command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: 4 faults\n")
+    assert "nearest: 1f1b" in done.stderr
+    for option in ("--schedule", "--pp", "--microbatches", "--pass-times"):
+        assert f"  {option}: found " in done.stderr
+
+
+@pytest.mark.parametrize("text", ["1,1", "1,1,1,1,1", "a,b,c", "0,1,1", "1,1,nan", "1,1,inf", "1,1,-0.1", ""])
+def test_pass_times_that_are_none(tmp_path: Path, text: str) -> None:
+    command = ("--schedule", "1f1b", "--pp", "2", "--microbatches", "2", f"--pass-times={text}")
+    done = run_planner("simulate", *command, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "--pass-times: found" in done.stderr
+
+
+def test_numbers_that_a_schedule_cannot_run(tmp_path: Path) -> None:
+    command = ("--schedule", "dualpipe", "--pp", "3", "--microbatches", "5", "--pass-times", "1,1,1")
+    done = run_planner("simulate", *command, "--format", "json", cwd=tmp_path)
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert document["makespan"] is None
+    assert len(document["violations"]) == 2
+    assert "dualpipe needs an even number of ranks (pp), found pp 3" in done.stderr
+
+
+def test_a_step_too_large_is_refused(tmp_path: Path) -> None:
+    command = ("--schedule", "1f1b", "--pp", "4096", "--microbatches", "5000000", "--pass-times", "1,1,1")
+    done = run_planner("simulate", *command, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nearest: 406" in done.stderr

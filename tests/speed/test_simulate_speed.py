@@ -1,0 +1,33 @@
+"""A long step is played in little time, against a plain loop, so that machines do not matter."""
+
+from __future__ import annotations
+
+import time
+
+from planner.simulate.bare import bare_step
+from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._family import UNIT
+
+EVENTS = 64 * 2 * 512 * 2
+
+
+def plain_loop_seconds() -> float:
+    """Time of as many list appends and additions as there are events."""
+    begin = time.perf_counter()
+    clock, ends = 0.0, []
+    for _ in range(EVENTS):
+        clock += 1.0
+        ends.append(clock)
+    return time.perf_counter() - begin
+
+
+def test_a_deep_interleaved_step_is_quick() -> None:
+    loop = min(plain_loop_seconds() for _ in range(3))
+    best = float("inf")
+    for _ in range(3):
+        begin = time.perf_counter()
+        timeline = bare_step(SCHEDULES["interleaved-1f1b"], 64, 2, 512, UNIT)
+        best = min(best, time.perf_counter() - begin)
+    assert sum(map(len, timeline.orders)) == EVENTS
+    assert timeline.makespan == (512 * 2 + 63) * 3
+    assert best < 100 * loop

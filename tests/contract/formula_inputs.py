@@ -1,0 +1,158 @@
+"""Every function of `planner.formulas`, with the units of its docstring and numbers that it accepts."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import planner.formulas as package
+from planner.formulas.attention import AttentionCurve
+from planner.formulas.collective_curves import CollectiveCurve
+from planner.formulas.collectives import Tier
+from planner.formulas.experts import ExpertCurve
+from planner.formulas.gemm import GemmCurve
+from planner.formulas.unfused_attention import UnfusedAttention
+
+RECORDS: Final = {
+    kind.__name__: kind
+    for kind in (AttentionCurve, CollectiveCurve, ExpertCurve, GemmCurve, Tier, UnfusedAttention)
+}
+
+NOT_RUN: Final = {
+    "attention_curve": "reads an entry of a curve file; the unit parser holds its units",
+    "collective_curve": "reads an entry of a curve file; the unit parser holds its units",
+    "expert_curve": "reads an entry of a curve file; the unit parser holds its units",
+    "gemm_curve": "reads an entry of a curve file; the unit parser holds its units",
+    "unfused_attention": "reads an entry of a curve file; the unit parser holds its units",
+    "nearest_head_dim": "chooses among numbers in a list and computes nothing",
+    "tile_costs": "takes a list of tiles when a curve is made",
+    "latent_attention_params": "a rank is rows of one matrix and columns of the next, so no unit fits both",
+    "between": "interpolates constants of any unit; its callers are run",
+}
+"""Functions that cannot be fed quantities, and why."""
+
+RANGES: Final = {
+    "pp": (2, 16),
+    "vpp": (1, 6),
+    "ranks": (1, 64),
+    "members": (1, 8),
+    "stride": (1, 16),
+    "domain": (8, 64),
+    "microbatches": (16, 64),
+    "per_round": (1, 16),
+    "exposed_share": (0, 1),
+    "efficiency": (0.1, 1),
+    "seq_q": (1024, 2048),
+    "seq_kv": (2048, 4096),
+    "window": (512, 8192),
+    "q_rank": (0, 2),
+    "matrices": (2, 3),
+}
+"""Numbers that a parameter may take, both ends included."""
+
+PLAIN: Final = (1, 64)
+FRACTIONS: Final = {"exposed_share", "efficiency"}
+
+CONSTANTS: Final = {
+    "multiprocessors": 100.0,
+    "wave_weight": 0.5,
+    "bandwidth": 2e12,
+    "pair_bandwidth": 1e12,
+    "rate": 1e15,
+    "backward_rate": 5e14,
+    "misaligned_rate": 1e14,
+    "launch": 3e-6,
+    "latency": 5e-6,
+    "forward_share": 0.4,
+    "weight_bandwidth": 2e12,
+    "activation_bandwidth": 1e12,
+}
+"""Values of the fields of records; 2 where none is given."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One public function of the formulas.
+
+    ``parameters`` has annotation and unit of each parameter; ``unit`` is that of the result.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    parameters: Mapping[str, tuple[str, str | None]]
+    unit: str | None
+
+
+def described(docstring: str, section: str) -> dict[str, str | None]:
+    """Return the last unit in brackets of each entry in a numpydoc section."""
+    found = re.search(rf"^{section}\n-+\n(.*?)(?=\n\n\S[^\n]*\n---|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    units: dict[str, str | None] = {}
+    names: list[str] = []
+    for line in (found[1] if found else "").splitlines():
+        if line and not line.startswith(" "):
+            names = [name.strip() for name in line.partition(" :")[0].split(",")]
+            units |= dict.fromkeys(names)
+        elif names:
+            brackets = re.findall(r"\[([^\[\]]+)\]", line)
+            units |= dict.fromkeys(names, brackets[-1]) if brackets else {}
+    return units
+
+
+def formulas() -> Iterator[Formula]:
+    """Yield every public function of the package, in the order of its modules."""
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ != module.__name__ or name.startswith("_"):
+                continue
+            documented = inspect.getdoc(function) or ""
+            units = described(documented, "Parameters")
+            parameters = {
+                parameter: (str(value.annotation), units.get(parameter))
+                for parameter, value in inspect.signature(function).parameters.items()
+            }
+            result = [unit for unit in described(documented, "Returns").values() if unit]
+            yield Formula(f"{info.name}.{name}", function, parameters, result[0] if result else None)
+
+
+def runnable() -> list[Formula]:
+    """Return the functions that can be fed quantities."""
+    return [one for one in formulas() if one.name.partition(".")[2] not in NOT_RUN]
+
+
+def field_units(kind: type) -> dict[str, str | None]:
+    """Return the units that the docstring of a record gives its fields."""
+    return described(inspect.cleandoc(kind.__doc__ or ""), "Parameters")
+
+
+Wrap = Callable[[float, str, str], Any]
+"""Function of (value, record and field, unit)."""
+
+
+def record(kind: type, wrap: Wrap) -> Any:
+    """Return a record whose numbers are made by ``wrap``."""
+    values: dict[str, Any] = {}
+    units = field_units(kind)
+    for field in fields(kind):
+        where, unit = f"{kind.__name__}.{field.name}", units.get(field.name) or "-"
+        number = CONSTANTS.get(field.name, 2.0)
+        if field.type in ("str", str):
+            values[field.name] = field.name
+        elif field.type in ("bool", bool):
+            values[field.name] = False
+        elif field.name == "tiles":
+            values[field.name] = (
+                (wrap(128.0, where, unit), wrap(256.0, where, unit), wrap(33e3, where, "element^2")),
+            )
+        elif field.name == "ranks":
+            values[field.name] = (wrap(2.0, where, unit), wrap(8.0, where, unit))
+        elif "uple" in str(field.type) or "Range" in str(field.type):
+            values[field.name] = (wrap(number, where, unit), wrap(2 * number, where, unit))
+        else:
+            values[field.name] = wrap(number, where, unit)
+    return kind(**values)

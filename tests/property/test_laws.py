@@ -1,0 +1,132 @@
+"""What must hold for any plan on any cluster, whatever the constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from itertools import permutations
+
+import pytest
+
+from planner.cost.estimate import Estimate, estimate
+from planner.plan import Plan
+from planner.runtimes._family import Job
+from tests.unit.cost_jobs import MODELS, any_runtime, faster, job, plan_of, random_plans
+
+RUNTIME = any_runtime()
+CLUSTERS = {"dense": "dgx-h100", "tied": "l40s-8-pcie", "experts": "mi300x-8", "latent": "gb200-nvl72"}
+PLANS = 30
+EACH = pytest.mark.parametrize("name", MODELS)
+
+
+def work_of(name: str) -> Job:
+    return job(MODELS[name], hardware=CLUSTERS.get(name, "dgx-a100-80gb"))
+
+
+def plans(name: str) -> Iterator[tuple[Job, Plan, Estimate]]:
+    work = work_of(name)
+    for plan in random_plans(work, RUNTIME, PLANS, seed=len(name)):
+        yield work, plan, estimate(plan, work, RUNTIME)
+
+
+@EACH
+def test_the_terms_of_time_add_up(name: str) -> None:
+    for _, plan, known in plans(name):
+        terms = astuple(known.time)
+        assert min(terms) >= 0, plan
+        assert sum(terms) == pytest.approx(known.step, rel=1e-12), plan
+
+
+@EACH
+def test_the_parts_of_memory_add_up(name: str) -> None:
+    for _, plan, known in plans(name):
+        assert len(known.stages) == plan.pp
+        for stage in known.stages:
+            parts = stage.weights, stage.gradients, stage.optimizer, stage.activations, stage.workspace
+            assert min(parts) >= 0
+            assert sum(parts) == pytest.approx(stage.allocated, rel=1e-12)
+            assert stage.allocated + stage.reserve + stage.framework == pytest.approx(stage.total, rel=1e-12)
+
+
+@EACH
+@pytest.mark.parametrize("part", ["compute", "links", "memory"])
+def test_a_faster_part_never_makes_a_step_slower(name: str, part: str) -> None:
+    for work, plan, known in plans(name):
+        assert estimate(plan, faster(work, **{part: 1.7}), RUNTIME).step <= known.step * (1 + 1e-12), plan
+
+
+@EACH
+def test_sharding_over_more_ranks_never_needs_more_memory(name: str) -> None:
+    compared = 0
+    for work, plan, known in plans(name):
+        if plan.zero and plan.zero_shards % 2 == 0:
+            compared += 1
+            fewer = estimate(replace(plan, zero_shards=plan.zero_shards / 2), work, RUNTIME)
+            assert known.peak <= fewer.peak, plan
+    assert compared > 5
+
+
+@EACH
+def test_a_higher_stage_of_sharding_never_holds_more_states(name: str) -> None:
+    for work, plan, _ in plans(name):
+        shards = plan.dp * plan.cp
+        held = [
+            estimate(replace(plan, zero=zero, zero_shards=shards if zero else 1.0), work, RUNTIME)
+            for zero in range(4)
+        ]
+        for lower, higher in zip(held, held[1:], strict=False):
+            for before, after in zip(lower.stages, higher.stages, strict=True):
+                states = before.weights + before.gradients + before.optimizer
+                assert after.weights + after.gradients + after.optimizer <= states, plan
+
+
+@EACH
+def test_recompute_never_holds_more_activations(name: str) -> None:
+    for work, plan, _ in plans(name):
+        none, one, whole = (
+            estimate(replace(plan, recompute=choice), work, RUNTIME) for choice in ("none", "full:1", "full")
+        )
+        for before, between, after in zip(none.stages, one.stages, whole.stages, strict=True):
+            assert after.activations <= between.activations <= before.activations, plan
+        assert whole.peak <= none.peak * (1 + 1e-12), plan
+        assert none.recompute_flops == 0 < one.recompute_flops <= whole.recompute_flops
+
+
+@pytest.mark.parametrize("name", ["dense", "tied", "experts"])
+def test_recompute_never_makes_a_step_of_equal_layers_faster(name: str) -> None:
+    for work, plan, _ in plans(name):
+        none, selective, whole = (
+            estimate(replace(plan, recompute=choice), work, RUNTIME).step
+            for choice in ("none", "selective", "full")
+        )
+        assert none <= selective <= whole, plan
+
+
+@EACH
+def test_more_sequences_in_a_step_never_take_less_time(name: str) -> None:
+    work = work_of(name)
+    more = replace(
+        work, workload=work.workload.model_copy(update={"global_batch": 2 * work.workload.global_batch})
+    )
+    for _, plan, known in plans(name):
+        longer = replace(plan, num_microbatches=2 * plan.num_microbatches)
+        assert estimate(longer, more, RUNTIME).step > known.step, plan
+
+
+def test_equal_stages_may_stand_in_any_order() -> None:
+    work = work_of("dense")
+    for pp, split in ((4, (3, 2, 4, 3)), (8, (1, 2, 1, 2, 1, 2, 2, 1))):
+        plan = plan_of(work, tp=16 // pp, pp=pp, zero=1)
+        middles = sorted(set(permutations(split[1:-1])))[:12]
+        steps = {
+            estimate(replace(plan, stage_layers=(split[0], *middle, split[-1])), work, RUNTIME).step
+            for middle in middles
+        }
+        assert len(middles) > 1
+        assert max(steps) == pytest.approx(min(steps), rel=1e-12)
+
+
+@EACH
+def test_a_step_costs_no_less_than_its_model_flops_at_the_peak(name: str) -> None:
+    for _, plan, known in plans(name):
+        assert 0 < known.mfu <= known.hfu < 1, plan

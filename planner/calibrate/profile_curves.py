@@ -1,0 +1,273 @@
+"""A curve file of a measured device: the kernel fits, on the rows of its raw profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from planner.calibrate import kernel_attention, kernel_experts, kernel_gemm
+from planner.calibrate.kernel_collectives import operation_entry
+from planner.calibrate.kernel_entries import Entry, accuracy, microseconds, plain, size_range
+from planner.calibrate.kernel_fit import Columns, Fit, Free, fit
+from planner.calibrate.kernel_tables import Datasheet, Row, columns
+from planner.calibrate.kernels import UNFUSED, datasheet_entry
+from planner.calibrate.profile_rows import Raw, as_table, of_bench
+from planner.errors import InputError, Problem
+from planner.formulas.attention import BACKWARD_FLOPS, attention_backward_seconds, visible_keys
+from planner.formulas.collective_curves import BUS_FACTOR
+from planner.formulas.roofline import memory_bound_seconds
+from planner.numeric import Column
+
+FEWEST: Final = 6
+"""Points below which a curve is not fitted. [-]"""
+
+BACKWARD: Final = (
+    Free("backward_efficiency", 0.5, 0.01, 1.0),
+    Free("backward_half_keys", 100.0, 0.0, 5000.0),
+)
+"""The backward pass takes the launch time of the forward pass, as the formula does."""
+MEMORY: Final = (Free("efficiency", 0.8, 0.01, 1.0), Free("launch", 3e-6, 0.0, 1e-3))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The curve file, and what a reader must know of it.
+
+    Parameters
+    ----------
+    content : Mapping
+        As the files in ``hardware_profiles/curves`` are.
+    notes : tuple of str
+        Curves that could not be measured, and what stands in their place.
+    """
+
+    content: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def gemm_entries(rows: Sequence[Raw], sheet: Datasheet) -> dict[str, Entry]:
+    """Fit the products of every data type with enough points; the first one is 16 bit."""
+    entries: dict[str, Entry] = {}
+    base: Mapping[str, float] | None = None
+    for dtype in ("bf16", "fp16", "fp8"):
+        table = as_table(of_bench(rows, "gemm", dtype))
+        kind = "fp8" if dtype == "fp8" else "bf16"
+        if len(table) < FEWEST or not sheet.peaks[kind] or (dtype == "fp8" and base is None):
+            continue
+        fitted = kernel_gemm.fit_gemm(table, kind, sheet, base if dtype == "fp8" else None)
+        base = fitted.values if base is None else base
+        held = as_table(of_bench(rows, "sustained", dtype), source="held for a second")
+        lasting = kernel_gemm.lasting_of(held, kind, sheet, fitted)
+        shape = columns(table, ("m", "n", "k"))
+        entries[dtype] = kernel_gemm.gemm_entry(fitted, kind, sheet, shape, lasting) | _measured(fitted)
+    if "bf16" not in entries and "fp16" in entries:
+        entries["bf16"] = entries["fp16"] | {"note": "that of fp16: the device has no bf16"}
+    return entries
+
+
+def _measured(fitted: Fit) -> Entry:
+    return accuracy(fitted, "torch") | {"standing": "measured"}
+
+
+def backward_model(sheet: Datasheet, forward: Mapping[str, float]) -> Any:
+    """Formula of the backward pass from constants to seconds, with what the forward fit found."""
+
+    def model(values: Mapping[str, float], shape: Columns) -> Column:
+        curve = replace(
+            kernel_attention.curve_of(forward, "bf16", sheet),
+            backward_rate=values["backward_efficiency"] * sheet.peaks["bf16"],
+            backward_half_keys=values["backward_half_keys"],
+        )
+        seq = shape["seq"]
+        sizes = (shape["batch"], shape["heads"], seq, visible_keys(seq, seq, seq), shape["head_dim"])
+        busy = attention_backward_seconds(*sizes, curve) - curve.launch
+        slow = forward["droop"] * busy / (busy + kernel_gemm.DROOP_SECONDS)
+        return np.asarray(curve.launch + busy * (1 + slow), dtype=np.float64)
+
+    return model
+
+
+def attention_entry(forward: list[Row], backward: list[Row], sheet: Datasheet, gemm: Entry) -> Entry | None:
+    """Fit one head size, both passes; None where there are too few points."""
+    if min(len(forward), len(backward)) < FEWEST:
+        return None
+    fitted = kernel_attention.fit_attention(forward, "bf16", sheet, float(str(gemm["droop"])))
+    names = ("batch", "heads", "seq", "head_dim")
+    there, back = columns(forward, names), columns(backward, names)
+    flops = 2 * BACKWARD_FLOPS * back["batch"] * back["heads"] * back["seq"] ** 2 * back["head_dim"]
+    again = fit(backward_model(sheet, fitted.values), BACKWARD, {}, back, np.asarray(flops))
+    values = fitted.values
+    return {
+        "efficiency": plain(values["efficiency"]),
+        "sustained_ratio": gemm["sustained_ratio"],
+        "sustained_standing": "that of 16-bit products",
+        "half_keys": plain(values["half_keys"]),
+        "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
+        "launch": microseconds(values["launch"]),
+        "range": {name: size_range(there[name]) for name in ("seq", "batch", "heads")},
+        "kernel": "what torch chooses",
+        "backward_efficiency": plain(again.values["backward_efficiency"]),
+        "backward_half_keys": plain(again.values["backward_half_keys"]),
+        "backward_standing": "measured",
+        "backward": _measured(again),
+        **_measured(fitted),
+    }
+
+
+def attention_entries(rows: Sequence[Raw], sheet: Datasheet, gemm: Entry) -> dict[str, Entry]:
+    """Fit the causal attention that torch chooses, for every head size with enough points."""
+    passes = [
+        as_table(of_bench(rows, "attention", variant=f"chosen-causal-{direction}"))
+        for direction in ("forward", "backward")
+    ]
+    entries: dict[str, Entry] = {}
+    for size in sorted({row["head_dim"] for row in passes[0]}, key=int):
+        both = [[row for row in table if row["head_dim"] == size] for table in passes]
+        entry = attention_entry(both[0], both[1], sheet, gemm)
+        if entry is not None:
+            entries[size] = entry
+    return entries
+
+
+def experts_entries(rows: Sequence[Raw], sheet: Datasheet, gemm: Entry) -> dict[str, Entry]:
+    """Fit the layer of routed experts."""
+    table = as_table(of_bench(rows, "experts"), etp="1", ep="1")
+    if len(table) < FEWEST:
+        return {}
+    fitted = kernel_experts.fit_experts(table, "bf16", sheet, float(str(gemm["efficiency"])))
+    shape = columns(table, kernel_experts.NAMES)
+    return {"bf16": kernel_experts.experts_entry(fitted, shape, "torch") | _measured(fitted)}
+
+
+def memory_entry(rows: Sequence[Raw], sheet: Datasheet) -> Entry | None:
+    """Fit bandwidth and launch of the memory-bound operators, all together and each by itself."""
+    own = of_bench(rows, "elementwise")
+    if len(own) < FEWEST:
+        return None
+    operators = {
+        variant: memory_fields(fit_memory([row for row in own if row["variant"] == variant], sheet))
+        for variant in sorted({row["variant"] for row in own})
+    }
+    return memory_fields(fit_memory(own, sheet)) | {"operators": operators}
+
+
+def fit_memory(rows: Sequence[Raw], sheet: Datasheet) -> Fit:
+    """Fit the share of the bandwidth and the launch time of operators, by the bytes that they move."""
+    shape = {
+        "bytes": np.array([row["bytes"] for row in rows]),
+        "seconds": np.array([row["seconds"] for row in rows]),
+    }
+
+    def model(values: Mapping[str, float], sizes: Columns) -> Column:
+        seconds = memory_bound_seconds(
+            sizes["bytes"], sheet.bandwidth, values["efficiency"], values["launch"]
+        )
+        return np.asarray(seconds, dtype=np.float64)
+
+    return fit(model, MEMORY, {}, shape, shape["bytes"])
+
+
+def memory_fields(fitted: Fit) -> Entry:
+    """Fields of memory-bound operators."""
+    values = fitted.values
+    fields = {"efficiency": plain(values["efficiency"]), "launch": microseconds(values["launch"])}
+    return fields | _measured(fitted)
+
+
+def collectives_entries(rows: Sequence[Raw], backend: str) -> dict[str, dict[str, Entry]]:
+    """Fit every collective at every number of ranks of one tier that has enough sizes."""
+    entries: dict[str, Entry] = {}
+    for operation in BUS_FACTOR:
+        table = as_table(of_bench(rows, "collectives", variant=operation), source=backend)
+        sizes = {
+            ranks: sum(row["ranks"] == ranks for row in table) for ranks in {row["ranks"] for row in table}
+        }
+        enough = [row for row in table if sizes[row["ranks"]] >= FEWEST]
+        if enough:
+            entries[operation] = operation_entry(enough, operation) | {"standing": "measured"}
+    return {backend: entries} if entries else {}
+
+
+def curve_file(
+    name: str,
+    rows: Sequence[Raw],
+    sheet: Datasheet,
+    provenance: Mapping[str, str],
+    standing_in: Mapping[str, Any],
+) -> Fitted:
+    """Return the curve file of a measured device.
+
+    Parameters
+    ----------
+    name : str
+        The accelerator.
+    rows : sequence of mappings
+        Timed rows of the raw table.
+    sheet : Datasheet
+        What efficiencies are shares of.
+    provenance : Mapping
+        Date, device and versions.
+    standing_in : Mapping
+        A curve file whose entries are taken where nothing was measured.
+
+    Raises
+    ------
+    InputError
+        If not even matrix products have enough points.
+    """
+    gemm = gemm_entries(rows, sheet)
+    if "bf16" not in gemm:
+        found = f"{len(of_bench(rows, 'gemm'))} points of matrix products"
+        raise InputError(Problem("the raw table", found, f"at least {FEWEST}; give it more --minutes"))
+    measured: dict[str, Any] = {
+        "attention": {"bf16": attention_entries(rows, sheet, gemm["bf16"])},
+        "experts": experts_entries(rows, sheet, gemm["bf16"]),
+        "memory_bound": memory_entry(rows, sheet),
+    }
+    lent = [
+        part for part in measured if not (measured[part]["bf16"] if part == "attention" else measured[part])
+    ]
+    found_notes = [
+        f"no curve of {part} could be measured: that of {standing_in['accelerator']}" for part in lent
+    ]
+    parts = measured | {part: _lent(standing_in[part], standing_in) for part in lent}
+    backend = "gloo" if provenance.get("cuda") in ("", None) else "nccl"
+    content = {
+        "accelerator": name,
+        "source": source_text(provenance),
+        "provenance": dict(provenance),
+        "datasheet": datasheet_entry(sheet),
+        "gemm": gemm,
+        "attention": parts["attention"],
+        "unfused_attention": UNFUSED,
+        "experts": parts["experts"],
+        "collectives": collectives_entries(rows, backend),
+        "memory_bound": parts["memory_bound"],
+    }
+    return Fitted(content, tuple(found_notes))
+
+
+def _lent(part: Any, lender: Mapping[str, Any]) -> Any:
+    """Return a part of another's curves, which says so where it has a place for it."""
+    note = {"lent_by": lender["accelerator"]}
+    if "bf16" in part:
+        return {"bf16": part["bf16"]}
+    return {**part, **note}
+
+
+def source_text(provenance: Mapping[str, str]) -> str:
+    """Return in one line where measured numbers are from.
+
+    Examples
+    --------
+    >>> source_text({"date": "2026-11-21", "device": "NVIDIA H100 80GB HBM3", "torch": "2.13.0", "cuda": ""})
+    'planner profile, 2026-11-21, NVIDIA H100 80GB HBM3, torch 2.13.0'
+    """
+    words = [provenance.get("date", ""), provenance.get("device", "")]
+    words += [
+        f"{name} {provenance[name]}" for name in ("driver", "cuda", "nccl", "torch") if provenance.get(name)
+    ]
+    return ", ".join(["planner profile", *(word for word in words if word)])

@@ -1,0 +1,179 @@
+"""``planner profile``: microbenchmarks on the local devices, and a hardware profile of what they found."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli.files import write_whole
+from planner.cli.options import Format, FormatOption
+from planner.cli.output import emit_document, emit_rows
+from planner.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from planner.calibrate.profile_files import Files
+    from planner.profile.machine import Measured
+    from planner.profile.session import Tell
+
+LONGEST_MINUTES = 24 * 60.0
+
+HEADINGS = {"mean_error": "error", "held_out_error": "held out", "one_rate_error": "one rate"}
+
+
+def profile(
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE.yaml", help="Profile to write; curves and raw table beside it."),
+    ],
+    device: Annotated[
+        str, typer.Option("--device", metavar="cpu|cuda|cuda:N", help="What is measured.")
+    ] = "cuda",
+    minutes: Annotated[
+        float, typer.Option("--minutes", metavar="M", help="Time for one device's own benches.")
+    ] = 5.0,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="BENCH", help="Measure nothing else; several times for several."),
+    ] = None,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            help="Whose node and network it has. [default: the accelerator's usual one]",
+        ),
+    ] = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever was measured before.")] = False,
+    allow_busy: Annotated[
+        bool,
+        typer.Option("--allow-busy", help="Measure a device that others use, that is sliced or throttled."),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Seconds to wait for a rank.")
+    ] = 60.0,
+    output: FormatOption = Format.table,
+) -> None:
+    """Measure this machine and write a hardware profile; under torchrun its collectives too."""
+    from planner.calibrate.profile_files import RAW, Machine, beside, profile_files
+    from planner.profile.machine import Request, measure_machine
+
+    check(out, minutes, timeout)
+    raw = beside(out, RAW)
+    request = Request(device, raw, 60 * minutes, tuple(only or ()), fresh, allow_busy, timeout)
+    with Progress(60 * minutes) as progress:
+        try:
+            measured = measure_machine(request, progress.tell)
+        except KeyboardInterrupt:
+            sys.stderr.write(f"\nwhat was measured is kept in {raw}; the same command goes on\n")
+            raise
+    if measured is None:
+        return
+    machine = Machine(
+        product=measured.device.name,
+        memory=measured.memory,
+        multiprocessors=float(measured.device.multiprocessors),
+        provenance={name: str(text) for name, text in measured.provenance.items()},
+        cluster=cluster,
+    )
+    files = profile_files(out, machine, measured.rows)
+    for path, text in files.texts.items():
+        write_whole(path, text, force=True)
+    answer(out, raw, measured, files, output)
+
+
+def check(out: Path, minutes: float, timeout: float) -> None:
+    """Refuse options that make no sense, all at once.
+
+    Raises
+    ------
+    InputError
+        With every fault.
+    """
+    problems = [
+        Problem(option, f"{value:g}", f"more than 0 and at most {most:g}")
+        for option, value, most in (("--minutes", minutes, LONGEST_MINUTES), ("--timeout", timeout, 86400.0))
+        if not (math.isfinite(value) and 0 < value <= most)
+    ]
+    if out.suffix not in (".yaml", ".yml"):
+        problems.append(Problem("--out", repr(str(out)), "a name that ends in .yaml", f"{out.stem}.yaml"))
+    if problems:
+        raise InputError(problems)
+
+
+class Progress:
+    """Tells on standard error how far a measurement is: a bar on a terminal, a line for each tenth otherwise.
+
+    Parameters
+    ----------
+    seconds : float
+        Time that the measurement may take. [s]
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.tenth = seconds, -1
+        self.bar: Any = None
+
+    def __enter__(self) -> Progress:
+        """Start the bar where there is a terminal."""
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            words = TextColumn("{task.fields[what]}")
+            self.bar = Bar(TextColumn("measuring"), BarColumn(), words, console=Console(stderr=True))
+            self.bar.start()
+            self.task = self.bar.add_task("measuring", total=1.0, what="")
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop the bar."""
+        if self.bar is not None:
+            self.bar.stop()
+
+    @property
+    def tell(self) -> Tell:
+        """What a measurement calls after each point."""
+        return self._tell
+
+    def _tell(self, count: int, share: float, what: str) -> None:
+        left = (1 - share) * self.seconds
+        words = f"{count} points, at most {left:.0f} s left, {what}"
+        if self.bar is not None:
+            self.bar.update(self.task, completed=share, what=words)
+        elif int(10 * share) > self.tenth:
+            self.tenth = int(10 * share)
+            sys.stderr.write(f"{share:4.0%}: {words}\n")
+
+
+def answer(out: Path, raw: Path, measured: Measured, files: Files, output: Format) -> None:
+    """Print the fits, and where everything lies."""
+    for note in (*measured.notes, *files.notes):
+        sys.stderr.write(f"note: {note}\n")
+    if output is Format.json:
+        document = {
+            "schema": "planner/profile/1",
+            "profile": str(out),
+            "curves": next(str(path) for path in files.texts if path != out),
+            "raw": str(raw),
+            "provenance": dict(measured.provenance),
+            "points": len(measured.rows),
+            "notes": [*measured.notes, *files.notes],
+            "fits": [as_numbers(row) for row in files.fits],
+        }
+        emit_document(document)
+        return
+    legend = f"\n{len(measured.rows)} points in {raw}\nuse it with: --hardware {out}"
+    emit_rows(list(files.fits), output, HEADINGS, legend)
+
+
+def as_numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its percentages as shares."""
+    return {
+        key: float(value.removesuffix("%")) / 100 if isinstance(value, str) and value.endswith("%") else value
+        for key, value in row.items()
+    }

@@ -1,0 +1,1 @@
+"""Measure the local accelerators: kernels, copies and collectives, and a plan's own layers."""

@@ -1,0 +1,84 @@
+"""The routed experts of one layer: gather, grouped products, gated activation, weighted sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.profile.benches._family import Bench, Point, grid, random_tensor, scattered
+from planner.profile.device import Device
+from planner.profile.timing import Call
+
+
+def point(shape: dict[str, int]) -> Point:
+    """Return a layer of experts under a balanced router as a point."""
+    rows = float(shape["tokens"] * shape["topk"])
+    hidden, inter, experts = float(shape["hidden"]), float(shape["inter"]), float(shape["experts"])
+    moved = 6.0 * experts * hidden * inter + 6.0 * rows * (hidden + inter)
+    return Point("experts", "layer", "bf16", shape, 6.0 * rows * hidden * inter, moved)
+
+
+def coarse_points(device: Device) -> list[Point]:
+    """Return few and many experts with few and many rows each."""
+    if device.is_cpu:
+        axes = grid(tokens=[64, 256], hidden=[128], inter=[128, 256], topk=[2], experts=[4, 8])
+        return [point(shape) for shape in axes]
+    axes = grid(tokens=[1024, 8192], hidden=[2048, 4096], inter=[1024, 2048], topk=[2, 8], experts=[8, 32])
+    return [point(shape) for shape in axes]
+
+
+def finer_points(device: Device) -> list[Point]:
+    """Return layers of other sizes."""
+    if device.is_cpu:
+        return [
+            point({**shape, "topk": 2, "experts": 8})
+            for shape in scattered(10, 32, tokens=(32, 512), hidden=(64, 256), inter=(64, 256))
+        ]
+    shapes = scattered(60, 128, tokens=(512, 32768), hidden=(1024, 8192), inter=(512, 8192))
+    return [
+        point({**shape, "topk": topk, "experts": experts})
+        for shape, (topk, experts) in zip(shapes, [(2, 8), (8, 64), (4, 16), (8, 128)] * 15, strict=True)
+    ]
+
+
+def prepare(one: Point, device: Device) -> Call:
+    """Return the layer on random rows, each expert with as many as the others."""
+    torch = device.torch
+    tokens, topk, experts = one.shape["tokens"], one.shape["topk"], one.shape["experts"]
+    hidden, inter = one.shape["hidden"], one.shape["inter"]
+    data = random_tensor(device, one.dtype, tokens, hidden)
+    wide = random_tensor(device, one.dtype, experts, hidden, 2 * inter)
+    narrow = random_tensor(device, one.dtype, experts, inter, hidden)
+    order = torch.randperm(tokens * topk, device=device.where)
+    weights = torch.rand(tokens * topk, 1, device=device.where, dtype=device.dtype(one.dtype))
+    each = -(-tokens * topk // experts)
+    ends = (
+        torch.arange(1, experts + 1, device=device.where).mul(each).clamp(max=tokens * topk).to(torch.int32)
+    )
+
+    def layer() -> Any:
+        routed = data[order // topk]
+        gate, up = grouped_product(device, routed, wide, ends).chunk(2, dim=-1)
+        inner = torch.nn.functional.silu(gate) * up
+        out = grouped_product(device, inner, narrow, ends) * weights
+        return torch.zeros_like(data).index_add_(0, order // topk, out)
+
+    return layer
+
+
+def grouped_product(device: Device, rows: Any, weights: Any, ends: Any) -> Any:
+    """Multiply each expert's rows by its weights: in one kernel where the device has one."""
+    torch = device.torch
+    if device.capability >= 9.0 and hasattr(torch, "_grouped_mm"):
+        return torch._grouped_mm(rows, weights, offs=ends)
+    parts = torch.tensor_split(rows, ends[:-1].cpu().long())
+    return torch.cat([part @ weight for part, weight in zip(parts, weights, strict=True)])
+
+
+ENTRY = Bench(
+    name="experts",
+    title="routed experts",
+    coarse=coarse_points,
+    finer=finer_points,
+    prepare=prepare,
+    aliases=("moe",),
+)

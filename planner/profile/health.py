@@ -1,0 +1,100 @@
+"""Whether a device can be measured: not in use, not cut, not slowed down, and able to multiply."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from planner.profile.device import Device
+from planner.profile.nvml import Driver, Reading
+from planner.profile.stopped import Stopped
+from planner.units import GIB, MIB, show
+
+IDLE_BYTES: Final = 512 * MIB
+"""Memory that others may hold on a GPU that counts as free: contexts of monitors. [byte]"""
+
+
+def uuid_of(device: Device) -> str | None:
+    """Return the UUID by which the driver knows a device."""
+    if device.is_cpu:
+        return None
+    uuid = getattr(device.torch.cuda.get_device_properties(device.index), "uuid", None)
+    return None if uuid is None else str(uuid)
+
+
+def check_free(device: Device, driver: Driver) -> None:
+    """Refuse a GPU that others use, that is cut into slices, or that is slowed down.
+
+    Raises
+    ------
+    Stopped
+        With the reason and the way out.
+    """
+    if driver.is_sliced():
+        raise Stopped(
+            f"{device.where} ({device.name}) is cut into MIG slices, and a slice is no measure of the whole: "
+            "switch MIG off, or name another device with --device"
+        )
+    users = driver.users()
+    if sum(user.nbytes for user in users) > IDLE_BYTES:
+        held = ", ".join(f"process {user.pid} holds {show(user.nbytes, 'byte')}" for user in users)
+        raise Stopped(
+            f"{device.where} ({device.name}) is busy: {held}; stop them, name another device with --device, "
+            "or measure all the same with --allow-busy"
+        )
+    refuse_slow(device, driver.reading())
+
+
+def refuse_slow(device: Device, reading: Reading) -> None:
+    """Refuse a GPU that heat or a brake slows down before anything runs.
+
+    Raises
+    ------
+    Stopped
+        With the reasons that the driver gives.
+    """
+    if reading.slowdowns:
+        warm = f" at {reading.temperature_c:.0f} C" if reading.temperature_c is not None else ""
+        raise Stopped(
+            f"{device.where} ({device.name}) is throttled{warm} ({', '.join(reading.slowdowns)}): "
+            "let it cool or mend its supply, or measure all the same with --allow-busy"
+        )
+
+
+def works(torch: Any, where: str) -> str:
+    """Multiply on a device and compare with the exact result; return what is wrong, or nothing."""
+    try:
+        ones = torch.ones(256, 256, dtype=torch.float32, device=where)
+        total = float((ones @ ones).sum())
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return "" if total == 256.0**3 else f"a product of ones gives {total:g}, not {256.0**3:g}"
+
+
+def check_works(device: Device) -> list[str]:
+    """Refuse a device that cannot multiply, and return notes on the others of its host.
+
+    Raises
+    ------
+    Stopped
+        If the device itself is broken.
+    """
+    if device.is_cpu:
+        count, name = 1, "cpu"
+    else:
+        count, name = device.torch.cuda.device_count(), "cuda"
+    notes = []
+    for index in range(count):
+        where = name if device.is_cpu else f"{name}:{index}"
+        fault = works(device.torch, where)
+        if fault and where == device.where:
+            raise Stopped(
+                f"{where} ({device.name}) is broken: {fault}; take it out with CUDA_VISIBLE_DEVICES"
+            )
+        if fault:
+            notes.append(f"{where} is broken ({fault}); take it out before training")
+    return notes
+
+
+def roomy(device: Device, nbytes: float) -> bool:
+    """Whether this much memory can be used beside what the context takes."""
+    return nbytes < min(0.8 * device.memory, device.memory - GIB)

@@ -1,0 +1,181 @@
+"""Measure benches on one device within a time, keeping every point as soon as it is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from planner.profile.benches._family import Bench, Point
+from planner.profile.device import Device
+from planner.profile.health import roomy
+from planner.profile.nvml import Driver
+from planner.profile.sampling import Adaptive, interleaved
+from planner.profile.store import RawTable, Row
+from planner.profile.timing import Call, measure
+
+POINT_SECONDS: Final = {"cpu": 0.04, "cuda": 0.03}
+"""Time spent in sampling one point. [s]"""
+MOST_INPUT_SETS: Final = 6
+TELLING_OUTLIERS: Final = 0.1
+"""Share of outlying samples from which a point counts as noisy. [-]"""
+
+Tell = Callable[[int, float, str], None]
+"""Told after each point: how many are measured, the share of the time that is used, and what was measured."""
+
+
+@dataclass
+class Session:
+    """One measurement of a device.
+
+    Parameters
+    ----------
+    device : Device
+        What is measured.
+    driver : Driver
+        Whom to ask for clocks.
+    table : RawTable
+        Where rows are kept.
+    seconds : float
+        Time that may be spent. [s]
+    tell : callable
+        Progress.
+    now : callable
+        Seconds on a clock that never goes back.
+    """
+
+    device: Device
+    driver: Driver
+    table: RawTable
+    seconds: float
+    tell: Tell = lambda _count, _share, _what: None
+    now: Callable[[], float] = time.monotonic
+    start: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start the clock."""
+        self.start = self.now()
+
+    @property
+    def spent(self) -> float:
+        """Share of the time that is used. [-]"""
+        return (self.now() - self.start) / self.seconds
+
+    def run(self, benches: Sequence[Bench]) -> list[Point]:
+        """Measure what must be, then what is least certain; return what must be and was not."""
+        by_name = {bench.name: bench for bench in benches}
+        coarse = interleaved([bench.coarse(self.device) for bench in benches])
+        finer = [point for bench in benches for point in bench.finer(self.device)]
+        self._through(coarse, by_name)
+        missing = [point for point in coarse if point.key not in self.table.keys]
+        if not missing:
+            self._refine(finer, coarse, by_name)
+        return missing
+
+    def _through(self, points: Iterable[Point], benches: dict[str, Bench]) -> None:
+        for point in points:
+            if self.spent >= 1:
+                return
+            if point.key not in self.table.keys:
+                self.keep(point, benches[point.bench])
+
+    def _refine(self, finer: Sequence[Point], coarse: Sequence[Point], benches: dict[str, Bench]) -> None:
+        seconds = {row["key"]: row.get("seconds") for row in self.table.rows}
+        known = [(point, seconds[point.key]) for point in (*coarse, *finer) if seconds.get(point.key)]
+        adaptive = Adaptive([point for point in finer if point.key not in seconds], known)
+        for point in adaptive:
+            if self.spent >= 1:
+                return
+            adaptive.learn(point, self.keep(point, benches[point.bench]).get("seconds"))
+
+    def keep(self, point: Point, bench: Bench) -> Row:
+        """Measure one point and keep its row, or the reason why the device refuses it."""
+        row: Row = {
+            "key": point.key,
+            "bench": point.bench,
+            "variant": point.variant,
+            "dtype": point.dtype,
+            "shape": dict(point.shape),
+            "flops": point.flops,
+            "bytes": point.nbytes,
+        }
+        row |= self._timed(point, bench)
+        self.table.add(row)
+        self.tell(len(self.table.rows), min(self.spent, 1.0), f"{point.bench} {point.variant}")
+        return row
+
+    def _timed(self, point: Point, bench: Bench) -> Row:
+        if not roomy(self.device, point.nbytes * 2):
+            return {"refused": "too large for the device's memory"}
+        try:
+            calls = self.input_sets(point, bench)
+            clock = bench.clock(point, self.device)
+            timing = measure(calls, clock, POINT_SECONDS[self.device.kind], bench.hold_seconds)
+        except (RuntimeError, NotImplementedError, AttributeError, ImportError, TypeError) as error:
+            return {"refused": (str(error).splitlines() or [type(error).__name__])[0][:200]}
+        finally:
+            self._release(point)
+        look = self.driver.reading()
+        return {
+            "seconds": timing.seconds,
+            "samples": timing.samples,
+            "outliers": timing.outliers,
+            "spread": round(timing.spread, 5),
+            "clock_mhz": look.clock_mhz,
+            "temperature_c": look.temperature_c,
+            "power_w": look.power_w,
+            "slowdowns": list(look.slowdowns),
+        }
+
+    def input_sets(self, point: Point, bench: Bench) -> list[Call]:
+        """Return the point on as many input sets as it takes to be twice the size of the cache."""
+        count = int(min(MOST_INPUT_SETS, max(2.0, -(-2 * self.device.cache // max(point.nbytes, 1.0)))))
+        if not roomy(self.device, 2 * count * point.nbytes):
+            count = 1
+        return [bench.prepare(point, self.device) for _ in range(count)]
+
+    def _release(self, point: Point) -> None:
+        if not self.device.is_cpu and point.nbytes > self.device.memory / 16:
+            self.device.torch.cuda.empty_cache()
+
+
+def notes(rows: Sequence[Row], missing: Sequence[Point]) -> list[str]:
+    """Return in words what a reader of the result must know: refusals, heat, noise, and what is missing."""
+    found = []
+    timed = [row for row in rows if "seconds" in row]
+    slowed = [row for row in timed if row.get("slowdowns")]
+    if slowed:
+        reasons = sorted({reason for row in slowed for reason in row["slowdowns"]})
+        found.append(
+            f"{len(slowed)} of {len(timed)} points ran throttled ({', '.join(reasons)}) and are left out"
+        )
+    noisy = [row for row in timed if row["outliers"] > TELLING_OUTLIERS * row["samples"]]
+    if noisy:
+        worst = max(noisy, key=lambda row: row["outliers"] / row["samples"])
+        found.append(
+            f"{len(noisy)} of {len(timed)} points have more than a tenth of outlying samples, most in {worst['bench']} "
+            f"{worst['variant']} ({worst['outliers']} of {worst['samples']}); medians are taken"
+        )
+    found += [f"{count} points of {what} were refused: {reason}" for (what, reason), count in _refusals(rows)]
+    if missing:
+        kinds = ", ".join(sorted({point.bench for point in missing}))
+        found.append(
+            f"{len(missing)} points of the grid did not fit in the time ({kinds}); run again to go on"
+        )
+    return found
+
+
+def _refusals(rows: Sequence[Row]) -> list[tuple[tuple[str, str], int]]:
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if "refused" in row:
+            what = (f"{row['bench']} {row['variant']} {row['dtype']}", row["refused"])
+            counts[what] = counts.get(what, 0) + 1
+    return sorted(counts.items())
+
+
+def usable(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the timed rows that ran at the machine's own speed: all of them where none did."""
+    timed = [row for row in rows if "seconds" in row]
+    return [row for row in timed if not row.get("slowdowns")] or timed

@@ -1,0 +1,137 @@
+"""Time calls on a device: warm-up, several input sets in turn, medians, outliers counted."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from planner.profile.device import Device
+
+Call = Callable[[], object]
+
+LEAST_SAMPLES: Final = 5
+MOST_SAMPLES: Final = 40
+SHORTEST_SAMPLE: Final = 1e-4
+"""Length below which a sample repeats its call, so that the clock's own grain is lost in it. [s]"""
+OUTLIER_SPREADS: Final = 6.0
+"""Distance from the median, in median absolute deviations, beyond which a sample is an outlier. [-]"""
+LEAST_SPREAD: Final = 0.01
+"""Deviation below which samples count as equal, as a share of the median. [-]"""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Time of one call.
+
+    Parameters
+    ----------
+    seconds : float
+        Median over the samples. [s]
+    samples, outliers : int
+        How many were taken, and how many of them lie far off. [-]
+    spread : float
+        Median absolute deviation as a share of the median. [-]
+    """
+
+    seconds: float
+    samples: int
+    outliers: int
+    spread: float
+
+
+class Clock(Protocol):
+    """Takes samples on a device."""
+
+    def samples(self, calls: Sequence[Call], repeats: int, count: int) -> list[float]: ...
+
+
+class HostClock:
+    """Times calls that return when they are done."""
+
+    def samples(self, calls: Sequence[Call], repeats: int, count: int) -> list[float]:
+        """Return seconds of one call, ``count`` times, each the mean of ``repeats``."""
+        found = []
+        for sample in range(count):
+            turn = [calls[(sample * repeats + one) % len(calls)] for one in range(repeats)]
+            start = time.perf_counter()
+            for call in turn:
+                call()
+            found.append((time.perf_counter() - start) / repeats)
+        return found
+
+
+class EventClock:
+    """Times calls that only queue work, by events of the device.
+
+    The device first sleeps while the host queues everything, so that the host's own time is not measured.
+    """
+
+    HOST_SECONDS: Final = 2e-5
+    CYCLES_PER_SECOND: Final = 2e9
+    LONGEST_SLEEP: Final = 0.05
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def samples(self, calls: Sequence[Call], repeats: int, count: int) -> list[float]:
+        """Return seconds of one call, ``count`` times, each the mean of ``repeats``."""
+        cuda = self.device.torch.cuda
+        marks = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in range(count)]
+        ahead = min(self.HOST_SECONDS * repeats * count, self.LONGEST_SLEEP)
+        cuda._sleep(int(ahead * self.CYCLES_PER_SECOND))
+        for sample, (start, end) in enumerate(marks):
+            start.record()
+            for one in range(repeats):
+                calls[(sample * repeats + one) % len(calls)]()
+            end.record()
+        self.device.finish()
+        return [start.elapsed_time(end) * 1e-3 / repeats for start, end in marks]
+
+
+def clock_of(device: Device) -> Clock:
+    """Return the clock that fits a device."""
+    return HostClock() if device.is_cpu else EventClock(device)
+
+
+def summary(samples: Sequence[float]) -> Timing:
+    """Return median, spread and outliers of samples."""
+    values = np.asarray(samples, dtype=np.float64)
+    middle = float(np.median(values))
+    deviation = float(np.median(np.abs(values - middle)))
+    limit = OUTLIER_SPREADS * max(deviation, LEAST_SPREAD * middle)
+    far = int(np.count_nonzero(np.abs(values - middle) > limit))
+    return Timing(middle, values.size, far, deviation / middle if middle else 0.0)
+
+
+def measure(calls: Sequence[Call], clock: Clock, seconds: float, hold: float = 0.0) -> Timing:
+    """Time calls that do the same work on different inputs.
+
+    Parameters
+    ----------
+    calls : sequence of callable
+        One for each input set; they take turns, so that no cache holds what the next one reads.
+    clock : Clock
+        Of the device.
+    seconds : float
+        How long to sample; at least five samples are taken whatever they need. [s]
+    hold : float
+        How long to run without a pause before sampling, for the speed that lasts. [s]
+
+    Returns
+    -------
+    Timing
+        Of one call.
+    """
+    for call in calls:
+        call()
+    first = max(float(np.median(clock.samples(calls, 1, 3))), 1e-9)
+    if hold > 0:
+        clock.samples(calls, max(1, math.ceil(hold / first / 10)), 10)
+    repeats = max(1, math.ceil(SHORTEST_SAMPLE / first))
+    count = int(np.clip(seconds / (first * repeats), LEAST_SAMPLES, MOST_SAMPLES))
+    return summary(clock.samples(calls, repeats, count))

@@ -13,8 +13,9 @@ import numpy as np
 
 from planner.formulas.pipeline import round_microbatches
 from planner.inputs.model import LatentAttention, ModelSpec
+from planner.numeric import Num
 from planner.plan import Plan
-from planner.rules import Rule, divides
+from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, even_split, exactly, fits_model, offered
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture, obstacles
@@ -53,7 +54,7 @@ def tensor_rules(plan: Plan, arch: Architecture) -> list[Rule]:
                 lambda: (
                     f"tp {plan.tp:g}",
                     f"a divisor or a multiple of the {groups} query groups",
-                    f"tp {groups}",
+                    f"tp {_near_groups(plan.tp, groups)}",
                 ),
             )
         )
@@ -69,6 +70,14 @@ def tensor_rules(plan: Plan, arch: Architecture) -> list[Rule]:
                 divisor_rule("tp-divides-shared-expert", "tp", plan.tp, shared, "the shared expert's width")
             )
     return rules
+
+
+def _near_groups(tp: Num, groups: int) -> str:
+    """Return the divisors and multiples of ``groups`` next to ``tp``."""
+    if tp < groups:
+        return nearest_divisors(tp, groups)
+    low = int(tp // groups) * groups
+    return f"{low} or {low + groups}"
 
 
 def sequence_rules(plan: Plan, job: Job) -> list[Rule]:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.validate.megatron.runner import TE_VERSION, Verdict
+from tests.validate.megatron.runner import TE_VERSION, Verdict, check_rounds
 
 ABSENT = (
     "triton", "transformer_engine", "transformer_engine_torch", "modelopt", "nvidia_resiliency_ext",
@@ -149,6 +149,7 @@ class Bridge:
         self.batches.init_num_microbatches_calculator(
             0, None, train.global_batch_size, train.micro_batch_size, config.data_parallel_size
         )
+        check_rounds(model, self.batches.get_num_microbatches())
         shards = self.state.get_data_parallel_world_size(with_context_parallel=True)
         derived.update(
             tp=model.tensor_model_parallel_size,

@@ -169,15 +169,7 @@ class Megatron:
             0, None, args.global_batch_size, args.micro_batch_size, derived["dp"], False
         )
         derived["num_microbatches"] = many = self.batches.get_num_microbatches()
-        if config.virtual_pipeline_model_parallel_size:
-            # What schedules.py tests at the first step of the interleaved schedule, which cannot start here.
-            group, pp = config.microbatch_group_size_per_vp_stage, config.pipeline_model_parallel_size
-            if group > many or group < pp:
-                raise ValueError(f"group size {group} is not between pp {pp} and {many} micro-batches")
-            if 0 < many % group < pp:
-                raise ValueError(
-                    f"{many} micro-batches leave {many % group} for the last group, less than pp {pp}"
-                )
+        check_rounds(config, many)
 
     def _layers(self, config: Any) -> list[list[int]]:
         chunks = config.virtual_pipeline_model_parallel_size
@@ -273,6 +265,17 @@ class Megatron:
             dist.destroy_process_group()
         self.log.seek(0)
         self.log.truncate()
+
+
+def check_rounds(config: Any, many: int) -> None:
+    """Test what schedules.py tests at the first step of the interleaved schedule, which cannot start here."""
+    if not config.virtual_pipeline_model_parallel_size:
+        return
+    group, pp = config.microbatch_group_size_per_vp_stage, config.pipeline_model_parallel_size
+    if group > many or group < pp:
+        raise ValueError(f"group size {group} is not between pp {pp} and {many} micro-batches")
+    if 0 < many % group < pp:
+        raise ValueError(f"{many} micro-batches leave {many % group} for the last group, less than pp {pp}")
 
 
 def _place(error: BaseException) -> str:

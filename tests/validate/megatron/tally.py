@@ -31,6 +31,7 @@ CHANGED = {
     "recompute-module": "a module that the model lacks is passed over in silence",
     "recompute-layers-in-chunks": "the plan counts layers of a stage, the flag those of a chunk",
     "zero-shards-divide": "a fraction of shards cannot be said in the flag",
+    "positions-equal-sequence": "Megatron-Bridge makes as many positions as the sequence is long",
     "stages-have-layers": "a stage without layers is built, and idles",
     "offload-needs-distributed-optimizer": "never tried by its authors with Megatron-FSDP",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Final
 
 from planner.simulate.engine import Timeline
@@ -9,16 +10,18 @@ from planner.simulate.engine import Timeline
 WIDTH: Final = 80
 IDLE: Final = "."
 LETTERS: Final = {"F": "F", "B": "B", "W": "W", "BW": "D"}
+MORE: Final = "-"
 LEGEND: Final = (
-    "F forward, B input gradient, W weight gradient, D both gradients, . idle; small: later chunks"
+    "F forward, B input gradient, W weight gradient, D both gradients, with the micro-batch where there "
+    "is room; . idle; small letters: later chunks"
 )
 
 
 def picture(timeline: Timeline, pp: int, route_chunks: int, width: int = WIDTH) -> str:
     """Draw a step.
 
-    A column shows what fills most of its slice of time. Chunks after the first of a route on a rank are
-    in small letters.
+    A column shows what fills most of its slice of time: a pass is its letter and its micro-batch, if there is
+    room. Chunks after the first of a route on a rank are in small letters.
 
     Parameters
     ----------
@@ -43,22 +46,34 @@ def picture(timeline: Timeline, pp: int, route_chunks: int, width: int = WIDTH) 
 
 
 def _line(timeline: Timeline, rank: int, pp: int, route_chunks: int, columns: int) -> str:
-    slice_time = timeline.makespan / columns if timeline.makespan else 1.0
-    shares: list[dict[str, float]] = [{} for _ in range(columns)]
-    for (kind, chunk, _), start, end in timeline.rank_events(rank):
+    passes = timeline.orders[rank]
+    line = ""
+    for place, run in groupby(_fullest(timeline, rank, columns)):
+        width = len(list(run))
+        if place is None:
+            line += IDLE * width
+            continue
+        kind, chunk, microbatch = passes[place]
         letter = LETTERS[kind] if chunk % route_chunks < pp else LETTERS[kind].lower()
+        label = f"{letter}{microbatch}"
+        line += (label if len(label) <= width else letter).ljust(width, MORE)
+    return line
+
+
+def _fullest(timeline: Timeline, rank: int, columns: int) -> list[int | None]:
+    """Return for every column the place of the pass that fills most of it, or None where idle time does."""
+    slice_time = timeline.makespan / columns if timeline.makespan else 1.0
+    best: list[int | None] = [None] * columns
+    most, busy = [0.0] * columns, [0.0] * columns
+    for place, (_, start, end) in enumerate(timeline.rank_events(rank)):
         first = min(int(start / slice_time), columns - 1)
         last = min(int(end / slice_time), columns - 1)
         for column in range(first, last + 1):
             inside = min(end, (column + 1) * slice_time) - max(start, column * slice_time)
-            shares[column][letter] = shares[column].get(letter, 0.0) + inside
-    return "".join(_letter(share, slice_time) for share in shares)
-
-
-def _letter(share: dict[str, float], slice_time: float) -> str:
-    idle = slice_time - sum(share.values())
-    best = max(share, key=share.__getitem__, default=IDLE)
-    return best if share and share[best] >= idle else IDLE
+            busy[column] += inside
+            if inside > most[column]:
+                best[column], most[column] = place, inside
+    return [place if most[column] >= slice_time - busy[column] else None for column, place in enumerate(best)]
 
 
 def _legend_lines(width: int) -> list[str]:

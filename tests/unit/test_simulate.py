@@ -121,7 +121,15 @@ def test_memory_over_time_by_hand() -> None:
 def test_picture_of_gpipe() -> None:
     """Nine slots of time in nine columns: F0 F1, a wait, and backwards of two slots each."""
     timeline = bare_step(SCHEDULES["gpipe"], 2, 1, 2, UNIT)
-    assert picture(timeline, 2, 2, width=11).splitlines()[:2] == ["0 FF...DDDD", "1 .FFDDDD.."]
+    assert picture(timeline, 2, 2, width=11).splitlines()[:2] == ["0 FF...D0D1", "1 .FFD0D1.."]
+
+
+def test_picture_names_micro_batches_where_there_is_room() -> None:
+    timeline = bare_step(SCHEDULES["gpipe"], 1, 1, 12, UNIT)
+    line = picture(timeline, 1, 1, width=2 + 36 * 2).splitlines()[0]
+    assert line.startswith("0 F0F1F2")
+    assert "F9F-F-D0--D1--" in line
+    assert line.endswith("D9--D10-D11-")
 
 
 def test_picture_marks_later_chunks_and_split_gradients() -> None:
@@ -135,6 +143,7 @@ def test_pictures_fit_eighty_columns(pp: int, m: int) -> None:
     lines = picture(timeline, pp, pp).splitlines()
     assert max(map(len, lines)) == 80
     assert len(lines) == pp + 2
+    assert all(set(line[4:]) <= set("FD.-0123456789") for line in lines[:pp])
 
 
 def test_trace_has_a_track_for_each_rank_and_stream() -> None:

@@ -16,7 +16,9 @@ from planner.cost.blocks import (
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
 from planner.cost.operators import Operator, Pricer
+from planner.inputs.model import Experts
 from planner.numeric import Num
+from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
 Selection = NDArray[np.intp] | slice
@@ -90,10 +92,11 @@ class LayerDetail:
 
 @dataclass(frozen=True)
 class PricedLayer:
-    """A layer's operators and communication, before a recompute choice."""
+    """A layer's operators and communication, and the experts on a rank, before a recompute choice."""
 
     operators: tuple[Operator, ...]
     exchanges: BlockExchanges
+    local_experts: Num = 0.0
 
 
 def total(operators: Iterable[Operator], field: str) -> Num:
@@ -108,8 +111,10 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
     """Price the block called ``name``, or ``embedding``, ``head``, ``tied_head`` or ``prediction``."""
     model = pricer.case.model
     if name in model.blocks:
-        operators = block_operators(pricer, model.blocks[name])
-        return PricedLayer(tuple(operators), block_exchanges(pricer, model.blocks[name], operators))
+        block = model.blocks[name]
+        operators = block_operators(pricer, block)
+        experts = block.ffn.experts / pricer.plan.ep if isinstance(block.ffn, Experts) else 0.0
+        return PricedLayer(tuple(operators), block_exchanges(pricer, block, operators), experts)
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,
@@ -122,28 +127,47 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
 
 @dataclass(frozen=True)
 class Again:
-    """What of a layer runs twice under a recompute choice."""
+    """What of a layer runs twice under a recompute choice, in seconds, FLOPs, freed bytes and messages."""
 
-    operators: tuple[Operator, ...]
     seconds: Num
     flops: Num
+    freed: Num
     tp: float
     cp: float
     ep: float
 
 
+def again_share(operator: Operator, choice: RecomputeChoice, traits: Traits) -> Num:
+    """Share of an operator that runs again."""
+    core = operator.module == "core_attn"
+    if choice.whole_layer:
+        return float(traits.recompute_attention or not core)
+    if traits.selective == "second-products" and choice.modules == {"core_attn"}:
+        return operator.second
+    return float(operator.module in choice.modules)
+
+
 def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     """Return what runs again; with early stop the last product of a whole layer does not."""
-    operators = tuple(op for op in layer.operators if choice.whole_layer or op.module in choice.modules)
-    products = [op for op in operators if np.any(op.flops)]
-    skips = choice.whole_layer and pricer.case.traits.early_stop and products
+    traits = pricer.case.traits
+    seconds, flops, freed = 0.0 * pricer.tokens, 0.0 * pricer.tokens, 0.0 * pricer.tokens
+    last = None
+    for operator in layer.operators:
+        share = again_share(operator, choice, traits)
+        seconds = seconds + share * operator.forward
+        flops = flops + share * operator.flops
+        freed = freed + share * operator.saved
+        last = operator if np.any(operator.flops) else last
+    if choice.whole_layer and traits.early_stop and last is not None:
+        seconds, flops = seconds - last.forward, flops - last.flops
+    whole = choice.whole_layer
     return Again(
-        operators,
-        seconds=total(operators, "forward") - (products[-1].forward if skips else 0.0),
-        flops=total(operators, "flops") - (products[-1].flops if skips else 0.0),
-        tp=1.0 if choice.whole_layer else 0.5 * ("mlp" in choice.modules),
-        cp=float(choice.whole_layer or "core_attn" in choice.modules),
-        ep=float(choice.whole_layer or "moe" in choice.modules),
+        seconds=seconds,
+        flops=flops,
+        freed=freed,
+        tp=1.0 if whole else 0.5 * ("mlp" in choice.modules),
+        cp=float(traits.recompute_attention if whole else "core_attn" in choice.modules),
+        ep=float(whole or "moe" in choice.modules),
     )
 
 
@@ -151,15 +175,16 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     """Return the cost of a layer to which ``choice`` applies."""
     twice = again(layer, choice, pricer)
     traits, exchanges = pricer.case.traits, layer.exchanges
-    forward = np.maximum(total(layer.operators, "forward"), traits.host_seconds_forward)
-    backward = np.maximum(total(layer.operators, "backward"), traits.host_seconds_backward)
+    routed = layer.local_experts * traits.expert_host_seconds
+    forward = np.maximum(total(layer.operators, "forward"), traits.host_seconds_forward + routed / 3)
+    backward = np.maximum(total(layer.operators, "backward"), traits.host_seconds_backward + routed * 2 / 3)
     comm_forward = exchanges.tp.forward + exchanges.cp.forward + exchanges.ep.forward
     comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.cp, twice.cp) + _passes(exchanges.ep, twice.ep)
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     if choice.whole_layer:
         held: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
     else:
-        held = everything - total(twice.operators, "saved")
+        held = everything - twice.freed
     experts, others = _by_expert(layer)
     return LayerCost(
         seconds=forward + backward + twice.seconds + comm,

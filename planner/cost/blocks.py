@@ -50,15 +50,15 @@ def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     """Price grouped-query attention: projections, rotary embedding, core."""
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
-    queries = mixer.heads * mixer.head_dim / tp
+    local_heads = np.ceil(mixer.heads / tp)
+    queries = local_heads * mixer.head_dim
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
     width = queries + keys + heads * mixer.value_head_dim
-    outputs = mixer.heads * mixer.value_head_dim / tp
+    outputs = local_heads * mixer.value_head_dim
     rows = pricer.tokens
-    operators = [
-        pricer.linear("qkv", "qkv", rows, hidden, width, saved=2 * rows * width, bias=mixer.qkv_bias)
-    ]
+    projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=2 * rows * width, bias=mixer.qkv_bias)
+    operators = [replace(projection, second=keys / width)]
     if mixer.rotary:
         moved = traffic.ROTARY[pricer.case.traits.fused_rope]
         operators.append(pricer.elementwise("rotary", "qkv", rows * (queries + keys), moved))
@@ -68,12 +68,18 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         size = {"head": 2.0 * mixer.head_dim, "full": queries + keys}[mixer.qk_norm]
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, kept=2 * normed, params=size))
     operators.append(
-        pricer.attention(mixer.heads / tp, mixer.head_dim, mixer.value_head_dim, mixer.window, mixer.chunked)
+        pricer.attention(local_heads, mixer.head_dim, mixer.value_head_dim, mixer.window, mixer.chunked)
     )
-    operators.append(
-        pricer.linear("attention_out", "attn_out", rows, outputs, hidden, bias=mixer.output_bias)
-    )
+    operators.append(output_operator(pricer, outputs, mixer.output_bias))
     return operators
+
+
+def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
+    """Price the projection of attention's output."""
+    product = pricer.linear(
+        "attention_out", "attn_out", pricer.tokens, width, pricer.case.model.hidden, bias=bias
+    )
+    return replace(product, second=1.0)
 
 
 def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
@@ -101,7 +107,7 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
             "rotary", "qkv", rows * mixer.heads * mixer.qk_rope_head_dim / tp, traffic.ROTARY[traits.fused_rope]
         ),
         pricer.attention(mixer.heads / tp, mixer.qk_head_dim, mixer.v_head_dim, mixer.window),
-        pricer.linear("attention_out", "attn_out", rows, values, hidden),
+        output_operator(pricer, values, False),
     ]  # fmt: skip
     return operators
 
@@ -124,8 +130,9 @@ def dense_operators(pricer: Pricer, ffn: DenseFfn) -> list[Operator]:
 def _feed_forward(pricer: Pricer, module: str, inner: int, gated: bool, bias: bool) -> list[Operator]:
     hidden, rows, width = pricer.case.model.hidden, pricer.tokens, inner / pricer.plan.tp
     wide = 2 * width if gated else width
+    into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=2 * rows * wide, bias=bias)
     return [
-        pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=2 * rows * wide, bias=bias),
+        replace(into, second=0.5 * gated),
         activation_operator(pricer, f"{module}_activation", module, rows * width, gated),
         pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias),
     ]

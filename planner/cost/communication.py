@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.operators import Operator, Pricer
-from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
+from planner.formulas.collectives import dispatch_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
 from planner.numeric import Num
@@ -95,8 +95,9 @@ def expert_exchange(pricer: Pricer, ffn: Experts) -> Exchange:
     """Price dispatch and combine of routed tokens, and the gathers of expert tensor parallelism."""
     case, plan = pricer.case, pricer.plan
     hidden = case.model.hidden
-    routed = ACTIVATION_BYTES * pricer.local_tokens * ffn.topk * hidden
-    once = all_to_all_seconds(routed * case.workload.imbalance, plan.ep, plan.etp, case.tiers)
+    token = ACTIVATION_BYTES * pricer.local_tokens * hidden
+    routed = token * ffn.topk
+    once = dispatch_seconds(token * case.workload.imbalance, ffn.topk, plan.ep, plan.etp, case.tiers)
     whole = routed * plan.etp
     shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
     exposed = 2 * (once * case.traits.ep_exposed + shared * case.traits.tp_exposed)

@@ -51,6 +51,8 @@ class Operator:
         Bytes of these at rest, adapters and low-bit copies included. [byte]
     trained : Num
         Weights that learn, adapters included. [element]
+    second : Num
+        Share that runs again where every second product, and all that is bound by memory, is recomputed. [-]
     expert : bool
         Whether the weights belong to routed experts.
     extrapolated : Num
@@ -68,6 +70,7 @@ class Operator:
     params: Num = 0.0
     stored: Num = 0.0
     trained: Num = 0.0
+    second: Num = 0.0
     expert: bool = False
     extrapolated: Num = 0.0
 
@@ -115,6 +118,7 @@ class Pricer:
             params=params,
             stored=params * case.weight_bytes,
             trained=trained,
+            second=1.0,
         )
 
     def linear(
@@ -194,7 +198,9 @@ class Pricer:
         visible = mean_keys(seq, window, chunked)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         forward, backward, saved = self._attention_seconds(rows, seq, share, visible, head_dim)
-        slow = np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0) / case.derate
+        slow = np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0) / (
+            case.derate * case.traits.attention_share
+        )
         outside = attention_extrapolated(seq, case.kernels.attention_for(qk_dim))
         return Operator(
             "attention",
@@ -219,7 +225,7 @@ class Pricer:
             backward = unfused_attention_backward_seconds(1.0, rows, queries, seq, head_dim, kernel)
             return forward, backward, SCORE_BYTES * rows * queries * seq
         curve = kernels.attention_for(round(head_dim))
-        slower = ATTENTION_SLOWDOWN[kind]
+        slower = attention_slowdown(self.case.pool.accelerator.arch, kind)
         forward = attention_forward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.forward
         backward = attention_backward_seconds(1.0, rows, queries, visible, head_dim, curve) * slower.backward
         return forward, backward, 4.0 * rows * queries
@@ -260,3 +266,14 @@ FlashAttention-2 is about twice as fast as the first version, 0.53 of its time (
 sec. 4.1); the Triton kernel of 2023 reached 0.54 of peak forward and 0.25 backward on the causal half on A100
 (MosaicML llm-foundry benchmark tables, scripts/train/benchmarking).
 """
+
+HOPPER_SLOWDOWN = {"flash-2": Traffic(1.7, 1.6), "flash-1": Traffic(3.2, 3.0)}
+"""The same on Hopper, whose best is the third version: the second reaches 35% of its peak (J. Shah et al.,
+arXiv:2407.08608, sec. 1 and fig. 5). [-]
+"""
+
+
+def attention_slowdown(arch: str, kind: str) -> Traffic:
+    """Time of an attention kernel over that of the accelerator's best, forward and backward. [-]"""
+    own = HOPPER_SLOWDOWN if arch == "hopper" else {}
+    return own.get(kind, ATTENTION_SLOWDOWN[kind])

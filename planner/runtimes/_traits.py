@@ -19,6 +19,8 @@ class Traits:
     ----------
     attention : str
         Attention kernel; ``flash-3`` stands for the best that the accelerator has.
+    attention_share : float
+        Rate of that kernel over its published one. [-]
     fused_norm, fused_activation, fused_rope : bool
         Whether these are one kernel each, or a chain of elementwise ones.
     compiled : bool
@@ -41,6 +43,10 @@ class Traits:
         Whether the weight-gradient product adds into the gradient buffer itself.
     early_stop : bool
         Whether recompute stops before the last product of a layer.
+    selective : str
+        What selective recompute without named modules repeats: ``attention``, or ``second-products``.
+    recompute_attention : bool
+        Whether recomputing a layer runs attention again, or its output was kept.
     sequence_regather : bool
         Whether sequence parallelism keeps inputs sharded and gathers them again in backward; if not, they
         are kept whole.
@@ -68,6 +74,9 @@ class Traits:
         Share of the kernels' stand-alone rate that the training step reaches. [-]
     host_seconds_forward, host_seconds_backward : float
         Host time to launch one layer: the floor of a layer's time. [s]
+    expert_host_seconds : float
+        Host time for each local expert of a layer and micro-batch, both passes, where token counts must be read
+        back before the grouped products start; 0 under a graph of the whole iteration. [s]
     framework_bytes : float
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
@@ -77,6 +86,7 @@ class Traits:
     """
 
     attention: AttentionKernel = "flash-3"
+    attention_share: float = 1.0
     fused_norm: bool = True
     fused_activation: bool = True
     fused_rope: bool = True
@@ -90,6 +100,8 @@ class Traits:
     reduce_dtype: str = "fp32"
     fused_weight_gradient: bool = True
     early_stop: bool = False
+    selective: Literal["attention", "second-products"] = "attention"
+    recompute_attention: bool = True
     sequence_regather: bool = True
     persistent_gradients: bool = True
     p2p_occupies: bool = True
@@ -106,6 +118,7 @@ class Traits:
     compute_derate: float = 1.0
     host_seconds_forward: float = 0.0
     host_seconds_backward: float = 0.0
+    expert_host_seconds: float = 0.0
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
     memory_spread: float = 0.025

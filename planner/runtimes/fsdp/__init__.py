@@ -24,6 +24,8 @@ ENTRY = Runtime(
         logit_bytes=12.0,
         fused_weight_gradient=False,
         early_stop=True,
+        parameter_dtype="fp32",
+        dp_exposed=0.05,
         dp_window=1.0,
         hidden_collective_traffic=3.0,
     ),

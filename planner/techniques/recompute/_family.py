@@ -8,7 +8,9 @@ from typing import Final
 
 from planner.errors import InputError, Problem, nearest
 
-MODULES: Final = ("norm", "qkv", "core_attn", "attn_out", "mlp", "moe_act", "router", "moe", "shared_experts")
+MODULES: Final = (
+    "norm", "qkv", "mla_up_proj", "core_attn", "attn_out", "mlp", "moe_act", "router", "moe", "shared_experts",
+)  # fmt: skip
 """Names of the parts of a block that can be recomputed by themselves, as Megatron spells them."""
 
 

@@ -1,0 +1,160 @@
+"""Fit constants to measured runs: robust, on the logarithm of time, with priors that hold what runs cannot bear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.calibrate.constants import Key, Values, predictions_with
+from planner.calibrate.pricing import Prediction
+from planner.calibrate.run_defaults import PricedRun
+from planner.errors import InputError, Problem
+
+SOFT = 0.03
+"""Error at which a run begins to count less: twice the spread of repeated runs. [-]"""
+
+PULL = 0.02
+"""Weight of a factor's prior, in the same unit as an error. [-]"""
+
+ROWS_PER_FACTOR = 3
+"""Runs that a fit needs for each factor. [-]"""
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A constant to fit.
+
+    Parameters
+    ----------
+    key : Key
+        Scope, owner and name.
+    start : float
+        Value before any run has spoken.
+    meaning : str
+        What it stands for, with its unit.
+    width : float
+        Spread of its logarithm before any run has spoken. [-]
+    """
+
+    key: Key
+    start: float
+    meaning: str
+    width: float = 0.5
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The outcome of a fit.
+
+    Parameters
+    ----------
+    values : mapping
+        Each factor's value.
+    standard_errors : mapping
+        Of the logarithm of each value. [-]
+    error : float
+        Mean absolute error of seconds per step on the rows of the fit. [-]
+    """
+
+    values: Mapping[Key, float]
+    standard_errors: Mapping[Key, float]
+    error: float
+
+
+def log_errors(runs: Sequence[PricedRun], values: Values) -> Column:
+    """Logarithm of predicted over measured seconds of each run; 0 for what cannot be priced. [-]"""
+    found = predictions_with(values)(runs)
+    return np.array(
+        [
+            np.log(prediction.step_s / run.measured.seconds)
+            if isinstance(prediction, Prediction) and run.measured.seconds
+            else 0.0
+            for prediction, run in zip(found, runs, strict=True)
+        ]
+    )
+
+
+def mean_error(errors: Column) -> float:
+    """Mean absolute error that goes with logarithmic ones. [-]"""
+    return float(np.mean(np.abs(np.expm1(errors)))) if errors.size else float("nan")
+
+
+def fit(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values | None = None) -> Fitted:
+    """Fit factors to the times of runs.
+
+    Parameters
+    ----------
+    runs : sequence of PricedRun
+        Timed runs.
+    factors : sequence of Factor
+        What may change.
+    fixed : mapping, optional
+        Constants that hold.
+
+    Returns
+    -------
+    Fitted
+        Values, standard errors, and the error that is left.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than `ROWS_PER_FACTOR` runs for each factor.
+    """
+    from scipy.optimize import least_squares
+
+    needed = ROWS_PER_FACTOR * len(factors)
+    if len(runs) < needed:
+        raise InputError(Problem("runs", f"{len(runs)} timed runs", f"{needed} for {len(factors)} factors"))
+    start = np.log([factor.start for factor in factors])
+    widths = np.array([factor.width for factor in factors])
+
+    def named(point: Column) -> dict[Key, float]:
+        found = {factor.key: float(value) for factor, value in zip(factors, np.exp(point), strict=True)}
+        return dict(fixed or {}) | found
+
+    def residuals(point: Column) -> Column:
+        scaled = log_errors(runs, named(point)) / SOFT
+        robust = np.sign(scaled) * np.sqrt(2 * (np.sqrt(1 + scaled * scaled) - 1))
+        return np.concatenate([SOFT * robust, PULL * (point - start) / widths])
+
+    best = least_squares(residuals, start, diff_step=1e-2, max_nfev=20)
+    values = named(best.x)
+    left = log_errors(runs, values)
+    information = best.jac.T @ best.jac / max(float(np.mean(left * left)), 1e-9)
+    errors = np.sqrt(np.diag(np.linalg.inv(information)))
+    keys = [factor.key for factor in factors]
+    return Fitted(
+        values={key: float(f"{values[key]:.4g}") for key in keys},
+        standard_errors={key: float(f"{error:.2g}") for key, error in zip(keys, errors, strict=True)},
+        error=mean_error(left),
+    )
+
+
+def out_of_group_error(
+    runs: Sequence[PricedRun],
+    factors: Sequence[Factor],
+    group: Callable[[PricedRun], Hashable],
+    fixed: Values | None = None,
+    most: int = 8,
+) -> float:
+    """Mean absolute error where each group of runs is priced with constants fitted without it. [-]
+
+    Groups are dealt to at most ``most`` folds, whole. Where the rest bears no fit, the starts stand.
+    """
+    names = sorted({str(group(run)) for run in runs})
+    folds = {name: index % most for index, name in enumerate(names)}
+    errors = np.zeros(len(runs))
+    for fold in sorted(set(folds.values())):
+        inside = [index for index, run in enumerate(runs) if folds[str(group(run))] == fold]
+        others = [run for run in runs if folds[str(group(run))] != fold]
+        starts = {factor.key: factor.start for factor in factors}
+        bears = bool(factors) and len(others) >= ROWS_PER_FACTOR * len(factors)
+        values = fit(others, factors, fixed).values if bears else starts
+        errors[inside] = log_errors([runs[index] for index in inside], dict(fixed or {}) | dict(values))
+    return mean_error(errors)

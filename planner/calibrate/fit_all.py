@@ -1,0 +1,102 @@
+"""Fit every shipped constant: ``python -m planner.calibrate.fit_all RUNS_DIR``.
+
+Reads all run tables of a folder, fits stage after stage, and writes ``hardware_profiles/fitted/constants.yaml``:
+the same bytes each time on one machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import yaml
+
+from planner.calibrate.catalogue import shipped_catalogue
+from planner.calibrate.constants import Key
+from planner.calibrate.fit import Factor, Fitted, fit, log_errors, mean_error, out_of_group_error
+from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.run_table import read_runs
+from planner.calibrate.stages import STAGES, Stage
+from planner.calibrate.validate import prepared
+from planner.inputs.fitted import Constant, fitted_file
+
+HEADER = """# Constants fitted to measured training runs, made by: python -m planner.calibrate.fit_all RUNS_DIR
+# standard_error is that of the logarithm; without is the error out of group where the constant is left out.
+"""
+
+
+def timed_runs(folder: Path) -> list[PricedRun]:
+    """Return the runs of all tables in a folder that have a time and no mark."""
+    catalogue = shipped_catalogue()
+    runs: list[PricedRun] = []
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as lines:
+            rows = list(read_runs(lines, path.name).rows)
+        runs += [run for run in prepared(rows, catalogue, []) if run.measured.seconds and not run.run.mark]
+    return runs
+
+
+def constants_of(
+    stage: Stage, runs: Sequence[PricedRun], found: Fitted, fixed: dict[Key, float]
+) -> list[Constant]:
+    """Return a stage's constants, each with what the error out of group is without it."""
+    source = ", ".join(sorted({run.run.source for run in runs}))
+    warm = [replace(factor, start=found.values[factor.key]) for factor in stage.factors]
+    return [
+        Constant(
+            *factor.key,
+            value=found.values[factor.key],
+            standard_error=found.standard_errors[factor.key],
+            rows=len(runs),
+            source=source,
+            meaning=factor.meaning,
+            without=float(f"{_error_without(factor, warm, stage, runs, fixed):.3g}"),
+        )
+        for factor in stage.factors
+    ]
+
+
+def _error_without(
+    left_out: Factor, warm: Sequence[Factor], stage: Stage, runs: Sequence[PricedRun], fixed: dict[Key, float]
+) -> float:
+    others = [factor for factor in warm if factor.key != left_out.key]
+    return out_of_group_error(runs, others, stage.group, fixed, most=3)
+
+
+def fit_all(runs: Sequence[PricedRun]) -> tuple[list[Constant], list[str]]:
+    """Fit all stages; return the constants and a report, a line for each stage."""
+    values: dict[Key, float] = {}
+    constants: list[Constant] = []
+    report: list[str] = []
+    for stage in STAGES:
+        wanted = [run for run in runs if stage.wanted(run)]
+        before = mean_error(log_errors(wanted, values))
+        found = fit(wanted, stage.factors, values)
+        outside = out_of_group_error(wanted, stage.factors, stage.group, values, most=5)
+        constants += constants_of(stage, wanted, found, values)
+        values |= dict(found.values)
+        report.append(
+            f"{stage.name}: {len(wanted)} runs, error {before:.1%} before, {found.error:.1%} fitted, "
+            f"{outside:.1%} out of group"
+        )
+    return constants, report
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fit and write; return the exit code."""
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        sys.stderr.write("usage: python -m planner.calibrate.fit_all RUNS_DIR\n")
+        return 2
+    constants, report = fit_all(timed_runs(Path(arguments[0])))
+    text = HEADER + yaml.safe_dump(
+        {"constants": [asdict(entry) for entry in constants]}, sort_keys=False, width=110
+    )
+    fitted_file().write_text(text, encoding="utf-8")
+    sys.stdout.write("\n".join(report) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""What is fitted to which runs: a list of stages, each with few factors and the runs that can tell them.
+
+Stages come in the order in which they build on one another: accelerators before the runtimes that use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from planner.calibrate.fit import Factor
+from planner.calibrate.run_defaults import PricedRun
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some factors and the runs that they are fitted to.
+
+    Parameters
+    ----------
+    name : str
+        For the report.
+    wanted : callable
+        Whether a run belongs to it.
+    factors : tuple of Factor
+        What is fitted.
+    group : callable
+        What runs of one group have in common, for the error out of group.
+    """
+
+    name: str
+    wanted: Callable[[PricedRun], bool]
+    factors: tuple[Factor, ...]
+    group: Callable[[PricedRun], Hashable]
+
+
+def _source(*names: str) -> Callable[[PricedRun], bool]:
+    return lambda priced: priced.run.source in names
+
+
+def _model_and_size(priced: PricedRun) -> Hashable:
+    return priced.run.model, priced.run.num_gpus
+
+
+def _model(priced: PricedRun) -> Hashable:
+    return priced.run.model
+
+
+def _layout(priced: PricedRun) -> Hashable:
+    return priced.run.model, priced.run.num_gpus, priced.plan.tp, priced.plan.pp
+
+
+def _dense_recipe(priced: PricedRun) -> bool:
+    bridge = priced.era in ("megatron-bridge", "megatron-bridge-graph", "nemo-2024")
+    return bridge and priced.task == "pretrain" and not priced.run.experts
+
+
+def _expert_recipe(priced: PricedRun) -> bool:
+    bridge = priced.era in ("megatron-bridge", "megatron-bridge-graph") and priced.task == "pretrain"
+    return bridge and bool(priced.run.experts) and "h100" not in priced.run.gpu
+
+
+COMPUTE = "share of the kernels' stand-alone rate that its training steps reach [-]"
+NETWORK = "share of the network's usual rate that this site reaches [-]"
+LINKS = "share of the fast links' usual rate that this site's collectives reach [-]"
+
+STAGES = (
+    Stage(
+        "layouts sweep",
+        _source("aleph-alpha-layouts"),
+        (
+            Factor(("site", "aleph-alpha-layouts", "network_share"), 0.1, NETWORK, 2.0),
+            Factor(
+                ("era", "megatron-like", "pp_exposed"),
+                0.5,
+                "share of a message between stages that is waited for [-]",
+                1.0,
+            ),
+            Factor(
+                ("era", "megatron-like", "bucket_bytes"),
+                2.5e7,
+                "size of the pieces in which gradients travel [byte]",
+                1.5,
+            ),
+        ),
+        _layout,
+    ),
+    Stage(
+        "NVIDIA's Megatron-LM runs of 2020-22",
+        lambda priced: priced.era == "megatron-2020-22" and priced.run.source.startswith("megatron-"),
+        (
+            Factor(
+                ("era", "megatron-2020-22", "tp_bandwidth_share"),
+                1.0,
+                "share of nccl-tests rate of tensor-parallel collectives [-]",
+                0.5,
+            ),
+            Factor(("era", "megatron-2020-22", "compute_derate"), 1.0, COMPUTE, 0.2),
+        ),
+        _model,
+    ),
+    Stage(
+        "single-node runs of vTrain",
+        _source("vtrain-single"),
+        (
+            Factor(
+                ("era", "megatron-deepspeed", "host_seconds_forward"),
+                1e-3,
+                "host time to launch a layer, forward [s]",
+                1.0,
+            ),
+            Factor(
+                ("era", "megatron-deepspeed", "host_seconds_backward"),
+                1.6e-3,
+                "host time to launch a layer, backward [s]",
+                1.0,
+            ),
+            Factor(("site", "vtrain-single", "scaleup_share"), 1.0, LINKS, 0.7),
+        ),
+        lambda priced: (priced.run.hidden, priced.plan.tp, priced.run.num_gpus),
+    ),
+    Stage(
+        "BLOOM's trials",
+        _source("bigscience-bloom-prequel"),
+        (
+            Factor(("site", "bigscience-bloom-prequel", "scaleup_share"), 1.0, LINKS, 0.7),
+            Factor(("site", "bigscience-bloom-prequel", "network_share"), 1.0, NETWORK, 0.7),
+        ),
+        _layout,
+    ),
+    Stage(
+        "Zero Bubble's table",
+        _source("zero-bubble"),
+        (Factor(("era", "zero-bubble-2023", "compute_derate"), 1.0, COMPUTE, 0.2),),
+        _model,
+    ),
+    Stage(
+        "llm-foundry",
+        _source("llm-foundry-mpt"),
+        (
+            Factor(("era", "llm-foundry-2023", "compute_derate"), 0.95, COMPUTE, 0.2),
+            Factor(
+                ("era", "llm-foundry-2023", "loss_traffic"),
+                20.0,
+                "bytes moved for one logit by the loss [byte]",
+                1.0,
+            ),
+            Factor(
+                ("era", "llm-foundry-2023", "attention_share"),
+                1.0,
+                "rate of the attention kernel over its published one [-]",
+                0.3,
+            ),
+        ),
+        _model_and_size,
+    ),
+    Stage(
+        "torchtitan on H100",
+        lambda priced: priced.era == "torchtitan-2024" and "h100" in priced.run.gpu,
+        (
+            Factor(("accelerator", "h100-96gb-hbm2e-500w", "training_share"), 0.95, COMPUTE, 0.2),
+            Factor(
+                ("era", "torchtitan-2024", "tp_bandwidth_share"),
+                0.6,
+                "share of nccl-tests rate of tensor-parallel collectives [-]",
+                0.5,
+            ),
+        ),
+        lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
+    ),
+    Stage(
+        "recipes of the performance pages, dense",
+        _dense_recipe,
+        (
+            *(
+                Factor(("accelerator", name, "training_share"), 0.9, COMPUTE, 0.15)
+                for name in ("h100-80gb-sxm", "b200-180gb", "gb200-186gb", "gb300")
+            ),
+            Factor(
+                ("runtime", "megatron-bridge", "tp_exposed"),
+                0.35,
+                "share of tensor-parallel messages that nothing hides [-]",
+                0.7,
+            ),
+            Factor(
+                ("runtime", "megatron-bridge", "dp_exposed"),
+                0.3,
+                "share of data-parallel messages that nothing hides [-]",
+                0.7,
+            ),
+            Factor(("era", "nemo-2024", "compute_derate"), 0.95, COMPUTE, 0.15),
+        ),
+        _model,
+    ),
+    Stage(
+        "recipes of the performance pages, mixture of experts on Blackwell",
+        _expert_recipe,
+        (
+            Factor(
+                ("era", "megatron-bridge-graph", "ep_exposed"),
+                0.7,
+                "share of expert messages that nothing hides [-]",
+                0.7,
+            ),
+            Factor(
+                ("era", "megatron-bridge", "ep_exposed"),
+                1.2,
+                "time of expert dispatch and its kernels over that of its messages [-]",
+                0.7,
+            ),
+            Factor(
+                ("era", "megatron-bridge", "expert_host_seconds"),
+                5e-4,
+                "host time for each local expert of a layer [s]",
+                1.0,
+            ),
+        ),
+        _model_and_size,
+    ),
+)
+"""All stages, in order."""

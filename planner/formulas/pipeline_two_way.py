@@ -82,7 +82,7 @@ def dualpipe_overlapped_bubble_seconds(pp: Num, pair: Num, backward: Num, weight
 def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: Num, hop: Num) -> Num:
     r"""Bubble of BitPipe as released, units of :math:`p` micro-batches joined directly.
 
-    .. math:: (p - 2)(m/p + 1)\,(F + B_f)/6 + 4pc
+    .. math:: \frac{p - 2}{2}[\,u B_f - (u-1)F\,] + (5p - 7)c + (u-1)(4p - 5)c, \quad u = m/p
 
     Parameters
     ----------
@@ -100,7 +100,8 @@ def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: N
 
     Notes
     -----
-    Exact where :math:`B_f = 2F` and :math:`c = 0`; the share of messages is an estimate.
+    Exact where :math:`F \le B_f` and messages are short. With :math:`B_f = 2F` and :math:`c = 0` it is
+    :math:`(p-2)(m/p + 1)` forwards of a chunk. Two ranks pay one message more in each unit.
 
     References
     ----------
@@ -109,7 +110,10 @@ def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: N
 
     Examples
     --------
-    >>> bitpipe_bubble_seconds(8, 8, 2.0, 4.0, 0.0)
+    >>> float(bitpipe_bubble_seconds(8, 8, 2.0, 4.0, 0.0))
     12.0
     """
-    return (pp - 2) * (microbatches / pp + 1) * (forward + backward) / 6 + 4 * pp * hop
+    units = microbatches / pp
+    waits = (pp - 2) / 2 * (units * backward - (units - 1) * forward)
+    hops = 5 * pp - 7 + (units - 1) * (4 * pp - 5) + units * np.maximum(0.0, 3 - pp)
+    return waits + hops * hop

@@ -32,8 +32,6 @@ def cases(schedule: Schedule, count: int) -> Iterator[Case]:
         hop = weight * draw.choice([0.0, 0.01, 0.03, 0.2])
         if schedule.name == "zb-2p":
             gradient, weight = forward * draw.uniform(0.97, 1.0), forward * draw.uniform(0.96, 0.97)
-        if schedule.name == "bitpipe":
-            gradient, weight, hop = forward * 1.2, forward * 0.8, 0.0
         times = (forward, gradient, weight, hop)
         if not schedule.supports(pp, vpp, m) and schedule.holds(pp, vpp, m, *times):
             count -= 1

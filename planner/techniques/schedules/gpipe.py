@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.formulas.pipeline import gpipe_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Orders, Pass, PassTimes, Schedule
@@ -18,7 +16,7 @@ def bubble_seconds(
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     """All micro-batches of the step."""
-    return np.minimum(microbatches, microbatches + 0.0 * (pp * vpp * rank))
+    return microbatches + 0.0 * (pp * vpp * rank)
 
 
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:

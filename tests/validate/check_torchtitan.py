@@ -1,0 +1,84 @@
+"""Read command lines with torchtitan's own config and mesh code; run beside a checkout of torchtitan.
+
+Takes lines of JSON on stdin, each with ``folder``, ``gpus`` and ``arguments``, and answers each with a line
+of JSON: what torchtitan refused, or what it derived. The model is built without memory and cut into stages
+by torchtitan, but not sharded: that takes ten seconds a plan. TORCHTITAN is the checkout's folder.
+"""
+
+import importlib
+import json
+import os
+import sys
+
+import torch
+
+sys.path.insert(0, os.environ["TORCHTITAN"])
+os.environ.setdefault("DATA_PATH", "data")
+
+from torch.distributed.pipelining.schedules import get_schedule_class
+from torchtitan.config import ConfigManager
+from torchtitan.distributed import ParallelDims
+from torchtitan.distributed.pipeline_parallel import _get_pp_rank_to_stage_indices_mapping
+from torchtitan.distributed.pipeline_parallel import _split_module as stage_module
+
+torch.cuda.get_device_capability = lambda *_, **__: (9, 0)
+
+
+def config_of(case):
+    """Return torchtitan's config of the folder's own module and the arguments."""
+    sys.modules.pop("titan_plan", None)
+    importlib.invalidate_caches()
+    sys.path.insert(0, case["folder"])
+    sys.dont_write_bytecode = True
+    try:
+        return ConfigManager().parse_args(case["arguments"][1:])
+    finally:
+        sys.path.remove(case["folder"])
+
+
+def stages_of(model, parts, parallelism):
+    """Return the parameters of each stage, and the stages of each rank."""
+    ranks = range(parallelism.pipeline_parallel_degree)
+    counts = [sum(p.numel() for p in stage_module(model, part).parameters()) for part in parts]
+    name = parallelism.pipeline_parallel_schedule
+    places = [_get_pp_rank_to_stage_indices_mapping(rank, len(ranks), name, len(parts)) for rank in ranks]
+    return {"stage_params": counts, "stages_of_rank": [list(place) for place in places]}
+
+
+def derive(case):
+    """Return what torchtitan makes of one folder."""
+    config = config_of(case)
+    dims = ParallelDims.from_config(config.parallelism, case["gpus"])
+    config.model_spec.model.update_from_config(config=config)
+    with torch.device("meta"):
+        model = config.model_spec.model.build()
+    answer = {
+        "dp_replicate": dims.dp_replicate, "dp_shard": dims.dp_shard, "tp": dims.tp, "cp": dims.cp,
+        "pp": dims.pp, "ep": dims.ep, "params": sum(p.numel() for p in model.parameters()),
+        "tokens_per_microbatch": config.training.num_tokens_per_microbatch_per_dp_rank,
+        "tokens_per_step": config.training.num_tokens_per_train_step,
+        "pp_microbatches": config.parallelism.num_pp_microbatches,
+        "recompute": type(config.activation_checkpoint).__qualname__,
+        "sequence_parallel": config.parallelism.enable_sequence_parallel,
+    }  # fmt: skip
+    if dims.pp > 1:
+        answer["schedule"] = get_schedule_class(config.parallelism.pipeline_parallel_schedule).__name__
+        parts = config.parallelism.module_fqns_per_model_part
+        answer |= stages_of(model, parts, config.parallelism)
+    return answer
+
+
+def main():
+    """Answer line by line; standard output is kept for the answers."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        try:
+            answer = {"derived": derive(json.loads(line))}
+        except (Exception, SystemExit) as error:
+            answer = {"refused": f"{type(error).__name__}: {error}"[:300]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

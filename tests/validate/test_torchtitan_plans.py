@@ -1,0 +1,85 @@
+"""torchtitan's own config and mesh code takes every legal plan as it is meant.
+
+TORCHTITAN names a checkout at the commit that the runtime writes for, VALIDATE_PYTHON an interpreter with
+what its requirements.txt lists.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.inputs.model import ModelSpec
+from planner.plan import Plan
+from planner.runtimes._offered import stage_layers
+from planner.runtimes.torchtitan import ENTRY
+from planner.runtimes.torchtitan.schedules import SCHEDULES
+from tests.validate.ask import has, judged, ours_alone, refusals
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan"),
+    pytest.mark.skipif(not has("tyro"), reason="no interpreter with tyro in VALIDATE_PYTHON"),
+]
+
+UNSEEN = {
+    "model-in-torchtitan": "a model of other parts was written",
+    "schedule-chunks": "a schedule of one stage runs its first and leaves the others out",
+    "schedule-micro-batches": "raised when the schedule is built",
+    "expert-tensor-degree": "there is no flag for it",
+    "replicas-without-context": "context parallelism shards, whatever the plan says",
+    "zero-shards-on-mesh": "a fraction of a degree cannot be said",
+    "sequence-divides": "raised when the trainer starts",
+    "ffn-divides": "seen when the layers are split",
+    "vocabulary-divides": "seen when the layers are split",
+    "expert-mesh-divides": "there is no flag for expert tensor parallelism",
+    "split-has-all-stages": "a stage of no layers is built, and idles",
+    "stages-have-layers": "a stage of no layers is built, and idles",
+    "no-stages-without-pipeline": "stages are not written without a pipeline",
+    "batch-divides": "raised when the trainer starts",
+}
+"""Rules whose breach the command line cannot say, or that bind when the trainer starts."""
+
+
+def stage_params(plan: Plan, model: ModelSpec) -> list[int]:
+    """Return the parameters of each virtual stage, counted by the planner."""
+    counts, first = [], 0
+    for layers in stage_layers(plan, model):
+        counts.append(sum(model.block_params(name) for name in model.layers[first : first + layers]))
+        first += layers
+    counts[0] += model.embedding_params
+    counts[-1] += model.head_params
+    return counts
+
+
+def expected(plan: Plan, shards: float) -> dict[str, Any]:
+    """Return torchtitan's degrees of a plan."""
+    sizes = {"dp_replicate": plan.dp * plan.cp / shards, "dp_shard": shards / plan.cp}
+    return sizes | {name: getattr(plan, name) for name in ("tp", "cp", "pp", "ep", "sequence_parallel")}
+
+
+def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_torchtitan.py", legal=True, folder=tmp_path)
+    assert refusals(verdicts) == []
+    for verdict in verdicts:
+        derived, plan, job = verdict.answer["derived"], verdict.case.plan, verdict.case.job
+        wanted = expected(plan, plan.zero_shards if plan.zero else plan.cp)
+        assert {name: derived[name] for name in wanted} == wanted
+        assert derived["params"] == job.model.params
+        assert derived["tokens_per_microbatch"] == plan.micro_batch * job.workload.seq_len
+        assert derived["tokens_per_step"] == job.workload.tokens_per_step
+        assert derived["recompute"].lower().startswith(plan.recompute)
+        if plan.pp > 1:
+            assert derived["pp_microbatches"] == plan.num_microbatches
+            assert derived["schedule"] == f"Schedule{SCHEDULES[plan.schedule].name}"
+            assert derived["stage_params"] == stage_params(plan, job.model)
+            assert all(len(stages) == plan.vpp for stages in derived["stages_of_rank"])
+
+
+def test_what_torchtitan_refuses_we_refuse_and_what_only_we_refuse_is_known(tmp_path: Path) -> None:
+    verdicts = judged(ENTRY, "check_torchtitan.py", legal=False, folder=tmp_path)
+    assert refusals(verdicts)
+    assert ours_alone(verdicts) <= set(UNSEEN)

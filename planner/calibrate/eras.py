@@ -93,6 +93,7 @@ _IN_HOUSE: Settings = {
     "gradient_dtype": "bf16",
     "reduce_dtype": "bf16",
     "logit_bytes": 17.5,
+    "reserve_share": 0.22,
     "tp_exposed": 1.0,
     "dp_exposed": 1.0,
 }

@@ -108,6 +108,8 @@ def fit(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values | No
     """
     from scipy.optimize import least_squares
 
+    if not factors:
+        return Fitted({}, {}, mean_error(log_errors(runs, fixed or {})))
     needed = ROWS_PER_FACTOR * len(factors)
     if len(runs) < needed:
         raise InputError(Problem("runs", f"{len(runs)} timed runs", f"{needed} for {len(factors)} factors"))
@@ -127,7 +129,7 @@ def fit(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values | No
     values = named(best.x)
     left = log_errors(runs, values)
     information = best.jac.T @ best.jac / max(float(np.mean(left * left)), 1e-9)
-    errors = np.sqrt(np.diag(np.linalg.inv(information)))
+    errors = np.sqrt(np.diag(np.linalg.pinv(information)))
     keys = [factor.key for factor in factors]
     return Fitted(
         values={key: float(f"{values[key]:.4g}") for key in keys},

@@ -14,6 +14,10 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.numeric import Num
 
 
+UNFUSED_NORM_BYTES = 6.0
+"""Bytes of an element that a norm of several kernels keeps besides: an fp32 copy and the scaled one. [byte]"""
+
+
 def norm_operator(pricer: Pricer, name: str) -> Operator:
     """Price a norm of the residual stream; its result is the input of the products that follow."""
     case, model = pricer.case, pricer.case.model
@@ -25,7 +29,8 @@ def norm_operator(pricer: Pricer, name: str) -> Operator:
         elements,
         traffic.NORM[case.traits.fused_norm],
         kept=2 * elements + 4 * pricer.local_tokens,
-        saved=case.precision.saved_input_bytes * result_tokens * model.hidden,
+        saved=case.precision.saved_input_bytes * result_tokens * model.hidden
+        + (0.0 if case.traits.fused_norm else UNFUSED_NORM_BYTES * elements),
         params=float(model.norm_params),
     )
 
@@ -60,8 +65,10 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=2 * rows * width, bias=mixer.qkv_bias)
     operators = [replace(projection, second=keys / width)]
     if mixer.rotary:
-        moved = traffic.ROTARY[pricer.case.traits.fused_rope]
-        operators.append(pricer.elementwise("rotary", "qkv", rows * (queries + keys), moved))
+        fused = pricer.case.traits.fused_rope
+        turned = rows * (queries + keys)
+        copies = 0.0 if fused else 2 * turned
+        operators.append(pricer.elementwise("rotary", "qkv", turned, traffic.ROTARY[fused], saved=copies))
     if mixer.qk_norm != "none":
         moved = traffic.NORM[pricer.case.traits.fused_norm]
         normed = rows * (queries + keys)

@@ -15,9 +15,18 @@ from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks
 from planner.cost.legal import technique_rules
 from planner.cost.money import Bill, bill_of
 from planner.cost.stages import Piece, Stages, stages_of
-from planner.cost.step import PassPrice, StepPrice, device_bytes, piece_totals, price_passes, price_step
+from planner.cost.step import (
+    PassPrice,
+    StepPrice,
+    device_bytes,
+    piece_totals,
+    price_passes,
+    price_step,
+    reserve_bytes,
+)
 from planner.formulas.model_flops import model_flops
-from planner.inputs.model import Experts, ModelSpec
+from planner.formulas.transformer import attention_params, ffn_params
+from planner.inputs.model import Attention, Block, Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, Violation, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
@@ -130,14 +139,27 @@ def step_flops(model: ModelSpec, seq_len: int, tokens: float) -> float:
         weights += model.prediction.layers * 2.0 * model.hidden * model.hidden
     total = model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
     for name in dict.fromkeys(names):
-        mixer, ffn = model.blocks[name].mixer, model.blocks[name].ffn
-        router = ffn.experts * model.hidden if isinstance(ffn, Experts) else 0
-        products = mixer.params(model.hidden) + ffn.active_params(model.hidden) - router
+        mixer = model.blocks[name].mixer
+        products = product_weights(model.blocks[name], model.hidden)
         chunk = min(mixer.window or seq_len, seq_len)
         keys = chunk / 2 if chunk == seq_len or getattr(mixer, "chunked", False) else _sliding(seq_len, chunk)
         width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
         total += names.count(name) * model_flops(tokens, float(products), float(width), keys)
     return float(total)
+
+
+def product_weights(block: Block, hidden: int) -> float:
+    """Weights that a token meets in the products of a layer: no biases, norms or router. [element]"""
+    mixer, ffn = block.mixer, block.ffn
+    if isinstance(mixer, Attention):
+        heads = (mixer.heads, mixer.kv_heads)
+        weights = float(attention_params(hidden, *heads, mixer.head_dim, mixer.value_head_dim))
+    else:
+        weights = float(mixer.params(hidden) - mixer.q_lora_rank - mixer.kv_lora_rank)
+    matrices = 3 if ffn.gated else 2
+    if isinstance(ffn, Experts):
+        return weights + float(ffn_params(hidden, ffn.topk * ffn.inner + ffn.shared_inner, matrices))
+    return weights + float(ffn_params(hidden, ffn.inner, matrices))
 
 
 def _sliding(seq_len: int, window: int) -> float:
@@ -259,19 +281,19 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
         name: np.broadcast_to(np.asarray(getattr(memory, name), float), (ranks,))
         for name in ("weights", "gradients", "optimizer", "activations", "workspace", "at_loss", "allocated")
     }
+    reserve = np.broadcast_to(np.asarray(reserve_bytes(case, memory), float), (ranks,))
+    totals = np.broadcast_to(np.asarray(device_bytes(case, memory), float), (ranks,))
     rows = []
     for stage in range(ranks):
         values = {name: float(column[stage]) for name, column in columns.items()}
-        at_loss, allocated = values.pop("at_loss"), values["allocated"]
-        total = float(device_bytes(case, allocated))
-        framework = case.traits.framework_bytes
+        moment = "loss" if values.pop("at_loss") else "backward"
         rows.append(
             StageBytes(
                 stage=stage,
-                moment="loss" if at_loss else "backward",
-                reserve=total - allocated - framework,
-                framework=framework,
-                total=total,
+                moment=moment,
+                reserve=float(reserve[stage]),
+                framework=case.traits.framework_bytes,
+                total=float(totals[stage]),
                 **values,
             )
         )

@@ -138,7 +138,7 @@ def stage_memory(
         gradients=gradients * (schedule.weight_copies * case.gradient_bytes),
         optimizer=states * (case.optimizer_bytes * (not case.offload.optimizer)),
         activations=passes.activations,
-        workspace=np.maximum(backward, passes.loss),
+        workspace=np.maximum(backward + passes.loss * case.traits.loss_beside_backward, passes.loss),
         at_loss=passes.loss > backward,
     )
 

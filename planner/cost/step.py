@@ -84,9 +84,14 @@ class StepPrice:
     memory: StageMemory
 
 
-def device_bytes(case: Case, allocated: Num) -> Num:
+def reserve_bytes(case: Case, memory: StageMemory) -> Num:
+    """Allocator slack: a share of what comes and goes in a step, since states are allocated once. [byte]"""
+    return case.traits.reserve_share * (memory.activations + memory.workspace)
+
+
+def device_bytes(case: Case, memory: StageMemory) -> Num:
     """What the device reports in use: live tensors, allocator slack, context and communicators. [byte]"""
-    return allocated * (1 + case.traits.reserve_share) + case.traits.framework_bytes
+    return memory.allocated + reserve_bytes(case, memory) + case.traits.framework_bytes
 
 
 def hop_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
@@ -195,7 +200,7 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> Ste
     return StepPrice(
         step=passes.busy + np.max(exchange + optimizer + offload, axis=0),
         bound=passes.bound + _least_tail(case, plan, passes.mean),
-        total_bytes=device_bytes(case, np.max(memory.allocated, axis=0)),
+        total_bytes=np.max(device_bytes(case, memory), axis=0),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,

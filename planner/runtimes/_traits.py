@@ -80,7 +80,9 @@ class Traits:
     framework_bytes : float
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
-        Allocator slack as a share of what is allocated. [-]
+        Allocator slack as a share of activations and workspace. [-]
+    loss_beside_backward : bool
+        Whether the loss's buffers are still held while the first layer's backward runs.
     memory_spread : float
         Spread of the logarithm of measured over predicted memory. [-]
     """
@@ -121,4 +123,5 @@ class Traits:
     expert_host_seconds: float = 0.0
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
+    loss_beside_backward: bool = False
     memory_spread: float = 0.025

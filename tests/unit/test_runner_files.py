@@ -185,6 +185,8 @@ def test_older_torchtitan_refuses_what_it_cannot_run() -> None:
         command(TORCHTITAN, jobs.DENSE, "0.2.0", tp=2)
     with pytest.raises(UnsupportedPlan, match="tied"):
         command(TORCHTITAN, jobs.TIED, "0.2.0")
+    with pytest.raises(UnsupportedPlan, match="experts over fewer ranks"):
+        command(TORCHTITAN, jobs.MOE, "0.2.0", ep=2, cp=4, cp_method="all-gather")
 
 
 def test_nanotron_yaml_says_the_plan() -> None:

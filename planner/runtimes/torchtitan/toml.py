@@ -103,7 +103,7 @@ def module_text(job: Job, version: str) -> str:
     return HEAD.format(version=version) + literal("FAMILY", family(job.model)) + data + BODY
 
 
-def refusals(plan: Plan, job: Job) -> list[str]:
+def refusals(plan: Plan, job: Job, version: str) -> list[str]:
     """Return what the older releases cannot run beside torchtitan's rules."""
     ranks = plan.tp * plan.cp * plan.pp
     shared = plan.tp * (2 * plan.cp if plan.cp > 1 else 1)
@@ -125,6 +125,8 @@ def refusals(plan: Plan, job: Job) -> list[str]:
         found.append("heads that do not add up to the hidden size in a Llama model")
     if any(isinstance(ffn, Experts) and ffn.shared_inner % ffn.inner for ffn in _ffns(job)):
         found.append("shared experts that are not a multiple of one expert")
+    if version == "0.2.0" and plan.ep > 1 and plan.ep % (plan.cp * plan.tp):
+        found.append("experts over fewer ranks than context and tensor parallelism; nearest: ep of cp · tp")
     return found
 
 
@@ -198,7 +200,7 @@ def toml_command(plan: Plan, job: Job, version: str) -> Command:
     UnsupportedPlan
         If the release cannot run what the newest can.
     """
-    found = refusals(plan, job)
+    found = refusals(plan, job, version)
     if found:
         raise UnsupportedPlan(f"torchtitan {version} does not run " + "; nor ".join(found))
     paths = {

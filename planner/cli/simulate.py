@@ -28,7 +28,7 @@ from planner.units import GIB
 
 SCHEMA: Final = "planner/simulate/1"
 MOST_RANKS: Final = 4096
-MOST_PASSES: Final = 5_000_000
+MOST_PASSES: Final = 2_000_000
 TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
 
 

@@ -1,0 +1,136 @@
+"""From a plan to Megatron-Bridge's config: the file is run with stand-ins that record each field."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from planner.plan import Plan
+from planner.rules import violations
+from planner.runtimes._family import Job
+from planner.runtimes.megatron_bridge import ENTRY
+from tests.validate.megatron import cases
+
+
+class Recorded(dict[str, Any]):
+    """A section as its keyword arguments, with attribute access."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+def _stand_ins() -> dict[str, types.ModuleType]:
+    names = ("models.gpt_provider", "models.mla_provider", "training.comm_overlap", "training.config")
+    modules = {
+        f"megatron.bridge.{name}": types.ModuleType(name) for name in (*names, "training.mixed_precision")
+    }
+    for module in modules.values():
+        module.__getattr__ = lambda kind: lambda **fields: Recorded(fields, kind=kind)  # type: ignore[method-assign]
+    precision = modules["megatron.bridge.training.mixed_precision"]
+    precision.get_mixed_precision_config = lambda name: Recorded(name=name)  # type: ignore[attr-defined]
+    torch = types.ModuleType("torch")
+    torch.float32, torch.bfloat16, torch.float16, torch.uint8 = "fp32", "bf16", "fp16", "fp8"  # type: ignore[attr-defined]
+    torch.nn = types.SimpleNamespace(functional=types.SimpleNamespace(silu="silu", gelu="gelu"))  # type: ignore[attr-defined]
+    for package in ("megatron", "megatron.bridge", "megatron.bridge.models", "megatron.bridge.training"):
+        modules[package] = types.ModuleType(package)
+    return modules | {"torch": torch}
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def built(plan: Plan, job: Job) -> Recorded:
+        assert violations(ENTRY.rules(plan, job)) == ()
+        assert ENTRY.command is not None
+        for name, module in _stand_ins().items():
+            monkeypatch.setitem(sys.modules, name, module)
+        scope: dict[str, Any] = {"__name__": "emitted"}
+        exec((ENTRY.command(plan, job, "0.7").files or {})["train.py"], scope)
+        return scope["build_config"]()
+
+    for name in ("CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_NVLS_ENABLE", "PYTORCH_CUDA_ALLOC_CONF"):
+        monkeypatch.setenv(name, "kept")
+    monkeypatch.setenv("TORCH_NCCL_AVOID_RECORD_STREAMS", "kept")
+    return built
+
+
+def of(model: str, gpus: int = 64, **work: Any) -> Job:
+    return cases.job(model, gpus, **({"seq_len": 2048, "global_batch": 128} | work))
+
+
+def test_a_dense_model_keeps_its_shape_and_degrees(config: Any) -> None:
+    plan = cases.plan(64, 128, tp=8.0, pp=4.0, vpp=5.0, schedule="interleaved-1f1b", sequence_parallel=True)
+    found = config(plan, of("llama3-70b"))
+    model = {
+        "num_layers": 80,
+        "hidden_size": 8192,
+        "ffn_hidden_size": 28672,
+        "num_query_groups": 8,
+        "activation_func": "silu",
+        "vocab_size": 129024,
+        "tensor_model_parallel_size": 8,
+        "pipeline_model_parallel_size": 4,
+        "virtual_pipeline_model_parallel_size": 5,
+        "sequence_parallel": True,
+        "pipeline_dtype": "bf16",
+    }
+    assert {name: found.model[name] for name in model} == model
+    assert (found.train.global_batch_size, found.train.micro_batch_size) == (128, 1)
+    assert found.model.seq_length == found.dataset.seq_length == 2048
+    assert found.comm_overlap.tp_comm_overlap
+
+
+def test_latent_attention_experts_and_prediction_layers(config: Any) -> None:
+    found = config(cases.plan(128, 128, pp=4.0, ep=8.0), of("deepseek-v3", 128, precision="fp8"))
+    assert found.model.kind == "MLAModelProvider"
+    assert found.model.moe_layer_freq == [0] * 3 + [1] * 58
+    assert (found.model.mtp_num_layers, found.model.expert_model_parallel_size) == (1, 8)
+    assert found.model.pipeline_model_parallel_layout.endswith("mL")
+    assert found.mixed_precision.name == "bf16_with_fp8_current_scaling_mixed"
+    assert not found.mixed_precision.first_last_layers_bf16
+
+
+def test_windows_sinks_and_biases(config: Any) -> None:
+    found = config(cases.plan(64, 128, ep=8.0), of("gpt-oss-120b")).model
+    assert found.window_size == (127, 0)
+    assert found.window_attn_skip_freq == [1, 0] * 18
+    assert (found.softmax_type, found.add_bias_linear) == ("learnable", True)
+
+
+def test_a_plain_feed_forward_keeps_its_activation(config: Any) -> None:
+    found = config(cases.plan(64, 128), of("gpt3-175b")).model
+    assert (found.activation_func, found.gated_linear_unit) == ("gelu", False)
+    assert found.position_embedding_type == "learned_absolute"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sharded", "format_"),
+    [
+        ({"zero": 0}, (False, None), "torch_dist"),
+        ({"zero": 1, "zero_shards": 16.0}, (True, None), "torch_dist"),
+        ({"zero": 3}, (True, "optim_grads_params"), "fsdp_dtensor"),
+    ],
+)
+def test_what_data_parallelism_shards(
+    config: Any, fields: dict[str, Any], sharded: tuple[bool, str | None], format_: str
+) -> None:
+    found = config(cases.plan(64, 128, **fields), of("llama3-8b"))
+    ddp = found.ddp
+    assert (ddp.use_distributed_optimizer, ddp.get("data_parallel_sharding_strategy")) == sharded
+    assert ddp.num_distributed_optimizer_instances == (4 if "zero_shards" in fields else 1)
+    assert found.checkpoint.ckpt_format == format_
+
+
+def test_optimizer_states_recompute_and_gradients(config: Any) -> None:
+    job = of("llama3-8b", state_dtype="bf16", gradient_dtype="bf16")
+    found = config(cases.plan(64, 128, offload="optimizer", recompute="full:8"), job)
+    assert (found.optimizer.exp_avg_dtype, found.optimizer.optimizer_cpu_offload) == ("bf16", True)
+    assert (found.model.recompute_method, found.model.recompute_num_layers) == ("block", 8)
+    assert not found.mixed_precision.grad_reduce_in_fp32
+
+
+def test_learned_positions_are_as_many_as_the_sequence_is_long() -> None:
+    faults = violations(ENTRY.rules(cases.plan(64, 128), of("gpt3-175b", seq_len=1024)))
+    assert [fault.rule for fault in faults] == ["positions-equal-sequence"]

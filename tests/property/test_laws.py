@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import astuple, replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_a_higher_stage_of_sharding_never_holds_more_states(name: str) -> None:
             estimate(replace(plan, zero=zero, zero_shards=shards if zero else 1.0), work, RUNTIME)
             for zero in range(4)
         ]
-        for lower, higher in zip(held, held[1:], strict=False):
+        for lower, higher in pairwise(held):
             for before, after in zip(lower.stages, higher.stages, strict=True):
                 states = before.weights + before.gradients + before.optimizer
                 assert after.weights + after.gradients + after.optimizer <= states, plan

@@ -21,7 +21,7 @@ ENDLESS = 1e30
 
 
 def numeric() -> list[Formula]:
-    known = {"Num", *RECORDS, *(f"Sequence[{name}]" for name in RECORDS)}
+    known = {"Num", "int", *RECORDS, *(f"Sequence[{name}]" for name in RECORDS)}
     return [one for one in formulas() if {annotation for annotation, _ in one.parameters.values()} <= known]
 
 
@@ -34,6 +34,8 @@ def column(name: str, draw: np.random.Generator) -> Any:
 
 
 def constants(annotation: str) -> Any:
+    if annotation == "int":
+        return 3
     kind = annotation.removeprefix("Sequence[").removesuffix("]")
     built = record(RECORDS[kind], lambda value, where, unit: value)
     return built if kind == annotation else [built]

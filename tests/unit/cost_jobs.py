@@ -1,4 +1,4 @@
-"""Jobs for the tests of cost and search: small models of each kind on small clusters, and random plans of them."""
+"""Jobs for the tests of cost and search: small models of each kind, small clusters, random plans."""
 
 from __future__ import annotations
 
@@ -171,8 +171,9 @@ def random_plans(job: Job, runtime: Runtime, count: int, seed: int, **fixed: Any
         if job.gpus % (degrees["tp"] * degrees["pp"] * degrees["cp"]):
             continue
         names = {
-            "zero": one(runtime.zero_stages), "recompute": one(runtime.recomputes), "schedule": one(runtime.schedules),
-            "cp_method": one(runtime.cp_methods or ("ring",)), "offload": one(runtime.offloads),
+            "zero": one(runtime.zero_stages), "recompute": one(runtime.recomputes),
+            "schedule": one(runtime.schedules), "cp_method": one(runtime.cp_methods or ("ring",)),
+            "offload": one(runtime.offloads),
             "sequence_parallel": bool(draw.integers(2)),
         }  # fmt: skip
         plan = plan_of(job, **(degrees | names | fixed))

@@ -1,0 +1,147 @@
+"""Collectives over a hierarchy of links: hand arithmetic, counted rings, and figures that were printed."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import inf
+
+import numpy as np
+import pytest
+
+from planner.formulas.collectives import (
+    Tier,
+    all_reduce_seconds,
+    all_to_all_seconds,
+    dispatch_seconds,
+    distinct_domains,
+    group_bandwidth,
+    members_inside,
+    point_to_point_seconds,
+    ring_seconds,
+    ring_sent_bytes,
+)
+
+NVLINK = Tier("nvlink", 8, 400e9, 3e-6, 400e9)
+NETWORK = Tier("infiniband", inf, 50e9, 10e-6, 50e9)
+MESH = Tier("xgmi", 8, 448e9, 3e-6, 64e9)
+BOTH = [NVLINK, NETWORK]
+
+
+def members(ranks: int, stride: int) -> list[int]:
+    return [place * stride for place in range(ranks)]
+
+
+@pytest.mark.parametrize(("ranks", "stride"), [(2, 1), (8, 1), (4, 2), (8, 4), (2, 8), (16, 1), (4, 16), (3, 1)])
+def test_members_of_a_domain_are_those_that_one_counts(ranks: int, stride: int) -> None:
+    counted = sum(rank < 8 for rank in members(ranks, stride))
+    assert members_inside(8.0, stride, ranks) == counted
+
+
+@pytest.mark.parametrize(("ranks", "stride"), [(8, 1), (16, 1), (64, 1), (32, 2), (16, 4), (16, 8), (2, 4), (4, 8)])
+def test_the_hops_of_a_ring_are_those_that_one_counts(ranks: int, stride: int) -> None:
+    """One byte is sent, so that latency is all there is; a ring pass has a hop from every member but one."""
+    group = members(ranks, stride)
+    inside = sum(first // 8 == second // 8 for first, second in zip(group, group[1:], strict=False))
+    between = ranks - 1 - inside
+    seconds = ring_seconds(0.0, ranks, stride, BOTH)
+    assert seconds == pytest.approx(inside * 3e-6 + between * 10e-6)
+
+
+def test_a_ring_in_a_node_by_hand() -> None:
+    # 8 GB over 8 ranks: seven eighths of it at 400 GB/s is 17.5 ms; seven hops of 3 us.
+    assert ring_seconds(8e9, 8, 1, BOTH) == pytest.approx(0.0175 + 21e-6)
+
+
+def test_the_network_ports_of_a_node_carry_its_ring_together() -> None:
+    # Two nodes: 15/16 of 8 GB leave the node through eight ports of 50 GB/s, 18.75 ms, slower than NVLink alone.
+    hops = 14 * 3e-6 + 10e-6
+    assert ring_seconds(8e9, 16, 1, BOTH) == pytest.approx(8e9 * 15 / 16 / 400e9 + hops)
+    # Every eighth rank: one port each, 7/8 of 8 GB at 50 GB/s.
+    assert ring_seconds(8e9, 8, 8, BOTH) == pytest.approx(0.14 + 7 * 10e-6)
+    # Every fourth rank: two ports for each node.
+    assert ring_seconds(8e9, 8, 4, BOTH) == pytest.approx(0.07 + 4 * 3e-6 + 3 * 10e-6)
+
+
+def test_an_all_reduce_is_two_passes() -> None:
+    assert all_reduce_seconds(8e9, 16, 1, BOTH) == 2 * ring_seconds(8e9, 16, 1, BOTH)
+
+
+def test_pieces_that_follow_one_another_pay_latency_each() -> None:
+    once, often = ring_seconds(8e9, 8, 1, BOTH), ring_seconds(8e9, 8, 1, BOTH, 10.0)
+    assert often - once == pytest.approx(9 * 7 * 3e-6)
+
+
+@pytest.mark.parametrize(("ranks", "share"), [(2, 1), (4, 3), (8, 7)])
+def test_a_part_of_a_mesh_has_only_its_own_links(ranks: int, share: int) -> None:
+    """MI300X: a group of n has n - 1 of the seven links of 64 GB/s (arXiv:2511.17127)."""
+    assert group_bandwidth(MESH, ranks) == share * 64e9
+
+
+def test_rates_through_the_host_fall_with_the_square_of_the_ranks() -> None:
+    host = Tier("pcie", 8, 20e9, 0.0, 20e9, host_staged=True)
+    rates = [float(group_bandwidth(host, ranks)) for ranks in (2, 4, 8)]
+    # nccl-tests on 2, 4 and 8 L40S: 19, 5 and 1.5 GB/s, to a fifth.
+    assert rates == pytest.approx([19e9, 5e9, 1.5e9], rel=0.2)
+
+
+def test_an_all_to_all_by_hand() -> None:
+    # 16 ranks in two nodes, 8 GB each: 7/16 stay in the node, 8/16 cross one's own port.
+    expected = max(8e9 * 7 / 16 / 400e9, 8e9 * 8 / 16 / 50e9)
+    assert all_to_all_seconds(8e9, 16, 1, BOTH) == pytest.approx(expected + 7 * 3e-6 + 10e-6)
+
+
+@pytest.mark.parametrize(("domains", "copies"), [(1, 3), (2, 1), (2, 3), (4, 4), (8, 2)])
+def test_the_domains_that_a_token_reaches_are_those_that_one_counts(domains: int, copies: int) -> None:
+    routes = list(product(range(domains), repeat=copies))
+    mean = sum(len(set(route)) for route in routes) / len(routes)
+    assert distinct_domains(float(domains), copies) == pytest.approx(mean)
+
+
+def test_eight_experts_on_eight_nodes_reach_five_nodes_and_a_quarter() -> None:
+    """DeepSeek-V3 limits a token to four nodes, since eight random ones are 8 (1 - (7/8)^8) = 5.25."""
+    assert distinct_domains(8.0, 8) == pytest.approx(5.251, abs=1e-3)
+
+
+def test_dispatch_sends_a_token_once_to_each_node() -> None:
+    # 32 ranks in four nodes, 8 experts, 1 GB of tokens. Out of the node: 4 (1 - (3/4)^8) = 3.6 nodes are reached,
+    # three quarters of them elsewhere, at 50 GB/s.
+    outside = 4 * (1 - 0.75**8) * 0.75 * 1e9 / 50e9
+    seconds = float(dispatch_seconds(1e9, 8, 32.0, 1.0, BOTH))
+    assert seconds == pytest.approx(outside + 7 * 3e-6 + 3 * 10e-6)
+    assert seconds < all_to_all_seconds(8e9, 32.0, 1.0, BOTH)
+
+
+def test_dispatch_of_one_copy_is_an_all_to_all_inside_one_domain() -> None:
+    assert dispatch_seconds(1e9, 1, 8.0, 1.0, BOTH) == all_to_all_seconds(1e9, 8.0, 1.0, BOTH)
+
+
+def test_a_message_takes_the_innermost_link_that_joins_its_ends() -> None:
+    near, far = (float(point_to_point_seconds(4e9, stride, BOTH)) for stride in (4.0, 8.0))
+    assert near == pytest.approx(0.01 + 3e-6)
+    assert far == pytest.approx(0.08 + 10e-6)
+    assert point_to_point_seconds(64e9, 1.0, [MESH]) == pytest.approx(1 + 3e-6)
+
+
+@pytest.mark.parametrize("function", [ring_seconds, all_reduce_seconds, all_to_all_seconds])
+def test_one_rank_costs_nothing(function: object) -> None:
+    assert function(1e9, 1.0, 1.0, BOTH) == 0  # type: ignore[operator]
+
+
+def test_bytes_sent_by_a_ring_played_step_by_step() -> None:
+    """Reduce-scatter of n chunks: in each of n - 1 steps every rank passes one chunk on; all end up summed."""
+    ranks = 6
+    held = np.arange(ranks * ranks, dtype=float).reshape(ranks, ranks)
+    wanted = held.sum(axis=0)
+    sent = np.zeros(ranks)
+    for step in range(ranks - 1):
+        moving = [held[rank, (rank - step) % ranks] for rank in range(ranks)]
+        for rank in range(ranks):
+            held[(rank + 1) % ranks, (rank - step) % ranks] += moving[rank]
+            sent[rank] += 1
+    assert [held[rank, (rank + 1) % ranks] for rank in range(ranks)] == [wanted[(r + 1) % ranks] for r in range(ranks)]
+    assert set(sent) == {ring_sent_bytes(float(ranks), ranks)}
+
+
+def test_a_scaled_tier_is_slower_and_as_far_away() -> None:
+    half = NVLINK.scaled(0.5)
+    assert (half.bandwidth, half.pair_bandwidth, half.latency) == (200e9, 200e9, 3e-6)

@@ -1,0 +1,49 @@
+"""Bytes that memory-bound operators move, against a count of what each kernel reads and writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.formulas import elementwise
+from planner.formulas.elementwise import Traffic
+
+HALF = 2.0
+"""Bytes of a 16-bit element. [byte]"""
+
+
+def moved(reads: int, writes: int) -> float:
+    return (reads + writes) * HALF
+
+
+@pytest.mark.parametrize(
+    ("traffic", "forward", "backward"),
+    [
+        # Reads x, writes y; backward reads x and dy, writes dx and, of as many elements, the parts of dw.
+        (elementwise.NORM[True], moved(1, 1), moved(2, 2)),
+        # Reads gate and up, writes their product; backward reads them and the gradient, writes two gradients.
+        (elementwise.GATED[True], moved(2, 1), moved(3, 2)),
+        # Reads x, writes y; backward reads x and dy, writes dx.
+        (elementwise.PLAIN[True], moved(1, 1), moved(2, 1)),
+        (elementwise.ROTARY[True], moved(1, 1), moved(1, 1)),
+        # Reads the row of the table, writes it; the gradient is read and written, and summed into the table.
+        (elementwise.EMBEDDING, moved(1, 1), moved(2, 2)),
+    ],
+)
+def test_one_kernel_moves_what_it_reads_and_writes(traffic: Traffic, forward: float, backward: float) -> None:
+    assert traffic == (forward, backward)
+
+
+def test_addition_reads_two_and_writes_one() -> None:
+    assert elementwise.RESIDUAL[True].forward == moved(2, 1)
+
+
+def test_dropout_also_moves_a_byte_of_mask() -> None:
+    """Reads and writes the element, and writes (backward: reads) one byte of mask (arXiv:2205.05198, sec. 4)."""
+    assert elementwise.DROPOUT == (moved(1, 1) + 1, moved(1, 1) + 1)
+
+
+@pytest.mark.parametrize("name", ["NORM", "RESIDUAL", "ROTARY", "GATED", "PLAIN"])
+def test_a_chain_of_kernels_never_moves_less_than_one(name: str) -> None:
+    table = getattr(elementwise, name)
+    assert table[False].forward >= table[True].forward
+    assert table[False].backward >= table[True].backward

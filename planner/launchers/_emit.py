@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.cost.case import case_of
+from planner.cost.layout import with_split
 from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, Settings
@@ -66,17 +68,10 @@ def launch_files(plan: Plan, job: Job, wanted: Target, card: Card) -> dict[str, 
         If the launcher cannot start so many accelerators.
     """
     runtime = wanted.runtime
-    faults = violations(
-        [*structural_rules(plan, job.model, job.workload, job.gpus), *runtime.rules(plan, job)]
-    )
-    if faults:
-        reasons = "\n".join(
-            f"{fault.rule}: {fault.found}; needs {fault.expected}; nearest: {fault.nearest}"
-            for fault in faults
-        )
-        raise UnsupportedPlan(f"{runtime.name} cannot run this plan:\n{reasons}")
+    _refuse(plan, job, runtime)
     if runtime.command is None:
         raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
+    plan = _as_priced(plan, job, runtime)
     command = runtime.command(plan, job, wanted.version)
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
     settings = Settings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"))
@@ -84,3 +79,22 @@ def launch_files(plan: Plan, job: Job, wanted: Target, card: Card) -> dict[str, 
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)
     return files | ({PLAN: card.plan_file} if card.plan_file else {})
+
+
+def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
+    rules = [*structural_rules(plan, job.model, job.workload, job.gpus), *runtime.rules(plan, job)]
+    reasons = "".join(
+        f"\n{fault.rule}: {fault.found}; needs {fault.expected}; nearest: {fault.nearest}"
+        for fault in violations(rules)
+    )
+    if reasons:
+        raise UnsupportedPlan(f"{runtime.name} cannot run this plan:{reasons}")
+
+
+def _as_priced(plan: Plan, job: Job, runtime: Runtime) -> Plan:
+    """Return the plan with the split that its price assumed, where it names none."""
+    if plan.pp * plan.vpp == 1 or plan.stage_layers is not None:
+        return plan
+    split = with_split(plan, case_of(plan, job, runtime))
+    _refuse(split, job, runtime)
+    return split

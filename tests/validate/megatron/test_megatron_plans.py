@@ -49,7 +49,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def script(folder: Path, job: Job, plan: Plan, launcher: str = "torchrun") -> Path:
     assert ENTRY.command is not None
     command = ENTRY.command(plan, job, ENTRY.versions[0])
-    files = launchers()[launcher].files(command, plan, job, Settings("Megatron-LM", "job"))
+    files = launchers()[launcher].files(command, plan, job, Settings("Megatron-LM", "title", "job"))
     path = folder / next(iter(files))
     path.write_text(files[path.name])
     return path

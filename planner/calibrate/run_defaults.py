@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -25,6 +26,7 @@ from planner.errors import InputError, PlannerError, nearest
 from planner.inputs.hardware import HardwareProfile, Network
 from planner.inputs.workload import Workload
 from planner.plan import Plan
+from planner.registry import find
 from planner.rules import structural_rules, violations
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.offload import OFFLOADS
@@ -36,6 +38,8 @@ from planner.techniques.schedules import SCHEDULES
 LOOSE_RULES: Final = ("batch-divides", "stages-have-layers")
 """Rules that real runs bend: a smaller last micro-batch, virtual stages with only embedding or head."""
 MAX_LAYERS: Final = 10_000
+ENDS: Final = 2
+"""Stages that may hold no layer: those of the embedding and the head. [-]"""
 
 
 @dataclass(frozen=True)
@@ -183,11 +187,13 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
     run = filled(run, era, gpu, hardware, catalogue.model)
+    check_degrees(run)
     model = run_model(run, catalogue.model)
     task, workload = _workload(run)
     plan = run_plan(run, model, era)
     job = Job(model=model, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
     check_names(run, plan)
+    check_precision(run, hardware)
     check_structure(run, plan, job)
     measured = measured_time(run, model, plan, hardware.pool.accelerator)
     check_speed(run, job, measured)
@@ -308,16 +314,54 @@ def check_names(run: Run, plan: Plan) -> None:
     read_choice(dict(RECOMPUTES), plan.recompute, f"row {run.line}, column recompute")
 
 
+def check_precision(run: Run, hardware: HardwareProfile) -> None:
+    """Refuse a run in a number format that its accelerator does not compute in.
+
+    Raises
+    ------
+    Refusal
+        With the formats that it has.
+    """
+    recipe = find(PRECISIONS, run.precision, f"row {run.line}, column precision")
+    rates = hardware.pool.accelerator.peak
+    if not {recipe.linear, recipe.peak} <= set(rates):
+        found = f"{run.precision!r} on {run.gpu}"
+        raise Refusal(run, "precision", found, f"a format that it computes in: {', '.join(sorted(rates))}")
+
+
+def check_degrees(run: Run) -> None:
+    """Refuse a run whose degrees do not make up its cluster, or leave stages without a layer.
+
+    Raises
+    ------
+    Refusal
+        With the product, or the stages.
+    """
+    degrees = {name: int(getattr(run, name)) for name in ("tp", "pp", "cp", "dp")}
+    world = math.prod(degrees.values())
+    if world != run.num_gpus:
+        product = " · ".join(f"{name} {value}" for name, value in degrees.items())
+        raise Refusal(
+            run, "num_gpus", f"{run.num_gpus} but {product} = {world}", "degrees that multiply to it"
+        )
+    stages = degrees["pp"] * (run.vpp or 1)
+    if stages > (run.num_layers or 0) + ENDS:
+        found = f"{degrees['pp']} · vpp {run.vpp} stages for {run.num_layers} layers"
+        raise Refusal(run, "pp", found, "a layer for each stage, embedding and head counted")
+
+
 def check_structure(run: Run, plan: Plan, job: Job) -> None:
-    """Refuse a run whose degrees do not make up its cluster, its batch or its model.
+    """Refuse a run whose batch or experts do not divide.
 
     Raises
     ------
     Refusal
         With the rule that is broken, what stands there and what would be right.
     """
+    found = f"{run.global_batch} over micro-batch {run.micro_batch} · dp {run.dp}"
+    if plan.num_microbatches < 1:
+        raise Refusal(run, "global_batch", found, "at least one micro-batch")
     if plan.pp > 1 and plan.num_microbatches % 1:
-        found = f"{run.global_batch} over micro-batch {run.micro_batch} · dp {run.dp}"
         raise Refusal(run, "global_batch", found, "a whole number of micro-batches, since pp is above 1")
     for violation in violations(structural_rules(plan, job.model, job.workload, job.gpus)):
         if violation.rule not in LOOSE_RULES:

@@ -51,7 +51,10 @@ def degree_defaults(run: Run, era: Era) -> dict[str, object]:
 
 
 def batch_defaults(run: Run) -> dict[str, object]:
-    """Return values for a blank micro-batch or global batch, once the degrees are known."""
+    """Return values for a blank micro-batch or global batch, once the degrees are known.
+
+    A micro-batch larger than a rank's whole share of the batch is that share.
+    """
     chosen: dict[str, object] = {}
     dp, pp = run.dp or 1, run.pp or 1
     if run.global_batch is None and run.micro_batch is None and pp == 1:
@@ -62,6 +65,8 @@ def batch_defaults(run: Run) -> dict[str, object]:
         chosen["micro_batch"] = share if whole else 1
     elif run.micro_batch and run.global_batch is None and pp == 1:
         chosen["global_batch"] = run.micro_batch * dp
+    elif run.micro_batch and run.global_batch and run.micro_batch * dp > run.global_batch >= dp and pp == 1:
+        return {"micro_batch": run.global_batch // dp}
     return _blank(run, chosen)
 
 

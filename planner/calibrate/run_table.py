@@ -21,6 +21,10 @@ OPTIONAL: Final = ("fused_norm", "memory_kind", "mark")
 """Columns that a table may leave out without a word."""
 
 
+LARGEST: Final = 10**12
+"""Above any count of a training run. [-]"""
+
+
 @dataclass(frozen=True)
 class Run:
     """One measured training run: the table's columns by name, None where blank, and the line it stands on.
@@ -114,7 +118,7 @@ class Fault:
 
 def _whole(text: str) -> int:
     number = float(text)
-    if number != int(number) or number < 1:
+    if number != int(number) or not 1 <= number <= LARGEST:
         raise ValueError
     return int(number)
 
@@ -152,12 +156,12 @@ def _memory_kind(text: str) -> str:
 
 _Reader = Callable[[str], object]
 _KINDS: Final[dict[str, tuple[_Reader, str]]] = {
-    "int | None": (_whole, "a whole number above 0"),
+    "int | None": (_whole, "a whole number above 0, at most 10^12"),
     "float | None": (_amount, "a finite number above 0"),
     "str": (str, "text"),
 }
 _SWITCH = (_switch, "0 or 1")
-_COUNT = (_count, "a whole number, 0 or above")
+_COUNT = (_count, "a whole number from 0 to 10^12")
 _SPECIAL: Final[dict[str, tuple[_Reader, str]]] = {
     **dict.fromkeys(("gated_mlp", "tied_embeddings", "seq_parallel", "oom", "fused_norm"), _SWITCH),
     **dict.fromkeys(("experts", "n_moe_layers", "shared_experts", "topk", "moe_ffn"), _COUNT),

@@ -97,7 +97,7 @@ def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Cata
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"dp": 4}, ["row 7", "tp 4 · pp 2 · cp 1 · dp 4 = 32", "64 GPUs"]),
+        ({"dp": 4}, ["row 7, column num_gpus", "64 but tp 4 · pp 2 · cp 1 · dp 4 = 32"]),
         (
             {"step_time_s": 0.3},
             ["row 7, column step_time_s", "of the a100-80gb-sxm's dense bf16 peak", "100%"],
@@ -109,6 +109,11 @@ def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Cata
         ({"gpu": ""}, ["column gpu", "blank"]),
         ({"framework": "levanter"}, ["row 7, column framework", "'levanter'"]),
         ({"precision": "int3"}, ["column precision", "'int3'", "bf16"]),
+        ({"precision": "fp8"}, ["column precision", "'fp8' on a100-80gb-sxm", "bf16, fp16"]),
+        (
+            {"precision": "bf16", "gpu": "v100-32gb", "step_time_s": 99.0},
+            ["'bf16' on v100-32gb", "fp16, fp32"],
+        ),
         ({"schedule": "zigzag"}, ["column schedule", "'zigzag'", "1f1b"]),
         ({"offload": "moon"}, ["column offload", "'moon'"]),
         ({"recompute": "sometimes"}, ["column recompute", "'sometimes'"]),
@@ -116,6 +121,8 @@ def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Cata
         ({"num_layers": None}, ["column num_layers", "blank"]),
         ({"num_layers": 20_000_000}, ["column num_layers", "at most 10000"]),
         ({"micro_batch": 3}, ["column global_batch", "256 over micro-batch 3 · dp 8", "whole number"]),
+        ({"micro_batch": 64}, ["column global_batch", "256 over micro-batch 64 · dp 8", "at least one"]),
+        ({"global_batch": 4, "pp": 1, "dp": 16}, ["column global_batch", "at least one"]),
         ({"ep": 4}, ["experts-divide", "no experts"]),
         ({"experts": 8, "topk": 9, "moe_ffn": 1024}, ["row 7", "the columns make no model", "topk"]),
         ({"experts": 8, "moe_ffn": 1024}, ["column topk", "blank"]),
@@ -177,6 +184,12 @@ def test_a_last_micro_batch_may_be_smaller_without_a_pipeline(catalogue: Catalog
     found = ready(DENSE.with_values({"pp": 1, "dp": 16, "micro_batch": 3}), catalogue)
     assert found.plan.num_microbatches == pytest.approx(256 / 48)
     assert found.defaults["num_microbatches"] == pytest.approx(256 / 48)
+
+
+def test_a_micro_batch_beyond_the_rank_s_share_is_the_share(catalogue: Catalogue) -> None:
+    found = ready(DENSE.with_values({"pp": 1, "dp": 16, "micro_batch": 20}), catalogue)
+    assert (found.plan.micro_batch, found.plan.num_microbatches) == (16, 1)
+    assert found.defaults["micro_batch"] == 16
 
 
 def test_hybrid_sharding_spreads_over_its_own_ranks(catalogue: Catalogue) -> None:

@@ -11,7 +11,7 @@ from planner.calibrate.run_table import COLUMNS
 from tests.helpers import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "run-table.md"
-TABLE = re.compile(r"(?<=<!-- eras: written by pytest tests/unit/test_run_table_docs.py --update-golden -->\n).*?(?=<!-- end of eras -->)", re.DOTALL)
+TABLE = re.compile(r"(?<=<!-- eras: written by their test with --update-golden -->\n).*?(?=<!-- end of eras -->)", re.DOTALL)
 
 
 def era_table() -> str:

@@ -22,6 +22,7 @@ def main() -> None:
         try:
             from planner.cli.commands import run
 
+            _silence_warnings()
             run(ended)
         finally:
             sys.stdout.flush()
@@ -29,6 +30,14 @@ def main() -> None:
         raise
     except BaseException as error:
         sys.exit(ended(error))
+
+
+def _silence_warnings() -> None:
+    """Keep warnings of libraries from users, unless Python was asked to show them."""
+    if not sys.warnoptions and not os.environ.get(DEBUG):
+        import warnings
+
+        warnings.simplefilter("ignore")
 
 
 def ended(error: BaseException) -> int:

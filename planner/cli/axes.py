@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from planner.cli.options import PlanOptions
 from planner.cli.reading import Reading
+from planner.inputs.hardware import HardwareProfile
 from planner.plan import Plan
 from planner.rules import divisors
 from planner.runtimes._family import Job, Runtime
@@ -88,6 +89,14 @@ def _nearest_degree(given: Mapping[str, int], product: int, counts: tuple[int, .
     return min(changes)[1] if changes else f"--gpus {product}"
 
 
+def check_offload(axes: Mapping[str, Any], clusters: Iterable[HardwareProfile], reading: Reading) -> None:
+    """Note an offload to hosts whose links nobody has published."""
+    for profile in clusters:
+        if axes.get("offload", "none") != "none" and not profile.pool.accelerator.host_link:
+            found = f"{axes['offload']!r} on {profile.name}"
+            reading.fault("--offload", found, "none, since its link to the host is not known", "none")
+
+
 def count_of(axes: Mapping[str, Any], counts: tuple[int, ...] | None, reading: Reading) -> int | None:
     """Return the accelerators of a single plan: as said, or the product of its degrees where dp is given."""
     if counts is None and "dp" in axes:
@@ -112,7 +121,7 @@ def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Pla
     """Return the plan of ``axes``, and the values taken for what was not given.
 
     What is not given is 1 or none, dp follows from the accelerators, zero is the runtime's default, chunks
-    ask for an interleaved schedule.
+    ask for an interleaved schedule. Where the batch does not divide, full micro-batches count.
     """
     values: dict[str, Any] = {name: 1 for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch")}
     values |= {name: axes[name] for name in axes if name != "stage_layers"}
@@ -128,8 +137,8 @@ def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Pla
     }
     values = plain | values
     values.setdefault("zero_shards", dp * values["cp"] if values["zero"] else 1)
-    passes = job.workload.global_batch / (values["micro_batch"] * dp)
-    plan = Plan(stage_layers=axes.get("stage_layers"), num_microbatches=passes)
+    passes = job.workload.global_batch // (values["micro_batch"] * dp)
+    plan = Plan(stage_layers=axes.get("stage_layers"), num_microbatches=float(passes))
     degrees = {name: float(values[name]) for name in DEGREES}
     told = {name: value for name, value in values.items() if name not in axes}
     return replace(plan, **(values | degrees)), told

@@ -32,12 +32,13 @@ def estimate(
     rule or does not fit; the answer is still written in full.
     """
     from planner.cli.files import write_whole
+    from planner.cost.estimate import Estimate
     from planner.report.plan_file import plan_yaml
 
     asked, chosen, runtime, defaults, names = read(job, plan)
     answer = price(chosen, asked, runtime, names.memory_limit)
     emit_estimate(answer, shown.output, {} if shown.quiet else defaults, defaults)
-    if save is not None and chosen.num_microbatches % 1 == 0:
+    if save is not None and isinstance(answer, Estimate):
         write_whole(save, plan_yaml(asked, runtime, answer.plan, names), force, "--save")
     if not answer.feasible:
         raise typer.Exit(1)
@@ -51,7 +52,7 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
     InputError
         With every fault of the options.
     """
-    from planner.cli.axes import count_of, read_axes, whole_plan
+    from planner.cli.axes import check_offload, count_of, read_axes, whole_plan
     from planner.cli.job import read_job
     from planner.cli.reading import Reading
     from planner.report.plan_file import Names
@@ -64,6 +65,7 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
     axes = read_axes(plan, reading)
     asked = read_job(job, reading)
     gpus = count_of(axes, asked.gpu_counts, reading) if asked is not None else None
+    check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)
     reading.finish()
     if asked is None or gpus is None:
         raise AssertionError("a fault was not told")

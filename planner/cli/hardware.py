@@ -1,4 +1,4 @@
-"""``planner hardware``: the clusters and accelerators that ship, and every number of one."""
+"""``planner hardware``: what ships, every number of it, and profiles from texts of a machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from planner.cli.hardware_curves import curve_fields
+from planner.cli.hardware_import import import_command
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.errors import InputError, Problem
@@ -92,6 +94,9 @@ def diff(
 ) -> None:
     """Compare two clusters or accelerators field by field; only what differs is printed."""
     emit_rows(different_rows(load_either(name), load_either(other)), output)
+
+
+app.command("import")(import_command)
 
 
 def load_either(text: str) -> HardwareProfile | Accelerator:
@@ -189,7 +194,7 @@ def different_rows(one: Record, other: Record) -> list[Row]:
     if type(one) is not type(other):
         kinds = " and ".join(type(record).__name__ for record in (one, other))
         raise InputError(Problem("hardware diff", kinds, "two clusters, or two accelerators"))
-    left, right = dict(_leaves(one, "")), dict(_leaves(other, ""))
+    left, right = (dict([*_leaves(record, ""), *curve_fields(record)]) for record in (one, other))
     return [
         {
             "field": field,

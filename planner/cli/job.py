@@ -13,6 +13,7 @@ from planner.inputs.hardware import HardwareProfile, Pool
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
+from planner.inputs.record import Sourced
 from planner.inputs.workload import DTYPE_BYTES, Workload
 from planner.rules import divisors
 from planner.runtimes import runtimes
@@ -86,7 +87,7 @@ def read_job(options: JobOptions, reading: Reading) -> Asked | None:
     limit = reading.memory("--memory-limit", options.memory_limit)
     counts = _gpu_counts(options, clusters, reading, defaults)
     for _, profile in clusters:
-        _check_precision(profile, workload, reading)
+        check_precision(profile, workload, reading)
     if reading.problems or model is None or workload is None:
         return None
     per_node = int(options.gpus_per_node) if options.gpus_per_node else None
@@ -132,10 +133,11 @@ def _resized(pool: Pool, per_node: int) -> Pool:
         "accelerators": per_node,
         "scaleup": node.scaleup.model_copy(update={"domain": domain}),
     }
-    if node.nic_rate is not None:
-        changes["nic_rate"] = node.nic_rate * share
-    if node.host_memory is not None:
-        changes["host_memory"] = node.host_memory * share
+    for name in ("nic_rate", "host_memory"):
+        whole: Sourced | None = getattr(node, name)
+        if whole is not None:
+            text = f"{share:g} of {whole.text}"
+            changes[name] = Sourced(whole * share, text, whole.source, "derived")
     return pool.model_copy(update={"node": node.model_copy(update=changes)})
 
 
@@ -262,12 +264,14 @@ def _smooth(number: int, largest: int) -> bool:
     return number == 1 or largest > 7
 
 
-def _check_precision(profile: HardwareProfile, workload: Workload | None, reading: Reading) -> None:
+def check_precision(profile: HardwareProfile, workload: Workload | None, reading: Reading) -> None:
     """Note a precision for which an accelerator has no rate."""
-    peaks = profile.pool.accelerator.peak
-    if workload is None or PRECISIONS[workload.precision].peak in peaks:
+    if workload is None:
         return
-    able = [entry.name for entry in PRECISIONS.values() if entry.peak in peaks]
+    peaks, curves = profile.pool.accelerator.peak, profile.pool.accelerator.kernels.gemm
+    able = [entry.name for entry in PRECISIONS.values() if entry.peak in peaks and entry.linear in curves]
+    if workload.precision in able:
+        return
     found = f"{workload.precision!r} on {profile.pool.accelerator.name}"
     near = nearest(workload.precision, able) or able[0] if able else ""
     reading.fault("--precision", found, f"one of {', '.join(able)}" if able else "nothing that it has", near)

@@ -66,13 +66,19 @@ def emit(
     What only you know stands in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
     IMAGE, taken from the environment when the files are started.
     """
+    from planner.cli.axes import check_offload
     from planner.cli.estimate import price
-    from planner.cli.job import with_node_size
+    from planner.cli.job import check_precision, with_node_size
+    from planner.cli.reading import Reading
     from planner.errors import Infeasible, UnsupportedPlan
     from planner.report.as_json import Unpriced
     from planner.report.plan_file import read_plan_file
 
     saved = read_plan_file(plan, with_node_size)
+    reading = Reading()
+    check_precision(saved.job.hardware, saved.job.workload, reading)
+    check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
+    reading.finish()
     launch = Launch(out, target, launcher, target_version, force)
     wanted = wanted_target(launch, saved.runtime)
     for line in saved.changed:

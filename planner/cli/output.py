@@ -18,8 +18,8 @@ Rows = Sequence[Mapping[str, Any]]
 
 WIDTH: Final = 80
 """Columns of a table where there is no terminal."""
-NARROWEST: Final = 9
-"""Columns to which a column of text is folded at most."""
+WIDEST_WORD: Final = 26
+"""Longest word that a column of text is not folded below."""
 
 _NUMBER: Final = re.compile(r"[-+$]?[\d,]+(\.\d+)?([eE][-+]?\d+)?[%x]?( B)?|-")
 
@@ -135,8 +135,13 @@ def _sizes(table: Table, right: Sequence[bool], width: int) -> list[int]:
     """Return the widths of columns: the widest column of text gives way until the table fits."""
     heads = list(table.rows[0])
     sizes = [max(len(head), *(len(row[head]) for row in table.rows)) for head in heads]
+    words = [[head, *(word for row in table.rows for word in row[head].split())] for head in heads]
+    floors = [
+        size if numbers else min(max(map(len, column)), WIDEST_WORD)
+        for size, numbers, column in zip(sizes, right, words, strict=True)
+    ]
     while sum(sizes) + 2 * (len(sizes) - 1) > width:
-        elastic = [number for number in range(len(sizes)) if not right[number] and sizes[number] > NARROWEST]
+        elastic = [number for number, least in enumerate(floors) if sizes[number] > least]
         if not elastic:
             break
         sizes[max(elastic, key=sizes.__getitem__)] -= 1

@@ -59,8 +59,7 @@ def search(
     asked, request = read(job, plan, objective, top, oom_risk)
     launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
     if launch is not None:
-        for runtime in request.runtimes:
-            wanted_target(launch, runtime)
+        check_launch(launch, request)
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
     if not result.valid:
@@ -69,6 +68,21 @@ def search(
     if not result.plans:
         raise typer.Exit(1)
     write_best(result.plans[0], asked, save, launch, force)
+
+
+def check_launch(launch: Launch, request: Request) -> None:
+    """Refuse, before anything is searched, what no files could be written for.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or the accelerators do not fill whole nodes.
+    """
+    from planner.launchers._family import node_shape
+
+    for job, runtime in request.jobs():
+        wanted_target(launch, runtime)
+        node_shape(job)
 
 
 def read(
@@ -81,7 +95,7 @@ def read(
     InputError
         With every fault of the options.
     """
-    from planner.cli.axes import check_world, read_axes
+    from planner.cli.axes import check_offload, check_world, read_axes
     from planner.cli.job import read_job
     from planner.cli.reading import Reading
     from planner.search.optimise import Request
@@ -98,6 +112,7 @@ def read(
         reading.fault("--gpus", "nothing", "the number of accelerators, such as --gpus 64")
     elif asked is not None and asked.gpu_counts is not None:
         check_world(axes, asked.gpu_counts, reading)
+    check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)
     reading.finish()
     if asked is None or asked.gpu_counts is None or goal is None or shown is None or risk is None:
         raise AssertionError("a fault was not told")

@@ -78,13 +78,19 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
         },
         "runtime": answer.runtime.name,
         "defaults": dict(defaults),
-        "plan": plan_record(answer.plan),
+        "plan": plan_record(answer.plan) | _passes(answer.plan, job),
         "feasible": answer.feasible,
         "violations": [asdict(violation) for violation in answer.violations],
     }
     figures = _no_figures(answer.capacity) if isinstance(answer, Unpriced) else _figures(answer)
     document: Document = plain(head | figures)
     return document
+
+
+def _passes(plan: Plan, job: Job) -> Document:
+    """Return that there is no whole number of micro-batches, where the batch does not divide."""
+    whole = plan.micro_batch * plan.num_microbatches * plan.dp == job.workload.global_batch
+    return {} if whole else {"num_microbatches": None}
 
 
 def _figures(answer: Estimate) -> Document:
@@ -129,14 +135,9 @@ def _no_figures(capacity: float) -> Document:
 
 
 def plan_record(plan: Plan) -> Document:
-    """Return the plan with the keys of the contract; a degree that is no whole number is None."""
-    record: Document = {}
-    for name in PLAN_KEYS:
-        value = getattr(plan, name)
-        if isinstance(value, float):
-            value = int(value) if value.is_integer() else None
-        record[name] = list(value) if isinstance(value, tuple) else value
-    return record
+    """Return the plan with the keys of the contract."""
+    record = plan.as_dict()
+    return {name: record[name] for name in PLAN_KEYS}
 
 
 def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Document:

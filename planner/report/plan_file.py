@@ -24,11 +24,15 @@ from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.registry import find
 from planner.report.as_json import plan_record
+from planner.report.trait_values import TRAITS, expected, is_allowed
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
+from planner.techniques.optimizers import OPTIMIZERS
+from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
@@ -235,11 +239,10 @@ class _Faults:
         try:
             return function(*arguments)
         except InputError as error:
-            words = {"model", "hardware", "runtime", key}
-            self.problems += [
-                replace(problem, where=f"{self.where}: {key}") if problem.where in words else problem
-                for problem in error.problems
-            ]
+            for problem in error.problems:
+                elsewhere = ":" in problem.where
+                placed = problem if elsewhere else replace(problem, where=f"{self.where}: {key}")
+                self.problems.append(placed)
             return None
 
     def note(self, key: str, found: object, expected: str) -> None:
@@ -253,6 +256,9 @@ def _plan(document: _Document, faults: _Faults) -> Plan:
     for name, table in (("cp_method", CONTEXT_METHODS), ("schedule", SCHEDULES), ("offload", OFFLOADS)):
         entry = faults.attempt(f"plan.{name}", find, table, values[name], f"plan.{name}")
         values[name] = entry.name if entry is not None else values[name]
+    known: dict[str, Any] = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "method": METHODS}
+    for name, names in known.items():
+        faults.attempt(f"workload.{name}", find, names, getattr(work, name), f"workload.{name}")
     faults.attempt("plan.recompute", read_choice, dict(RECOMPUTES), axes.recompute, "plan.recompute")
     world = axes.tp * axes.pp * axes.cp * axes.dp
     if world != gpus:
@@ -266,10 +272,12 @@ def _plan(document: _Document, faults: _Faults) -> Plan:
 
 
 def _traits(plain: Traits, changes: dict[str, float | bool | str], faults: _Faults) -> Traits:
-    known = {field.name: type(getattr(plain, field.name)) for field in fields(Traits)}
+    allowed: dict[str, Any] = {}
     for name, value in changes.items():
-        if name not in known:
-            faults.note(f"runtime.traits.{name}", "unknown trait", f"one of {', '.join(known)}")
-        elif known[name] is not type(value) and not (known[name] is float and type(value) is int):
-            faults.note(f"runtime.traits.{name}", value, f"a {known[name].__name__}")
-    return replace(plain, **{name: value for name, value in changes.items() if name in known})  # type: ignore[arg-type]
+        if name not in TRAITS:
+            faults.note(f"runtime.traits.{name}", "unknown trait", f"one of {', '.join(TRAITS)}")
+        elif not is_allowed(name, value):
+            faults.note(f"runtime.traits.{name}", value, expected(name))
+        else:
+            allowed[name] = value
+    return replace(plain, **allowed)

@@ -39,8 +39,8 @@ def _plans(result: SearchResult, request: Request) -> Table:
 
 
 def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
-    where = {"on": f"{answer.job.gpus} {answer.job.hardware.name}"} if several else {}
-    who = {"runtime": answer.runtime.name} if len(request.runtimes) > 1 else {}
+    where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
+    who = [answer.runtime.name] if len(request.runtimes) > 1 else []
     bill = answer.bill
     if bill.days_to_train is None:
         price = {"$/step": significant(bill.usd_per_step)}
@@ -48,10 +48,8 @@ def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[s
         price = {"days": significant(bill.days_to_train, 3), "$ in all": significant(bill.usd_to_train, 3)}
     return (
         {"#": rank}
-        | where
-        | who
         | {
-            "layout": layout(answer.plan),
+            "layout": " ".join([*where, *who, layout(answer.plan)]),
             "s/step": significant(answer.step),
             "tokens/s": f"{answer.tokens_per_second:,.0f}",
             "MFU": percent(answer.mfu),

@@ -1,0 +1,113 @@
+"""Tables, pages and documents: widths, alignment, colour, formats."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from unittest import mock
+
+import pytest
+
+from planner.cli.options import Format
+from planner.cli.output import emit_document, emit_page, emit_rows, table_lines
+from planner.cli.progress import Progress
+from planner.report.as_json import plain
+from planner.report.page import Table, percent, significant
+
+ROWS = ({"name": "a", "time": "1.5", "why": "none"}, {"name": "bc", "time": "12.25", "why": "far too long"})
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_numbers_stand_right_and_text_left() -> None:
+    assert table_lines(Table(ROWS)) == [
+        "name   time  why",
+        "a       1.5  none",
+        "bc    12.25  far too long",
+    ]
+
+
+def test_long_text_is_folded_between_words() -> None:
+    assert table_lines(Table(ROWS), width=18) == [
+        "name   time  why",
+        "a       1.5  none",
+        "bc    12.25  far",
+        "             too",
+        "             long",
+    ]
+
+
+def test_a_terminal_gets_colour_and_a_pipe_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with mock.patch.object(sys, "stdout", Terminal()) as stream:
+        emit_page(["Words.", Table(ROWS)], Format.table)
+    assert "\x1b[" in stream.getvalue()
+    assert "far too long" in stream.getvalue()
+    with mock.patch.object(sys, "stdout", io.StringIO()) as pipe:
+        emit_page(["Words.", Table(ROWS)], Format.table)
+    assert "\x1b" not in pipe.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    with mock.patch.object(sys, "stdout", Terminal()) as stream:
+        emit_page([Table(({"a": "[red]1[/red]"},))], Format.table)
+    assert "\x1b[3" not in stream.getvalue()
+    assert "[red]1[/red]" in stream.getvalue()
+
+
+def test_markdown_escapes_what_would_end_a_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    emit_page([Table(({"a": "1|2"},))], Format.markdown)
+    assert capsys.readouterr().out == "| a |\n| --- |\n| 1\\|2 |\n"
+
+
+def test_rows_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"name": "x", "peak_gib": 1.25, "template": True, "price": None}]
+    emit_rows(rows, Format.json)
+    assert json.loads(capsys.readouterr().out) == rows
+    emit_rows(rows, Format.csv)
+    assert capsys.readouterr().out == "name,peak_gib,template,price\nx,1.25,True,\n"
+    emit_rows(rows, Format.markdown)
+    assert capsys.readouterr().out.splitlines()[2] == "| x | 1.25 | yes |  |"
+    emit_rows(rows, Format.table, {"peak_gib": "GiB"}, "a legend")
+    assert capsys.readouterr().out == "name   GiB  template  price\nx     1.25  yes\n\na legend\n"
+
+
+def test_a_document_never_holds_what_is_not_finite() -> None:
+    assert plain({"a": float("nan"), "b": [float("inf"), 1]}) == {"a": None, "b": [None, 1]}
+    with pytest.raises(ValueError, match="JSON"):
+        emit_document({"a": float("nan")})
+
+
+def test_figures_for_people() -> None:
+    assert [significant(value) for value in (124.36, 0.0001234, 98765.4, 0.0)] == [
+        "124.4",
+        "0.0001234",
+        "98,770",
+        "0",
+    ]
+    assert (percent(0.1234), percent(None)) == ("12.3%", "-")
+
+
+def test_progress_is_for_terminals_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in (io.StringIO(), Terminal()):
+        with mock.patch.object(sys, "stderr", stream), Progress() as progress:
+            progress(0.5, "work")
+        assert stream.getvalue() == ""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with mock.patch.object(sys, "stderr", Terminal()) as stream, Progress() as progress:
+        progress.started -= 5
+        progress(0.5, "half of the work")
+    assert "half of the work" in stream.getvalue()
+    with (
+        mock.patch.object(sys, "stderr", Terminal()) as stream,
+        Progress(quiet=True, verbose=True) as progress,
+    ):
+        progress.started -= 5
+        progress(0.5, "half of the work")
+        progress.tell("a note")
+    assert stream.getvalue() == ""

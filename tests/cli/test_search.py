@@ -1,0 +1,174 @@
+"""``planner search``: the contract's document, the table for people, ranges, clusters and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import once, planner
+from tests.cli.schema import ESTIMATE_KEYS, PLAN_KEYS, SEARCH_KEYS, key_tree
+
+JOB = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "4", "--global-batch", "16")
+
+
+def test_the_document_has_the_keys_of_the_contract_in_their_order() -> None:
+    done = planner("search", *JOB, "--format", "json", "--top", "2")
+    assert (done.code, done.err) == (0, "")
+    assert list(done.json) == SEARCH_KEYS
+    assert list(done.json["space"]) == ["enumerated", "valid", "fits", "priced", "removed"]
+    assert list(done.json["optimality"]) == ["method", "proved", "bound_s", "gap", "over"]
+    for answer in done.json["plans"]:
+        assert key_tree(answer) == ESTIMATE_KEYS
+    for answer in done.json["baselines"]:
+        assert list(answer) == ["name", *(key for key, _ in ESTIMATE_KEYS)]
+    assert done.json["nearest"] is None
+
+
+def test_plans_are_ranked_and_an_estimate_of_the_best_says_the_same() -> None:
+    plans = once("search", *JOB, "--format", "json").json["plans"]
+    assert len(plans) == 5
+    times = [answer["step_time_s"] for answer in plans]
+    assert times == sorted(times)
+    axes = plans[0]["plan"]
+    options: list[str] = []
+    for name in PLAN_KEYS:
+        value = axes[name]
+        if name == "sequence_parallel":
+            options.append("--sequence-parallel" if value else "--no-sequence-parallel")
+        elif name == "stage_layers" and value:
+            options += ["--stage-layers", ",".join(map(str, value))]
+        elif name not in ("num_microbatches", "stage_layers"):
+            options += [f"--{name.replace('_', '-')}", str(value)]
+    again = planner("estimate", *JOB, *options, "--format", "json").json
+    assert {**again, "defaults": None} == {**plans[0], "defaults": None}
+
+
+def test_fixed_axes_are_kept() -> None:
+    done = planner(
+        "search", *JOB, "--tp", "2", "--zero", "1", "--recompute", "every-layer", "--format", "json"
+    )
+    for answer in done.json["plans"]:
+        assert (answer["plan"]["tp"], answer["plan"]["zero"], answer["plan"]["recompute"]) == (2, 1, "full")
+
+
+@pytest.mark.parametrize(
+    ("objective", "figure"),
+    [("time", "step_time_s"), ("cost", "cost_usd_per_step"), ("energy", "energy_j_per_step")],
+)
+def test_objectives_rank_by_their_figure(objective: str, figure: str) -> None:
+    plans = planner("search", *JOB, "--objective", objective, "--format", "json").json["plans"]
+    figures = [answer[figure] for answer in plans]
+    assert figures == sorted(figures)
+
+
+def test_the_objective_memory_ranks_by_the_fullest_stage() -> None:
+    plans = planner("search", *JOB, "--objective", "memory", "--format", "json").json["plans"]
+    peaks = [answer["memory"]["peak_gib"] for answer in plans]
+    assert peaks == sorted(peaks)
+
+
+def test_clusters_counts_and_runtimes_are_compared() -> None:
+    done = planner(
+        *(
+            "search",
+            "qwen2.5-0.5b",
+            "--hardware",
+            "dgx-h100",
+            "--hardware",
+            "dgx-a100-80gb",
+            "--gpus",
+            "4..8",
+        ),
+        *("--global-batch", "32", "--runtime", "megatron-lm", "--runtime", "torchtitan", "--format", "json"),
+    )
+    assert done.code == 0
+    assert {answer["hardware"]["name"] for answer in done.json["plans"]} == {"dgx-h100"}
+    assert {answer["hardware"]["gpus"] for answer in done.json["plans"]} == {8}
+    shown = planner(
+        *("search", "qwen2.5-0.5b", "--hardware", "dgx-h100", "--hardware", "dgx-a100-80gb", "--gpus", "8"),
+        *("--global-batch", "32", "--runtime", "megatron-lm", "--runtime", "torchtitan"),
+    )
+    assert "8 dgx-h100" in shown.out
+
+
+def test_the_table_fits_eighty_columns_and_says_what_the_contract_asks() -> None:
+    for more in ((), ("--tokens", "2T"), ("--runtime", "torchtitan", "--runtime", "megatron-lm")):
+        done = planner("search", *JOB, *more)
+        assert done.code == 0
+        assert max(map(len, done.out.splitlines())) <= 80
+        assert "\x1b" not in done.out
+        for words in ("limited by", "baseline", "Removed by rule", "Error band", "Not given, so taken"):
+            assert words in done.out
+
+
+def test_time_and_cost_to_train_follow_from_tokens() -> None:
+    best = planner("search", *JOB, "--tokens", "2T", "--format", "json", "--top", "1").json["plans"][0]
+    steps = 2e12 / (16 * 4096)
+    assert best["days_to_train"] == pytest.approx(steps * best["step_time_s"] / 86400)
+    assert best["cost_usd_to_train"] == pytest.approx(steps * best["cost_usd_per_step"])
+
+
+def test_csv_has_a_row_for_each_plan_and_baseline() -> None:
+    done = planner("search", *JOB, "--format", "csv", "--top", "3")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["row"] for row in rows] == ["plan", "plan", "plan", "data-parallel", "rule-of-thumb"]
+    assert all(float(row["step_time_s"]) > 0 for row in rows)
+
+
+def test_markdown_has_a_table_and_quiet_leaves_the_notes_out() -> None:
+    done = planner("search", *JOB, "--format", "markdown", "--quiet")
+    assert "| --- | --- |" in done.out
+    assert "Not given" not in done.out
+
+
+def test_nothing_fits_is_told_with_what_would() -> None:
+    ask = ("search", "llama3.1-405b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "8")
+    done = planner(*ask, "--format", "json")
+    assert (done.code, done.err) == (1, "")
+    assert list(done.json) == SEARCH_KEYS
+    assert done.json["plans"] == []
+    assert done.json["space"]["fits"] == 0 < done.json["space"]["valid"]
+    assert done.json["nearest"]["missing_gib"] > 0
+    shown = planner(*ask)
+    assert shown.code == 1
+    assert "No plan fits." in shown.out
+    assert "more than it has" in " ".join(shown.out.split())
+
+
+def test_a_memory_limit_is_the_capacity() -> None:
+    done = planner("search", *JOB, "--memory-limit", "70", "--format", "json")
+    assert {answer["memory"]["capacity_gib"] for answer in done.json["plans"]} == {70.0}
+    assert all(answer["memory"]["peak_gib"] < 70 for answer in done.json["plans"])
+    by_unit = planner("search", *JOB, "--memory-limit", "70 GiB", "--format", "json")
+    assert by_unit.json["plans"] == done.json["plans"]
+
+
+def test_part_of_a_node_keeps_the_ports_of_an_accelerator() -> None:
+    done = planner("search", *JOB, "--gpus-per-node", "2", "--format", "json", "--top", "1")
+    assert done.json["plans"][0]["hardware"] | {"name": ""} == {
+        "name": "",
+        "gpus": 4,
+        "gpus_per_node": 2,
+        "scaleup_domain": 2,
+    }
+
+
+def test_verbose_tells_on_standard_error_alone() -> None:
+    done = planner("search", *JOB, "--format", "json", "--verbose")
+    assert "dgx-h100" in done.err
+    assert done.json["plans"]
+
+
+def test_save_and_emit_write_the_best_plan(tmp_path: Path) -> None:
+    saved, out = tmp_path / "best.yaml", tmp_path / "out"
+    done = planner("search", *JOB, "--save", str(saved), "--emit", str(out), "--launcher", "slurm")
+    assert done.code == 0
+    assert "start with: bash train.sbatch" in done.err
+    assert (out / "plan.yaml").read_text() == saved.read_text()
+    assert {"train.sbatch", "README.md", "plan.yaml"} <= {path.name for path in out.iterdir()}
+    again = planner("emit", str(saved), "--launcher", "slurm", "--out", str(tmp_path / "again"))
+    assert again.code == 0
+    assert (tmp_path / "again" / "train.sbatch").read_text() == (out / "train.sbatch").read_text()

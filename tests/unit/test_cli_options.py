@@ -1,0 +1,128 @@
+"""Options are defined once and spread; help names every technique; traits are read in their type."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.cli.job import range_counts
+from planner.cli.options import JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.reading import Reading
+from planner.cli.traits import trait_changes
+from planner.plan import Plan
+from planner.report.trait_values import TRAITS, expected, is_allowed, kind_of, words_of
+from planner.runtimes import runtimes
+from planner.runtimes._traits import Traits
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.methods import METHODS
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.optimizers import OPTIMIZERS
+from planner.techniques.precision import PRECISIONS
+from planner.techniques.recompute import RECOMPUTES
+
+
+def test_records_become_options_and_records_again() -> None:
+    seen = {}
+
+    @spread
+    def command(job: JobOptions, plan: PlanOptions, shown: OutputOptions, other: int = 3) -> None:
+        seen.update(job=job, plan=plan, shown=shown, other=other)
+
+    names = list(inspect.signature(command).parameters)
+    assert names[:2] == ["model", "hardware"]
+    assert names[-1] == "other"
+    values = {
+        name: None if parameter.default is inspect.Parameter.empty else parameter.default
+        for name, parameter in inspect.signature(command).parameters.items()
+    }
+    command(**(values | {"model": "m", "tp": "2", "other": 4}))
+    assert (seen["job"].model, seen["plan"].tp, seen["other"]) == ("m", "2", 4)
+
+
+def test_every_axis_of_a_plan_is_an_option() -> None:
+    derived = {"num_microbatches"}
+    assert set(PlanOptions.__dataclass_fields__) == set(Plan.__dataclass_fields__) - derived
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "table"),
+    [
+        (JobOptions, "precision", PRECISIONS),
+        (JobOptions, "optimizer", OPTIMIZERS),
+        (JobOptions, "method", METHODS),
+        (PlanOptions, "cp_method", CONTEXT_METHODS),
+        (PlanOptions, "offload", OFFLOADS),
+        (PlanOptions, "recompute", RECOMPUTES),
+    ],
+)
+def test_help_names_every_technique(record: type, field: str, table: dict[str, object]) -> None:
+    text = get_type_hints(record, include_extras=True)[field].__metadata__[0].help
+    assert [name for name in table if name not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1.5T", 1.5e12), ("15e12", 1.5e13), ("300B", 3e11), ("4Mi", 4194304.0), ("1_000,000", 1e6)],
+)
+def test_amounts(text: str, value: float) -> None:
+    reading = Reading()
+    assert reading.amount("--tokens", text) == value
+    assert reading.problems == []
+
+
+@given(st.text())
+def test_any_text_is_a_number_or_a_fault(text: str) -> None:
+    for read in ("count", "amount", "memory", "counts", "whole_list"):
+        reading = Reading()
+        value = getattr(reading, read)("--x", text)
+        assert (value is None) == bool(reading.problems)
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.sampled_from([1, 4, 8, 16]))
+def test_counts_of_a_range_fill_nodes_or_are_parts_of_one(one: int, other: int, node: int) -> None:
+    low, high = min(one, other), max(one, other)
+    counts = range_counts(low, high, node)
+    assert counts
+    assert list(counts) == sorted(set(counts))
+    assert all(low <= count <= high for count in counts)
+    if any(count % node == 0 for count in range(low, high + 1)) and low < high:
+        assert all(count % node == 0 or node % count == 0 for count in counts)
+
+
+@pytest.mark.parametrize("name", TRAITS)
+def test_the_traits_of_every_runtime_may_be_set(name: str) -> None:
+    for runtime in runtimes().values():
+        value = getattr(runtime.traits, name)
+        assert is_allowed(name, value), (runtime.name, value)
+    assert isinstance(getattr(Traits(), name), kind_of(name))
+    for wrong in (math.nan, math.inf, -1.0, "no such word", None):
+        assert not is_allowed(name, wrong)
+    assert expected(name)
+
+
+def test_changes_of_traits_are_typed() -> None:
+    reading = Reading()
+    changes = trait_changes(
+        [
+            "attention=Flash-2",
+            "fused-norm=no",
+            "framework_bytes=3 GiB",
+            "tp_exposed=0.5",
+            "gradient_dtype=bf16",
+        ],
+        reading,
+    )
+    assert reading.problems == []
+    assert changes == {
+        "attention": "flash-2",
+        "fused_norm": False,
+        "framework_bytes": 3 * 2.0**30,
+        "tp_exposed": 0.5,
+        "gradient_dtype": "bf16",
+    }
+    assert words_of("attention")

@@ -15,6 +15,9 @@ from planner.units import MIB
 
 LEAST_SHARE: Final = 0.001
 
+MAKERS: Final = ("nvidia-", "amd-instinct-", "amd-", "intel-")
+"""What drivers write before the name of a product."""
+
 Part = dict[str, Any]
 
 
@@ -22,7 +25,8 @@ def known_accelerator(product: str) -> Accelerator | None:
     """Return the accelerator that ships under a product name such as ``NVIDIA H100 80GB HBM3``."""
     word = product.strip().lower().replace(" ", "-")
     index = names_and_aliases(hardware_folder("accelerators"))
-    path = index.get(word) or index.get(word.removeprefix("nvidia-"))
+    bare = next((word.removeprefix(maker) for maker in MAKERS if word.startswith(maker)), word)
+    path = index.get(word) or index.get(bare)
     return load_accelerator(str(path)) if path else None
 
 

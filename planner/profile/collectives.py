@@ -28,8 +28,6 @@ PROBE: Final = {"cpu": 256, "cuda": 8192}
 """Edge of the product that compares ranks, and that runs beside a collective. [element]"""
 OVERLAPPED: Final = {"cpu": 4 * MIB, "cuda": 256 * MIB}
 
-Run = Callable[[], Any]
-
 
 def sizes(device: Device, group: Group) -> Iterator[int]:
     """Yield buffer sizes that divide evenly among the ranks. [byte]"""
@@ -78,7 +76,7 @@ def first_run(ranks: Ranks, group: Group, what: str, run: Callable[[bool], Any])
 
 
 def ended(handle: Any, ranks: Ranks) -> bool:
-    """Wait for a collective and say whether it ended in time: NCCL is watched from outside, gloo waits itself."""
+    """Wait for a collective and say whether it ended in time; NCCL has to be watched from outside."""
     if ranks.backend == "gloo":
         try:
             return bool(handle.wait(datetime.timedelta(seconds=ranks.seconds)))
@@ -164,11 +162,14 @@ def slowdown_row(ranks: Ranks, device: Device) -> Row:
     """Time products alone, and beside an all-reduce of all ranks."""
     group, edge, nbytes = ranks.world, PROBE[device.kind], int(OVERLAPPED[device.kind])
     left, right = (device.torch.randn(edge, edge, device=device.where).to(device.dtype("bf16")) for _ in "ab")
-    run = operation(
-        ranks, group, device, "all_reduce", nbytes // len(group.ranks) ** 2 * len(group.ranks) ** 2
-    )
+    step = ELEMENT_BYTES[device.kind] * len(group.ranks)
+    run = operation(ranks, group, device, "all_reduce", nbytes // step * step)
     ranks.arrive("products beside an all-reduce", group)
-    product: Run = lambda: (left @ right, device.finish())
+
+    def product() -> None:
+        device.torch.matmul(left, right)
+        device.finish()
+
     alone = measure([product], HostClock(), 0.2).seconds
     ranks.arrive("products beside an all-reduce", group)
     beside = []
@@ -195,7 +196,12 @@ def rank_rates(ranks: Ranks, device: Device) -> list[float]:
     edge = PROBE[device.kind]
     left, right = (device.torch.randn(edge, edge, device=device.where).to(device.dtype("bf16")) for _ in "ab")
     ranks.arrive("the comparison of ranks", ranks.world)
-    timing = measure([lambda: (left @ right, device.finish())], HostClock(), 0.2)
+
+    def product() -> None:
+        device.torch.matmul(left, right)
+        device.finish()
+
+    timing = measure([product], HostClock(), 0.2)
     rates: list[Any] = [None] * ranks.size
     ranks.dist.all_gather_object(rates, 2.0 * edge**3 / timing.seconds, group=ranks.world.watch)
     return [float(rate) for rate in rates]

@@ -41,7 +41,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Ranks:
-    """This rank among all.
+    """One rank among all.
 
     Parameters
     ----------
@@ -155,7 +155,8 @@ def open_ranks(device: Device, seconds: float) -> Ranks | None:
     except (RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0][:200]
         raise Stopped(
-            f"rank {rank} waited {seconds:.0f} s for the group of all {size} ranks, and not all came: {reason}"
+            f"rank {rank} waited {seconds:.0f} s for the group of all {size} ranks, and not all came: "
+            f"{reason}"
         ) from None
     return Ranks(rank, size, node_size, seconds, backend, dist, groups)
 

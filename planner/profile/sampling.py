@@ -41,7 +41,7 @@ def coordinates(point: Point) -> Column:
 
 
 def uncertainty(candidate: Point, measured: Sequence[Timed]) -> float:
-    """How little is known of a candidate: its distance from what was measured, times how the rate varies there.
+    """How little is known of a candidate: its distance from what was measured, times the variation there.
 
     Parameters
     ----------

@@ -82,7 +82,9 @@ class Session:
 
     def _refine(self, finer: Sequence[Point], coarse: Sequence[Point], benches: dict[str, Bench]) -> None:
         seconds = {row["key"]: row.get("seconds") for row in self.table.rows}
-        known = [(point, seconds[point.key]) for point in (*coarse, *finer) if seconds.get(point.key)]
+        known = [
+            (point, float(seconds[point.key] or 0)) for point in (*coarse, *finer) if seconds.get(point.key)
+        ]
         adaptive = Adaptive([point for point in finer if point.key not in seconds], known)
         for point in adaptive:
             if self.spent >= 1:
@@ -154,8 +156,9 @@ def notes(rows: Sequence[Row], missing: Sequence[Point]) -> list[str]:
     if noisy:
         worst = max(noisy, key=lambda row: row["outliers"] / row["samples"])
         found.append(
-            f"{len(noisy)} of {len(timed)} points have more than a tenth of outlying samples, most in {worst['bench']} "
-            f"{worst['variant']} ({worst['outliers']} of {worst['samples']}); medians are taken"
+            f"{len(noisy)} of {len(timed)} points have more than a tenth of outlying samples, most in "
+            f"{worst['bench']} {worst['variant']} ({worst['outliers']} of {worst['samples']}); "
+            "medians are taken"
         )
     found += [f"{count} points of {what} were refused: {reason}" for (what, reason), count in _refusals(rows)]
     if missing:

@@ -81,8 +81,8 @@ class RawTable:
                 stream.write(_line(row))
         except OSError as error:
             raise Stopped(
-                f"cannot write to {self.path} ({error.strerror}); the {len(self.rows)} points measured so far "
-                "are kept there: make room, and the same command goes on"
+                f"cannot write to {self.path} ({error.strerror}); the {len(self.rows)} points measured so "
+                "far are kept there: make room, and the same command goes on"
             ) from None
         self.rows.append(row)
         self.keys.add(row["key"])

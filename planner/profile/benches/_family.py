@@ -112,7 +112,8 @@ def scattered(count: int, step: int, **ranges: tuple[int, int]) -> list[dict[str
     dice = random.Random(f"{count} {step} {sorted(ranges.items())}")
 
     def draw(low: int, high: int) -> int:
-        return max(step, round(low * (high / low) ** dice.random() / step) * step)
+        size: float = low * (high / low) ** dice.random()
+        return max(step, round(size / step) * step)
 
     return [{name: draw(*bounds) for name, bounds in ranges.items()} for _ in range(count)]
 

@@ -11,7 +11,9 @@ from planner.calibrate.run_table import COLUMNS
 from tests.helpers import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "run-table.md"
-TABLE = re.compile(r"(?<=<!-- eras: written by their test with --update-golden -->\n).*?(?=<!-- end of eras -->)", re.DOTALL)
+TABLE = re.compile(
+    r"(?<=<!-- eras: written by their test with --update-golden -->\n).*?(?=<!-- end of eras -->)", re.DOTALL
+)
 
 
 def era_table() -> str:

@@ -52,6 +52,8 @@ class Era:
         How layers are dealt to pipeline stages: evenly, or by parameters, embedding and head weighed in.
     old_only : bool
         Holds only before Hopper and where no flash attention is stated.
+    compiles_loss : bool
+        Whether a run that says it is compiled compiles its loss too.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Era:
     selective: str = "selective"
     stage_cut: Literal["even", "parameters"] = "even"
     old_only: bool = False
+    compiles_loss: bool = True
 
 
 _EAGER: Settings = {
@@ -136,8 +139,9 @@ ERAS: Final = (
         "megatron-deepspeed",
         r"megatron.?deepspeed",
         "megatron-lm",
-        "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism",
-        _GPT_2021,
+        "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism; context, "
+        "communicators and flat buffers take 12.5 to 13 GiB as nvidia-smi counts",
+        {**_GPT_2021, "framework_bytes": 13 * 2.0**30},
         _HALF,
         precision="fp16",
         sequence_parallel=False,
@@ -225,9 +229,26 @@ ERAS: Final = (
     ),
     Era(
         "torchtitan-2024",
-        r"torchtitan.*(2024|2025|9dec370|fsdp2)|^torchtitan$",
+        r"torchtitan.*(2024|fsdp2)|^torchtitan$",
         "torchtitan",
-        "FSDP2, compiled layers, and recompute that stops early, as of 2024-25",
+        "FSDP2, compiled layers but not their loss, recompute that stops early, as of 2024",
+        {
+            "attention": "flash-2",
+            "hidden_collective_traffic": 3.0,
+            "early_stop": True,
+            "logit_bytes": 12.0,
+            "loss_beside_backward": True,
+            "reserve_share": 0.02,
+        },
+        zero="3",
+        selective="selective:per-op",
+        compiles_loss=False,
+    ),
+    Era(
+        "torchtitan-2025",
+        r"torchtitan.*2025",
+        "torchtitan",
+        "the same with a compiled loss, as of 2025",
         {"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": True},
         zero="3",
         selective="selective:per-op",
@@ -239,6 +260,7 @@ ERAS: Final = (
         "today's torchtitan: recompute runs whole layers again",
         {"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": False},
         zero="3",
+        recompute="selective",
         selective="selective:per-op",
     ),
     Era(
@@ -306,6 +328,8 @@ def stated_traits(era: Era, text: str, flash_attn: int | None, fused_norm: int |
     for pattern, settings in STATEMENTS:
         if pattern.search(text):
             said |= settings
+    if not era.compiles_loss:
+        said = {name: value for name, value in said.items() if not name.startswith(("logit", "loss"))}
     if flash_attn:
         said["attention"] = FLASH[flash_attn]
     elif flash_attn == 0:

@@ -138,14 +138,14 @@ def fit(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values | No
     )
 
 
-def out_of_group_error(
+def out_of_group_errors(
     runs: Sequence[PricedRun],
     factors: Sequence[Factor],
     group: Callable[[PricedRun], Hashable],
     fixed: Values | None = None,
     most: int = 8,
-) -> float:
-    """Mean absolute error where each group of runs is priced with constants fitted without it. [-]
+) -> Column:
+    """Logarithmic error of each run, priced with constants fitted without its group. [-]
 
     Groups are dealt to at most ``most`` folds, whole. Where the rest bears no fit, the starts stand.
     """
@@ -159,4 +159,4 @@ def out_of_group_error(
         bears = bool(factors) and len(others) >= ROWS_PER_FACTOR * len(factors)
         values = fit(others, factors, fixed).values if bears else starts
         errors[inside] = log_errors([runs[index] for index in inside], dict(fixed or {}) | dict(values))
-    return mean_error(errors)
+    return errors

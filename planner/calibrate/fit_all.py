@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import Key
-from planner.calibrate.fit import Factor, Fitted, fit, log_errors, mean_error, out_of_group_error
+from planner.calibrate.fit import Column, Factor, Fitted, fit, log_errors, mean_error, out_of_group_errors
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.run_table import read_runs
 from planner.calibrate.stages import STAGES, Stage
@@ -62,26 +63,67 @@ def _error_without(
     left_out: Factor, warm: Sequence[Factor], stage: Stage, runs: Sequence[PricedRun], fixed: dict[Key, float]
 ) -> float:
     others = [factor for factor in warm if factor.key != left_out.key]
-    return out_of_group_error(runs, others, stage.group, fixed, most=3)
+    return mean_error(out_of_group_errors(runs, others, stage.group, fixed, most=3))
 
 
-def fit_all(runs: Sequence[PricedRun]) -> tuple[list[Constant], list[str]]:
-    """Fit all stages; return the constants and a report, a line for each stage."""
+@dataclass
+class Outcome:
+    """Everything that a run of all stages finds.
+
+    Parameters
+    ----------
+    constants : list of Constant
+        Every fitted constant.
+    residuals : dict
+        Errors out of group by runtime and accelerator, logarithmic. [-]
+    report : list of str
+        A line for each stage.
+    """
+
+    constants: list[Constant] = field(default_factory=list)
+    residuals: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    report: list[str] = field(default_factory=list)
+
+    def bands(self) -> list[dict[str, object]]:
+        """Return the error that nine of ten runs stay below, for each runtime and accelerator."""
+        return [
+            {
+                "runtime": runtime,
+                "accelerator": accelerator,
+                "runs": len(errors),
+                "mean_error": float(f"{mean_error(np.array(errors)):.3g}"),
+                "band": float(f"{np.quantile(np.abs(np.expm1(errors)), 0.9):.3g}"),
+            }
+            for (runtime, accelerator), errors in sorted(self.residuals.items())
+        ]
+
+    def add_residuals(self, runs: Sequence[PricedRun], errors: Column) -> None:
+        """Sort errors by runtime and accelerator."""
+        for run, error in zip(runs, errors, strict=True):
+            key = (run.runtime.name, run.job.hardware.pool.accelerator.name)
+            self.residuals.setdefault(key, []).append(float(error))
+
+
+def fit_all(runs: Sequence[PricedRun]) -> Outcome:
+    """Fit all stages, one after the other."""
     values: dict[Key, float] = {}
-    constants: list[Constant] = []
-    report: list[str] = []
+    outcome = Outcome()
     for stage in STAGES:
         wanted = [run for run in runs if stage.wanted(run)]
         before = mean_error(log_errors(wanted, values))
         found = fit(wanted, stage.factors, values)
-        outside = out_of_group_error(wanted, stage.factors, stage.group, values, most=5)
-        constants += constants_of(stage, wanted, found, values)
+        outside = out_of_group_errors(wanted, stage.factors, stage.group, values, most=5)
+        outcome.add_residuals(wanted, outside)
+        outcome.constants += constants_of(stage, wanted, found, values)
         values |= dict(found.values)
-        report.append(
+        outcome.report.append(
             f"{stage.name}: {len(wanted)} runs, error {before:.1%} before, {found.error:.1%} fitted, "
-            f"{outside:.1%} out of group"
+            f"{mean_error(outside):.1%} out of group"
         )
-    return constants, report
+    fitted_runs = {id(run) for stage in STAGES for run in runs if stage.wanted(run)}
+    rest = [run for run in runs if id(run) not in fitted_runs]
+    outcome.add_residuals(rest, log_errors(rest, values))
+    return outcome
 
 
 def main(arguments: Sequence[str]) -> int:

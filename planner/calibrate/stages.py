@@ -156,11 +156,11 @@ STAGES = (
     ),
     Stage(
         "torchtitan on H100",
-        lambda priced: priced.era == "torchtitan-2024" and "h100" in priced.run.gpu,
+        lambda priced: priced.era.startswith("torchtitan-202") and "h100" in priced.run.gpu,
         (
             Factor(("accelerator", "h100-96gb-hbm2e-500w", "training_share"), 0.95, COMPUTE, 0.2),
             Factor(
-                ("era", "torchtitan-2024", "tp_bandwidth_share"),
+                ("era", "torchtitan-2025", "tp_bandwidth_share"),
                 0.6,
                 "share of nccl-tests rate of tensor-parallel collectives [-]",
                 0.5,

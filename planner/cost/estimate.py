@@ -216,7 +216,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         model_flops=step_flops(job.model, job.workload.seq_len, tokens),
         recompute_flops=_recompute_flops(plan, details, totals),
         peak_rate=float(job.hardware.pool.accelerator.peak[case.precision.peak]),
-        error_band=None,
+        error_band=error_band(runtime.name, job.hardware.pool.accelerator.name),
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),
         extrapolated_share=_extrapolated_seconds(plan, details, stages, passes) / step,
         time=time_terms(plan, passes, result, details, stages),

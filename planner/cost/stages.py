@@ -64,35 +64,45 @@ def even_split(layers: int, parts: int) -> tuple[int, ...]:
 def weighted_split(weights: Sequence[float], parts: int, last: float) -> tuple[int, ...]:
     """Contiguous split that makes the heaviest part lightest, ``last`` being added to the last part.
 
-    Every part gets at least one layer. Bisection over the heaviest part, a greedy fill for each guess.
+    Every part gets at least one layer. Bisection over the heaviest part by greedy fills; then, if that is as
+    light, the split that also keeps the other parts even.
     """
     low, high = max(weights), sum(weights) + last
     best = even_split(len(weights), parts)
     for _ in range(40):
         guess = (low + high) / 2
-        split = _fill(weights, parts, last, guess)
+        split = _fill(weights, parts, last, guess, evenly=False)
         if split is None:
             low = guess
         else:
             best, high = split, guess
-    return best
+    return _fill(weights, parts, last, high, evenly=True) or best
 
 
-def _fill(weights: Sequence[float], parts: int, last: float, limit: float) -> tuple[int, ...] | None:
-    """Fill parts from the end up to ``limit``; None where the layers do not fit."""
+def _fill(
+    weights: Sequence[float], parts: int, last: float, limit: float, evenly: bool
+) -> tuple[int, ...] | None:
+    """Fill parts from the end up to ``limit``, or only to the mean of what is left; None if that fails."""
     split: list[int] = []
-    left = len(weights)
+    left, rest = len(weights), sum(weights) + last
     for part in range(parts - 1, -1, -1):
         load = last if part == parts - 1 else 0.0
+        wanted = max(rest / (part + 1), rest - part * limit) if evenly else limit
         taken = 0
-        while left > part and (taken == 0 or load + weights[left - 1] <= limit):
+        while left > part and (taken == 0 or part == 0 or _takes(load, weights[left - 1], wanted, limit)):
             load += weights[left - 1]
             left -= 1
             taken += 1
-        if load > limit:
+        if load > limit * (1 + 1e-12):
             return None
+        rest -= load
         split.append(taken)
     return tuple(reversed(split)) if left == 0 else None
+
+
+def _takes(load: float, weight: float, wanted: float, limit: float) -> bool:
+    """Whether a part with ``load`` takes one more layer: towards what is wanted, within the limit."""
+    return load + weight <= limit and load + weight / 2 <= wanted
 
 
 def default_split(model: ModelSpec, parts: int, weights: Mapping[str, float]) -> tuple[int, ...]:

@@ -47,9 +47,23 @@ class Constant:
     without: float | None = None
 
 
-def fitted_file() -> Path:
-    """Return the file that holds the constants."""
-    return data_folder("hardware_profiles") / "fitted" / "constants.yaml"
+def fitted_file(name: str = "constants") -> Path:
+    """Return the file that holds the ``constants``, or the error ``bands``."""
+    return data_folder("hardware_profiles") / "fitted" / f"{name}.yaml"
+
+
+@cache
+def error_bands() -> dict[tuple[str, str], float]:
+    """Return the error that nine of ten measured runs stay below, by runtime and accelerator. [-]"""
+    path = fitted_file("bands")
+    if not path.is_file():
+        return {}
+    return {(entry["runtime"], entry["accelerator"]): entry["band"] for entry in read_yaml(path)["bands"]}
+
+
+def error_band(runtime: str, accelerator: str) -> float | None:
+    """Return the error band of a runtime on an accelerator, None where no run was ever measured. [-]"""
+    return error_bands().get((runtime, accelerator))
 
 
 @cache

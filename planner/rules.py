@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from planner.inputs.model import Experts, ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num
-from planner.plan import Plan
+from planner.plan import DEGREES, Plan
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
 
@@ -70,12 +70,36 @@ def nearest_divisors(value: Num, whole: int) -> str:
     return " or ".join(str(n) for n in below + above)
 
 
+def _is_whole(degree: Num) -> Mask:
+    return np.greater_equal(degree, 1) & np.equal(np.floor(degree), degree)
+
+
+def _whole(plan: Plan) -> Mask:
+    holds: Mask = np.bool_(True)
+    for name in DEGREES:
+        holds = np.logical_and(holds, _is_whole(getattr(plan, name)))
+    return holds
+
+
 def structural_rules(plan: Plan, model: ModelSpec, workload: Workload, gpus: int) -> list[Rule]:
     """Return the rules that hold for any runtime: the degrees make up the cluster, the batch and the model."""
     world = plan.tp * plan.pp * plan.cp * plan.dp
     sequences = plan.micro_batch * plan.num_microbatches * plan.dp
     experts = [block.ffn.experts for block in model.blocks.values() if isinstance(block.ffn, Experts)]
     return [
+        Rule(
+            "degrees-are-whole",
+            _whole(plan),
+            lambda: (
+                ", ".join(
+                    f"{name} {getattr(plan, name):g}"
+                    for name in DEGREES
+                    if not _is_whole(getattr(plan, name))
+                ),
+                "whole numbers from 1",
+                "1",
+            ),
+        ),
         Rule(
             "degrees-make-gpus",
             np.equal(world, gpus),
@@ -105,7 +129,9 @@ def structural_rules(plan: Plan, model: ModelSpec, workload: Workload, gpus: int
         ),
         Rule(
             "experts-divide",
-            np.logical_and.reduce([divides(plan.ep, count) for count in experts]) if experts else plan.ep <= 1,
+            np.logical_and.reduce([divides(plan.ep, count) for count in experts])
+            if experts
+            else plan.ep <= 1,
             lambda: (
                 f"ep {plan.ep:.0f}",
                 f"a divisor of {min(experts)} experts" if experts else "1, since the model has no experts",

@@ -26,6 +26,7 @@ from planner.cost.step import (
 )
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
+from planner.inputs.fitted import error_band
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, Violation, structural_rules, violations

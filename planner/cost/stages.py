@@ -61,32 +61,34 @@ def even_split(layers: int, parts: int) -> tuple[int, ...]:
     return tuple(base + (part in longer) for part in range(parts))
 
 
-def weighted_split(weights: Sequence[float], parts: int, last: float) -> tuple[int, ...]:
-    """Contiguous split that makes the heaviest part lightest, ``last`` being added to the last part.
+def weighted_split(weights: Sequence[float], parts: int, last: float, first: float = 0.0) -> tuple[int, ...]:
+    """Contiguous split that makes the heaviest part lightest; ``first`` and ``last`` are added to the ends.
 
     Every part gets at least one layer. Bisection over the heaviest part by greedy fills; then, if that is as
     light, the split that also keeps the other parts even.
     """
-    low, high = max(weights), sum(weights) + last
+    ends = (first, last)
+    low, high = max(weights), sum(weights) + first + last
     best = even_split(len(weights), parts)
     for _ in range(40):
         guess = (low + high) / 2
-        split = _fill(weights, parts, last, guess, evenly=False)
+        split = _fill(weights, parts, ends, guess, evenly=False)
         if split is None:
             low = guess
         else:
             best, high = split, guess
-    return _fill(weights, parts, last, high, evenly=True) or best
+    return _fill(weights, parts, ends, high, evenly=True) or best
 
 
 def _fill(
-    weights: Sequence[float], parts: int, last: float, limit: float, evenly: bool
+    weights: Sequence[float], parts: int, ends: tuple[float, float], limit: float, evenly: bool
 ) -> tuple[int, ...] | None:
     """Fill parts from the end up to ``limit``, or only to the mean of what is left; None if that fails."""
     split: list[int] = []
-    left, rest = len(weights), sum(weights) + last
+    first, last = ends
+    left, rest = len(weights), sum(weights) + first + last
     for part in range(parts - 1, -1, -1):
-        load = last if part == parts - 1 else 0.0
+        load = (last if part == parts - 1 else 0.0) + (first if part == 0 else 0.0)
         wanted = max(rest / (part + 1), rest - part * limit) if evenly else limit
         taken = 0
         while left > part and (taken == 0 or part == 0 or _takes(load, weights[left - 1], wanted, limit)):

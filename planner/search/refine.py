@@ -44,7 +44,7 @@ def balanced(plan: Plan, scan: Scan) -> Plan | None:
     case = case_of(plan, scan.job, scan.runtime)
     model = case.model
     pieces = [(name, case.recompute.layers > 0) for name in model.blocks]
-    ends = [("head", False), *([("prediction", False)] if model.prediction else [])]
+    ends = [("embedding", False), ("head", False), *([("prediction", False)] if model.prediction else [])]
     costs = piece_costs(case, plan, priced_layers(case, plan, [*pieces, *ends]), [*pieces, *ends])
     seconds = {name: float(cost.seconds) for (name, _), cost in costs.items()}
     last = seconds["head"]
@@ -52,7 +52,7 @@ def balanced(plan: Plan, scan: Scan) -> Plan | None:
         extra = seconds["prediction"] + seconds[model.prediction.block] + seconds["head"]
         last += model.prediction.layers * extra
     weights = [seconds[name] for name in model.layers if name not in ENDS]
-    split = weighted_split(weights, int(plan.pp), last)
+    split = weighted_split(weights, int(plan.pp), last, first=seconds["embedding"])
     return replace(plan, stage_layers=split)
 
 

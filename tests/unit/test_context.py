@@ -1,0 +1,83 @@
+"""Context parallelism: volumes in their papers' forms, played rings and exchanges, and what heads allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.techniques.context import CONTEXT_METHODS
+
+BATCH, SEQ, HEADS, KV_HEADS, HEAD_DIM = 2, 8192, 32, 8, 128
+Q_WIDTH, KV_WIDTH = HEADS * HEAD_DIM, 2 * KV_HEADS * HEAD_DIM
+
+
+def sent(name: str, cp: int, backward: bool = False) -> float:
+    method = CONTEXT_METHODS[name]
+    elements = method.backward_elements if backward else method.forward_elements
+    return elements(BATCH * SEQ / cp, Q_WIDTH, KV_WIDTH, cp) * method.sent_share(cp)
+
+
+@pytest.mark.parametrize("cp", [2, 4, 8])
+@pytest.mark.parametrize("name", ["ring", "all-gather"])
+def test_a_ring_passes_keys_and_values_around(name: str, cp: int) -> None:
+    """Played: in each of cp - 1 rounds a rank passes on the chunk that it got; all end with all chunks."""
+    held = [{rank} for rank in range(cp)]
+    chunk = BATCH * SEQ / cp * 2 * KV_HEADS * HEAD_DIM
+    moved = 0.0
+    for step in range(cp - 1):
+        for rank in range(cp):
+            held[(rank + 1) % cp].add((rank - step) % cp)
+        moved += chunk
+    assert all(len(chunks) == cp for chunks in held)
+    assert sent(name, cp) == moved
+    assert sent(name, cp, backward=True) == 2 * moved
+
+
+@pytest.mark.parametrize("cp", [2, 4, 8])
+def test_ulysses_keeps_one_share_of_queries_keys_values_and_outputs(cp: int) -> None:
+    """arXiv:2309.14509, sec. 3.1, for grouped queries: (P-1)/P^2 of 2 s d (a + a_kv), each way."""
+    expected = (cp - 1) / cp**2 * 2 * BATCH * SEQ * HEAD_DIM * (HEADS + KV_HEADS)
+    assert sent("all-to-all", cp) == expected == sent("all-to-all", cp, backward=True)
+
+
+def test_ulysses_sends_less_with_more_ranks_and_a_ring_does_not() -> None:
+    """Its volume is constant when sequence and ranks grow together, so it falls at one length."""
+    assert sent("all-to-all", 8) < sent("all-to-all", 4) < sent("all-to-all", 2)
+    assert sent("ring", 2) < sent("ring", 4) < sent("ring", 8)
+
+
+def test_ring_and_ulysses_for_as_many_key_heads_as_query_heads() -> None:
+    """Per rank, Megatron's 4 s h of tensor parallelism against 4 s h / P (arXiv:2309.14509, sec. 3.2)."""
+    method = CONTEXT_METHODS["all-to-all"]
+    cp, hidden = 8, HEADS * HEAD_DIM
+    volume = method.forward_elements(SEQ / cp, hidden, 2 * hidden, cp)
+    assert volume == 4 * SEQ * hidden / cp
+
+
+@pytest.mark.parametrize(
+    ("name", "cp", "heads", "kv_heads", "allowed"),
+    [
+        ("all-to-all", 8, 32, 8, True),
+        ("all-to-all", 16, 32, 8, False),
+        ("all-to-all", 3, 32, 8, False),
+        ("all-to-all", 1, 32, 1, True),
+        ("ring", 16, 32, 1, True),
+        ("all-gather", 64, 1, 1, True),
+    ],
+)
+def test_which_heads_can_be_split(name: str, cp: int, heads: int, kv_heads: int, allowed: bool) -> None:
+    assert CONTEXT_METHODS[name].legal(cp, heads, kv_heads) == allowed
+
+
+@pytest.mark.parametrize("name", CONTEXT_METHODS)
+def test_one_rank_sends_and_holds_nothing(name: str) -> None:
+    assert sent(name, 1) == sent(name, 1, backward=True) == 0
+    assert CONTEXT_METHODS[name].gathered_elements(SEQ, Q_WIDTH, KV_WIDTH, 1) == 0
+
+
+def test_what_a_rank_holds_beside_its_own() -> None:
+    held = {
+        name: method.gathered_elements(SEQ / 4, Q_WIDTH, KV_WIDTH, 4)
+        for name, method in CONTEXT_METHODS.items()
+    }
+    assert held["all-gather"] == 3 * SEQ / 4 * KV_WIDTH
+    assert held["ring"] == 2 * SEQ / 4 * KV_WIDTH

@@ -1,0 +1,120 @@
+"""What data parallelism sends in a step, and what is left of its time, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.cost.case import Case, case_of
+from planner.cost.data_parallel import data_parallel_seconds, data_parallel_sent, optimizer_seconds
+from planner.plan import Plan
+from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
+
+PARAMS = 1e9
+ENDLESS = 1e9
+
+
+def setting(
+    traits: dict[str, Any] | None = None,
+    workload: dict[str, Any] | None = None,
+    model: str = "dense",
+    **fields: Any,
+) -> tuple[Case, Plan]:
+    work = job(MODELS[model], 16, **(workload or {}))
+    plan = plan_of(work, **fields)
+    return case_of(plan, work, runtime(**(traits or {}))), plan
+
+
+def sent(zero: int, experts: float = 0.0, **fields: Any) -> float:
+    case, plan = setting(zero=zero, **fields)
+    return float(data_parallel_sent(case, plan, PARAMS, experts))
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_volume_of_the_first_stages(zero: int) -> None:
+    """arXiv:1910.02054, sec. 7: 2 Psi, a reduce-scatter and an all-gather; here 4 and 2 bytes an element.
+
+    Where gradients are sharded they are reduced in every pass: here one.
+    """
+    fields = {"micro_batch": 2}
+    gathered = 2 if zero else 4
+    assert sent(zero, **fields) == pytest.approx(15 / 16 * (4 + gathered) * PARAMS)
+
+
+def test_volume_of_the_third_stage() -> None:
+    """3 Psi: two gathers and one reduction, each pass (sec. 7.2.2)."""
+    once = 15 / 16 * (2 + 2 + 4) * PARAMS
+    assert sent(3, micro_batch=2) == pytest.approx(once)
+    assert sent(3, micro_batch=1) == pytest.approx(2 * once)
+
+
+def test_gradients_reduced_in_16_bit() -> None:
+    work = {"traits": {"reduce_dtype": "bf16"}}
+    assert sent(0, micro_batch=2, **work) == pytest.approx(15 / 16 * 4 * PARAMS)
+
+
+def test_hybrid_sharding_reduces_shards_among_replicas() -> None:
+    """arXiv:2304.11277, sec. 3.2.2: across groups only an all-reduce of each shard."""
+    inside = 3 / 4 * (2 + 2 + 4) * PARAMS
+    across = 2 * 3 / 4 * 4 * PARAMS / 4
+    assert sent(3, micro_batch=2, zero_shards=4) == pytest.approx(inside + across)
+
+
+def test_experts_are_shared_by_fewer_ranks() -> None:
+    dense = 15 / 16 * (4 + 2) * PARAMS
+    assert sent(1, 2e9, model="experts", ep=8, micro_batch=2) == pytest.approx(dense + 1 / 2 * (4 + 2) * 2e9)
+
+
+def test_one_rank_sends_nothing() -> None:
+    case, plan = setting(zero=0, tp=8, pp=2)
+    assert data_parallel_sent(case, plan, PARAMS, 0.0) == 0
+    assert data_parallel_seconds(case, plan, PARAMS, 0.0, 1.0) == 0
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
+    def exposed(window: float, share: float) -> float:
+        case, plan = setting(
+            {"dp_exposed": share, "hidden_collective_traffic": 0.0}, zero=zero, micro_batch=2
+        )
+        return float(data_parallel_seconds(case, plan, PARAMS, 0.0, window))
+
+    alone = exposed(0.0, 1.0)
+    assert alone > 0
+    assert exposed(ENDLESS, 1.0) == alone == exposed(0.0, 0.25)
+    assert exposed(ENDLESS, 0.25) == pytest.approx(0.25 * alone)
+    assert exposed(ENDLESS, 0.0) == 0
+
+
+def test_an_all_reduce_over_two_nodes_by_hand() -> None:
+    """Two nodes of eight H100: 15/16 of 4 GB twice at the rate of the slowest link, in one message."""
+    case, plan = setting({"dp_exposed": 1.0, "bucket_bytes": 1e30}, zero=0, micro_batch=2)
+    nvlink, network = case.tiers
+    slowest = max(1 / nvlink.bandwidth, 1 / (8 * network.bandwidth))
+    expected = 2 * 15 / 16 * 4 * PARAMS * slowest
+    assert float(data_parallel_seconds(case, plan, PARAMS, 0.0, 0.0)) == pytest.approx(expected, rel=0.02)
+
+
+def test_the_optimizer_moves_its_states_through_memory() -> None:
+    # 12 bytes of states both ways, 4 of gradient in, 2 of weight out: 30 bytes for each of a sixteenth.
+    case, plan = setting(zero=1)
+    seconds, offloaded = optimizer_seconds(case, plan, PARAMS, 0.0)
+    assert seconds == pytest.approx(30 * PARAMS / 16 / case.kernels.memory_bandwidth)
+    assert offloaded == 0
+
+
+def test_an_offloaded_optimizer_runs_on_the_host() -> None:
+    case, plan = setting(zero=1, offload="optimizer")
+    seconds, offloaded = optimizer_seconds(case, plan, PARAMS, 0.0)
+    shard = PARAMS / 16
+    assert seconds == 0
+    assert offloaded == pytest.approx(4 * shard / case.host_link + 8 * shard * 0.25e-9, rel=0.01)
+
+
+def test_muon_pays_for_its_arithmetic() -> None:
+    adam, muon = (
+        optimizer_seconds(*setting(zero=0, workload={"optimizer": name}), PARAMS, 0.0)[0]
+        for name in ("adamw", "muon")
+    )
+    assert muon > adam

@@ -1,0 +1,33 @@
+"""The chance of running out of memory, and its inverse."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from planner.cost.fit import oom_probability, safe_share
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.025, 0.1])
+@pytest.mark.parametrize("ratio", [0.8, 0.97, 1.0, 1.05, 1.3])
+def test_it_is_the_logistic_curve(spread: float, ratio: float) -> None:
+    logistic = 1 / (1 + exp(-log(ratio) / spread))
+    assert oom_probability(ratio * 80e9, 80e9, spread) == pytest.approx(logistic, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("probability", [0.001, 0.05, 0.5, 0.9])
+def test_the_safe_share_is_its_inverse(probability: float) -> None:
+    share = safe_share(probability, 0.025)
+    assert oom_probability(share * 80e9, 80e9, 0.025) == pytest.approx(probability)
+
+
+def test_far_off_it_is_certain_without_a_warning() -> None:
+    chances = oom_probability(np.array([1.0, 1e30]), 80e9, 0.025)
+    assert chances.tolist() == [0, 1]
+
+
+def test_more_use_is_never_safer() -> None:
+    chances = oom_probability(np.linspace(60e9, 100e9, 200), 80e9, 0.025)
+    assert (np.diff(chances) >= 0).all()

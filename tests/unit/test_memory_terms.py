@@ -1,0 +1,128 @@
+"""Bytes of a stage, term by term, against hand arithmetic on a small model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.cost.estimate import Estimate, estimate
+from planner.runtimes._family import Job
+from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
+
+# One layer of the dense model: query, key, value and output 2048 x (16 + 4) x 2 x 128, three matrices of
+# 2048 x 8192, two norms. Embedding and head: 32,000 x 2048 each, and the last norm.
+LAYER = 2048 * 20 * 2 * 128 + 3 * 2048 * 8192 + 2 * 2048
+EMBEDDING = 32000 * 2048
+TOTAL = 12 * LAYER + 2 * EMBEDDING + 2048
+
+
+def priced(work: Job | None = None, traits: dict[str, Any] | None = None, **fields: Any) -> Estimate:
+    work = work or job(gpus=8)
+    return estimate(plan_of(work, **fields), work, runtime(**(traits or {})))
+
+
+def test_the_model_is_what_the_arithmetic_below_takes() -> None:
+    assert MODELS["dense"].params == TOTAL
+
+
+def test_states_of_plain_data_parallelism() -> None:
+    """Megatron-LM: 18 bytes for each parameter, of which the fp32 gradient is 4 (its README on ZeRO-1)."""
+    stage = priced(zero=0).stages[0]
+    assert (stage.weights, stage.gradients, stage.optimizer) == (2 * TOTAL, 4 * TOTAL, 12 * TOTAL)
+
+
+@pytest.mark.parametrize("dp", [2, 8])
+def test_states_of_the_distributed_optimizer(dp: int) -> None:
+    """Megatron-LM: 6 + 12 / d bytes, d data-parallel ranks (docs on the distributed optimizer)."""
+    stage = priced(job(gpus=dp), zero=1).stages[0]
+    assert stage.weights + stage.gradients + stage.optimizer == pytest.approx(
+        (6 + 12 / dp) * TOTAL, rel=1e-12
+    )
+
+
+def test_states_of_a_pipeline_by_stage() -> None:
+    first, last = priced(zero=0, pp=2).stages
+    assert first.weights == 2 * (6 * LAYER + EMBEDDING)
+    assert last.weights == 2 * (6 * LAYER + EMBEDDING + 2048)
+
+
+def test_states_of_fp32_shards_that_are_their_own_master() -> None:
+    traits = {"parameter_dtype": "fp32"}
+    stage = priced(traits=traits, zero=3).stages[0]
+    assert (stage.weights, stage.gradients, stage.optimizer) == (4 * TOTAL / 8, 4 * TOTAL / 8, 8 * TOTAL / 8)
+    # While a layer's backward runs: that layer and the next one in 16 bit, and a whole fp32 gradient.
+    logits = priced(traits=traits | {"logit_bytes": 0.0}, zero=3).stages[0]
+    assert logits.workspace == (2 + 2 + 4) * LAYER
+    assert logits.moment == "backward"
+
+
+def test_tensor_parallelism_divides_all_but_norms() -> None:
+    stage = priced(zero=0, tp=4).stages[0]
+    norms = 12 * 2 * 2048 + 2048
+    assert stage.weights == 2 * ((TOTAL - norms) / 4 + norms)
+
+
+def test_experts_are_spread_over_their_own_ranks() -> None:
+    model = MODELS["experts"]
+    work = job(model, 8)
+    routed = 12 * 8 * 3 * 2048 * 2048
+    held = {ep: priced(work, zero=1, ep=ep).stages[0] for ep in (1, 2, 8)}
+    for ep, stage in held.items():
+        assert stage.weights == 2 * (model.params - routed + routed / ep)
+        assert stage.optimizer == pytest.approx(12 * model.params / 8, rel=1e-12)
+
+
+def test_low_rank_adapters_freeze_the_rest() -> None:
+    """Frozen 16-bit weights; gradients and states for rank times the widths of each linear layer."""
+    stage = priced(job(gpus=1, method="lora", lora_rank=8), zero=0).stages[0]
+    widths = (2048 + 3072) + (2048 + 2048) + (2048 + 16384) + (8192 + 2048)
+    adapters = 8 * (12 * widths + (2048 + 32000))
+    frozen = TOTAL - EMBEDDING - 25 * 2048
+    assert stage.optimizer == 12 * adapters
+    assert stage.gradients == 4 * adapters
+    assert stage.weights == 2 * (frozen + EMBEDDING + 25 * 2048 + adapters)
+
+
+def test_eight_bit_states_and_user_dtypes() -> None:
+    small = priced(job(gpus=8, optimizer="adam8bit"), zero=0).stages[0]
+    assert small.optimizer == pytest.approx((4 + 2 * (1 + 4 / 2048)) * TOTAL)
+    half = priced(job(gpus=8, state_dtype="bf16", gradient_dtype="bf16"), zero=1).stages[0]
+    assert half.optimizer == pytest.approx(8 * TOTAL / 8)
+    assert half.gradients == 2 * TOTAL
+
+
+def test_an_offloaded_optimizer_leaves_the_device() -> None:
+    assert priced(zero=1, offload="optimizer").stages[0].optimizer == 0
+
+
+def test_the_logits_are_the_workspace_of_the_last_stage() -> None:
+    """12 bytes a logit: 16 bit, logarithm and gradient in fp32, and its 16-bit copy; 2,048 tokens."""
+    first, last = priced(zero=0, pp=2, tp=2, traits={"logit_bytes": 12.0}).stages
+    assert last.workspace >= 12 * 2048 * 32000 / 2
+    assert last.moment == "loss"
+    assert first.workspace < last.workspace
+
+
+def test_a_first_stage_holds_the_micro_batches_in_flight() -> None:
+    """1F1B with four stages: four micro-batches on the first stage, one on the last (arXiv:2006.09503)."""
+    stages = priced(job(gpus=8, global_batch=64), pp=4, zero=0).stages
+    one = priced(job(gpus=2, global_batch=64), zero=0).stages[0].activations
+    layers = [stage.activations for stage in stages]
+    assert layers[1] / layers[2] == pytest.approx(3 / 2)
+    assert layers[1] == pytest.approx(3 * (one - (one - 12 * layers[2] / 6)) / 4)
+
+
+def test_layers_that_recompute_keep_their_input() -> None:
+    kept = priced(zero=0, recompute="full").stages[0].activations
+    none = priced(zero=0, recompute="none").stages[0].activations
+    some = priced(zero=0, recompute="full:5").stages[0].activations
+    assert none - some == pytest.approx((none - kept) * 5 / 12)
+
+
+def test_fp8_adds_copies_of_weights_and_halves_saved_inputs() -> None:
+    """A low-bit copy and its transpose beside the 16-bit weight: 2 more bytes for each weight of a product."""
+    plain, low = (priced(job(gpus=8, precision=name), zero=0).stages[0] for name in ("bf16", "fp8"))
+    products = TOTAL - EMBEDDING - 25 * 2048
+    assert low.weights - plain.weights == 2 * products
+    assert low.activations < plain.activations

@@ -1,0 +1,66 @@
+"""What is said where nothing fits is true: more accelerators fit, and so does each single change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.inputs.load import load_model
+from planner.inputs.workload import Workload
+from planner.search.optimise import Request, SearchResult, search
+from planner.units import GIB
+from tests.unit.cost_jobs import any_runtime, cluster
+
+RUNTIME = replace(any_runtime(), schedules=("1f1b",), recomputes=("none", "full"), offloads=("none",))
+
+
+def request(gpus: int = 1, **fields: Any) -> Request:
+    work = {"seq_len": 2048, "global_batch": 32} | fields.pop("workload", {})
+    return Request(
+        load_model("llama3-8b"), (cluster("dgx-h100"),), (gpus,), Workload(**work), (RUNTIME,), **fields
+    )
+
+
+def nearest(result: SearchResult) -> dict[str, Any]:
+    assert result.plans == ()
+    assert result.nearest is not None
+    return dict(result.nearest)
+
+
+def test_eight_billion_parameters_do_not_fit_on_one_accelerator() -> None:
+    """Weights, gradients and Adam are 18 bytes for each: 145 GB against 80."""
+    told = nearest(search(request()))
+    assert told["missing_gib"] == pytest.approx(
+        told["peak_gib"] - cluster("dgx-h100").pool.accelerator.memory_visible / GIB
+    )
+    assert told["missing_gib"] > 18 * 8.03e9 / GIB - 80
+    assert told["plan"]["recompute"] == "full"
+
+
+def test_the_accelerators_that_would_do_do() -> None:
+    told = nearest(search(request()))
+    assert search(request(told["gpus"])).plans
+    assert not search(request(told["gpus"] // 2)).plans
+
+
+def test_each_change_alone_is_enough() -> None:
+    told = nearest(search(request()))
+    changes = {"--method lora": {"method": "lora"}, "--method qlora": {"method": "qlora"}}
+    changes |= {"--optimizer adam8bit": {"optimizer": "adam8bit"}, "--seq-len 1024": {"seq_len": 1024}}
+    for text, fields in changes.items():
+        assert bool(search(request(workload=fields)).plans) == (text in told["changes"]), text
+    assert "--method lora" in told["changes"]
+
+
+def test_a_degree_that_stands_in_the_way_is_named() -> None:
+    told = nearest(search(request(gpus=8, fixed={"tp": 1, "pp": 1, "zero": 0})))
+    assert "leave --tp 1 to the search" in told["changes"]
+    assert "leave --zero 0 to the search" in told["changes"]
+
+
+def test_nothing_legal_at_all_is_said_too() -> None:
+    told = nearest(search(request(gpus=8, fixed={"tp": 3})))
+    assert told["plan"] is told["peak_gib"] is told["missing_gib"] is None
+    assert told["changes"] == ["leave --tp 3 to the search"]

@@ -1,0 +1,31 @@
+"""Optimizer offload: the volumes and the host's Adam as ZeRO-Offload prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
+
+
+def test_four_bytes_of_each_parameter_cross_the_host_link() -> None:
+    """arXiv:2101.06840, sec. 3.2: 16-bit gradients down, 16-bit weights up, the least of any split."""
+    entry = OFFLOADS["optimizer"]
+    assert (entry.down_bytes, entry.up_bytes) == (2, 2)
+    # 10 billion parameters over a link of 16 GB/s: 40 GB in 2.5 s.
+    assert offload_seconds(10e9, entry.down_bytes, entry.up_bytes, 16e9) == 2.5
+
+
+@pytest.mark.parametrize(("params", "printed"), [(1e9, 0.22), (4e9, 1.03), (10e9, 2.57)])
+def test_the_seconds_of_adam_on_the_host(params: float, printed: float) -> None:
+    """arXiv:2101.06840, table 4, column CPU-Adam; one constant meets it within 15%."""
+    assert host_optimizer_seconds(params, 1) == pytest.approx(printed, rel=0.15)
+
+
+def test_the_ranks_of_a_node_share_its_processors() -> None:
+    assert host_optimizer_seconds(1e9, 8) == 8 * host_optimizer_seconds(1e9, 1)
+
+
+def test_nothing_moves_without_offload() -> None:
+    entry = OFFLOADS["none"]
+    assert (entry.optimizer, entry.down_bytes, entry.up_bytes) == (False, 0, 0)

@@ -1,0 +1,126 @@
+"""Recompute: how choices are read, and the activation bytes of the Megatron paper, entry by entry."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
+from planner.cost.case import case_of
+from planner.cost.operators import Pricer
+from planner.errors import InputError
+from planner.techniques.recompute import RECOMPUTES
+from planner.techniques.recompute._family import MODULES, read_choice
+from planner.techniques.schedules import SCHEDULES
+from tests.unit.cost_jobs import GPT, job, plan_of, runtime
+
+TABLE = dict(RECOMPUTES)
+SEQ, BATCH, HIDDEN, HEADS = 1024, 4, 2048, 16
+SBH, SCORES = SEQ * BATCH * HIDDEN, 5 * HEADS * SEQ**2 * BATCH
+STATISTICS = 2 * 4 * SEQ * BATCH
+"""The norms keep one fp32 number for each token, which the paper leaves out. [byte]"""
+
+
+def layer(tp: int, sequence_parallel: bool, recompute: str) -> LayerCost:
+    """Price a layer of a GPT of 2020, its softmax fused, attention and residual dropout on."""
+    work = job(GPT, 8, seq_len=SEQ, global_batch=BATCH, precision="fp16")
+    megatron = runtime(attention="fused-softmax", dropout=True)
+    plan = plan_of(work, tp=tp, micro_batch=BATCH, sequence_parallel=sequence_parallel, recompute=recompute)
+    pricer = Pricer(case_of(plan, work, megatron), plan)
+    return layer_cost(priced_layer(pricer, "a"), pricer.case.recompute, pricer)
+
+
+@pytest.mark.parametrize(
+    ("tp", "sequence_parallel", "recompute", "printed", "statistics"),
+    [
+        (1, False, "none", 34 * SBH + SCORES, STATISTICS),
+        (4, False, "none", (10 + 24 / 4) * SBH + SCORES / 4, STATISTICS),
+        (4, True, "none", (34 * SBH + SCORES) / 4, STATISTICS / 4),
+        (4, False, "selective", (10 + 24 / 4) * SBH, STATISTICS),
+        (4, True, "selective", 34 * SBH / 4, STATISTICS / 4),
+        (8, True, "selective", 34 * SBH / 8, STATISTICS / 8),
+        (1, False, "full", 2 * SBH, 0),
+    ],
+)
+def test_activation_bytes_of_a_layer(
+    tp: int, sequence_parallel: bool, recompute: str, printed: float, statistics: float
+) -> None:
+    """arXiv:2205.05198, table 2: 34 sbh + 5 a s^2 b and what parallelism and recompute leave."""
+    assert layer(tp, sequence_parallel, recompute).held == pytest.approx(printed + statistics, rel=1e-12)
+
+
+@pytest.mark.parametrize(("heads", "hidden", "printed"), [(96, 12288, 80), (128, 20480, 64)])
+def test_the_share_that_selective_recompute_saves(heads: int, hidden: int, printed: int) -> None:
+    """arXiv:2205.05198, sec. 5: 5 a s / h is 80 for GPT-3, 64 for MT-NLG, so 70% and 65% are saved."""
+    assert 5 * heads * 2048 / hidden == printed
+    assert printed / (34 + printed) == pytest.approx({80: 0.70, 64: 0.65}[printed], abs=0.005)
+
+
+@pytest.mark.parametrize(("pp", "vpp", "microbatches"), [(4, 2, 16), (8, 3, 64), (8, 4, 32)])
+def test_the_first_rank_holds_all_layers_and_a_little_more_when_interleaved(
+    pp: int, vpp: int, microbatches: int
+) -> None:
+    """arXiv:2205.05198, sec. 4.2.3: L layers' worth; 1 + (p - 1) / (p m) with m chunks when interleaved."""
+    plain = SCHEDULES["1f1b"].in_flight_chunks(pp, 1, microbatches, 0)
+    chunks = SCHEDULES["interleaved-1f1b"].in_flight_chunks(pp, vpp, microbatches, 0)
+    assert plain == pp
+    assert chunks / vpp / plain == pytest.approx(1 + (pp - 1) / (pp * vpp))
+
+
+def test_what_is_not_held_is_rebuilt() -> None:
+    kept, selective, whole = (layer(1, False, choice) for choice in ("none", "selective", "full"))
+    assert kept.rebuilt == 0
+    assert kept.held == selective.held + selective.rebuilt == whole.held + whole.rebuilt
+    assert kept.seconds < selective.seconds < whole.seconds
+    assert whole.seconds == pytest.approx(kept.seconds + kept.forward)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "modules", "layers"),
+    [
+        ("none", False, set(), 0),
+        ("selective", False, {"core_attn"}, inf),
+        ("selective:mlp+norm", False, {"mlp", "norm"}, inf),
+        ("full", True, set(), inf),
+        ("every-layer", True, set(), inf),
+        ("full:3", True, set(), 3),
+    ],
+)
+def test_choices_are_read(text: str, whole: bool, modules: set[str], layers: float) -> None:
+    choice = read_choice(TABLE, text)
+    assert (choice.whole_layer, choice.modules, choice.layers) == (whole, modules, layers)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fulll", "full"),
+        ("full:0", "full:N"),
+        ("full:-1", "full:N"),
+        ("full:x", "full:N"),
+        ("selective:atention", "modules joined by +"),
+        ("selective:mlp+", "modules joined by +"),
+        ("none:1", "without an argument"),
+        ("", "one of"),
+    ],
+)
+def test_a_wrong_choice_is_told_with_what_is_right(text: str, expected: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_choice(TABLE, text)
+    assert expected in str(raised.value)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_names_operators_of_some_layer(module: str) -> None:
+    """A name that no operator has would recompute nothing without a word."""
+    from tests.unit.cost_jobs import MODELS
+
+    found: set[Any] = set()
+    for model in MODELS.values():
+        work = job(model, 8)
+        pricer = Pricer(case_of(plan_of(work), work, runtime()), plan_of(work))
+        for name in model.blocks:
+            found |= {operator.module for operator in priced_layer(pricer, name).operators}
+    assert module in found

@@ -1,0 +1,155 @@
+"""The scan against a plain loop that prices every plan by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner.cost.estimate import Estimate, estimate
+from planner.plan import Plan
+from planner.runtimes._family import Job
+from planner.search.choices import choices_of
+from planner.search.optimise import objective_column
+from planner.search.scan import Scan, ScanReport, merged
+from planner.search.space import AXES, axis_values, make_space
+from tests.unit.cost_jobs import MODELS, is_legal, job, runtime
+
+FIXED: dict[str, Any] = {"recompute": "selective", "offload": "none", "cp_method": "ring"}
+KINDS = ("dense", "experts")
+ENDLESS = 1e30
+
+
+def work_of(kind: str) -> Job:
+    return job(MODELS[kind], 4, global_batch=4)
+
+
+def every_plan(kind: str) -> Iterator[Plan]:
+    work, megatron = work_of(kind), runtime()
+    axes = axis_values(work, {})
+    names = product(megatron.zero_stages, megatron.schedules, (False, True))
+    for (zero, schedule, split), cell in product(names, product(*(axes[axis] for axis in AXES))):
+        degrees = dict(zip(AXES, map(float, cell), strict=True))
+        dp = work.gpus / (degrees["tp"] * degrees["cp"] * degrees["pp"])
+        passes = work.workload.global_batch / (degrees["micro_batch"] * dp)
+        alone = dp * degrees["cp"] == 1
+        if dp < 1 or dp % 1 or passes < 1 or passes % 1 or (alone and zero) or (degrees["tp"] == 1 and split):
+            continue
+        if degrees["tp"] % degrees["etp"] or (degrees["pp"] == 1 and degrees["vpp"] > 1):
+            continue
+        if degrees["vpp"] > 1 and -work.model.num_layers % (degrees["pp"] * degrees["vpp"]) > 3:
+            continue
+        shards = dp * degrees["cp"] if zero else 1.0
+        more = {"dp": dp, "num_microbatches": passes, "zero_shards": shards}
+        plan = Plan(**degrees, **more, zero=zero, schedule=schedule, sequence_parallel=split, **FIXED)  # type: ignore[arg-type]
+        if is_legal(plan, work, megatron):
+            yield plan
+
+
+@cache
+def priced(kind: str) -> dict[Plan, Estimate]:
+    return {plan: estimate(plan, work_of(kind), runtime()) for plan in every_plan(kind)}
+
+
+def scanned(kind: str, limit: float = ENDLESS, objective: str = "time", keep: int = 100_000) -> ScanReport:
+    work = work_of(kind)
+    choices = choices_of(runtime(), FIXED)
+    scan = Scan(work, runtime(), make_space(work, {}), choices, limit, limit, keep=keep)
+    return scan.run(objective_column(objective))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_prices_every_legal_plan_and_no_other(kind: str) -> None:
+    report, known = scanned(kind), priced(kind)
+    assert report.valid == len(known) == len(report.best) > 50
+    assert {candidate.plan for candidate in report.best} == set(known)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_cell_is_priced_or_removed_by_one_rule(kind: str) -> None:
+    report = scanned(kind)
+    axes = axis_values(work_of(kind), {})
+    cells = np.prod([len(axes[axis]) for axis in AXES])
+    assert report.enumerated == cells * 2 * 2 * 4 == report.valid + sum(report.removed.values())
+    assert min(report.removed.values()) > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("objective", ["time", "memory"])
+@pytest.mark.parametrize("quantile", [0.02, 0.3, 1.0])
+def test_the_winner_is_that_of_the_loop(kind: str, objective: str, quantile: float) -> None:
+    known = priced(kind)
+    limit = float(np.quantile([one.peak for one in known.values()], quantile))
+    fitting = [one for one in known.values() if one.peak <= limit]
+    report = scanned(kind, limit, objective, keep=3)
+    values = sorted(one.step if objective == "time" else one.peak for one in fitting)
+    assert [candidate.value for candidate in report.best] == values[: len(report.best)]
+    assert len(report.best) == min(3, len(values))
+    assert report.fits == len(fitting)
+    assert [candidate.bound for candidate in report.promising] == sorted(one.bound for one in fitting)[:3]
+
+
+def test_the_smallest_plan_is_known_where_nothing_fits() -> None:
+    report = scanned("dense", limit=1.0)
+    assert (report.best, report.fits) == ([], 0)
+    assert report.smallest is not None
+    assert report.smallest.total_bytes == min(one.peak for one in priced("dense").values())
+
+
+def test_what_may_run_out_is_counted_and_not_offered() -> None:
+    work = work_of("dense")
+    peaks = sorted(one.peak for one in priced("dense").values())
+    limit, capacity = peaks[len(peaks) // 3], peaks[len(peaks) // 2]
+    scan = Scan(work, runtime(), make_space(work, {}), choices_of(runtime(), FIXED), limit, capacity, keep=10)
+    report = scan.run(objective_column("time"))
+    assert report.fits == sum(peak <= capacity for peak in peaks)
+    assert report.close == report.fits - sum(peak <= limit for peak in peaks)
+    assert all(candidate.total_bytes <= limit for candidate in report.best)
+
+
+def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = scanned("experts", keep=7)
+    monkeypatch.setattr("planner.search.scan.CHUNK_ROWS", 13)
+    parts = scanned("experts", keep=7)
+    assert [one.value for one in whole.best] == [one.value for one in parts.best]
+    assert (whole.valid, whole.removed) == (parts.valid, parts.removed)
+
+
+def test_shards_that_the_user_fixes() -> None:
+    work = work_of("dense")
+    scan = Scan(
+        work,
+        runtime(),
+        make_space(work, {}),
+        choices_of(runtime(), FIXED),
+        ENDLESS,
+        ENDLESS,
+        keep=999,
+        shards=4,
+    )
+    report = scan.run(objective_column("time"))
+    assert {candidate.plan.zero_shards for candidate in report.best if candidate.plan.zero} == {4.0}
+    assert report.removed["shards-divide"] + report.removed["zero-shards-divide"] > 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_merging_keeps_the_least(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    known: list[float] = []
+    seen: list[float] = []
+    for _ in range(6):
+        keys = np.where(draw.uniform(size=40) < 0.3, np.inf, draw.integers(0, 60, 40).astype(float))
+        known = merged(known, keys, 10, lambda index, keys=keys: float(keys[index]), float)  # type: ignore[misc,arg-type]
+        seen += keys[np.isfinite(keys)].tolist()
+        assert known == sorted(seen)[:10]
+
+
+def test_a_plan_of_the_scan_is_a_plan_of_its_own() -> None:
+    candidate = scanned("dense").best[0]
+    assert candidate.plan.shape == ()
+    assert replace(candidate.plan, zero=0) != candidate.plan or candidate.plan.zero == 0

@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from planner.calibrate.run_table import COLUMNS
 from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.launchers._family import VARIABLES, Launcher
 from planner.plan import Plan
@@ -124,13 +125,11 @@ def measured_row(plan: Plan, job: Job, runtime: Runtime) -> str:
         "precision": work.precision,
         "schedule": plan.schedule,
         "offload": plan.offload,
-        "step_time_s": "",
-        "peak_mem_gib": "",
-        "memory_kind": "",
-        "oom": "",
     }
+    if plan.stage_layers is not None:
+        row["notes"] = f"layers of each virtual stage: {'-'.join(map(str, plan.stage_layers))}"
     text = io.StringIO()
-    writer = csv.DictWriter(text, row, lineterminator="\n")
+    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
     writer.writeheader()
     writer.writerow(row)
     return text.getvalue()

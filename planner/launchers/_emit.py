@@ -26,7 +26,7 @@ class Target:
     @property
     def title(self) -> str:
         """Runtime and version, and where its format was read."""
-        return f"{self.runtime.title} {self.version} ({self.runtime.cite})"
+        return f"{self.runtime.title} {self.version}, as read in {self.runtime.cite}"
 
 
 def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> Target:

@@ -19,6 +19,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.calibrate.run_table import COLUMNS
 from planner.errors import InputError, UnsupportedPlan
 from planner.launchers import Card, launch_files, launchers, target
 from planner.launchers._family import VARIABLES, Launcher, Settings, node_shape
@@ -403,15 +404,19 @@ def test_a_folder_says_what_was_planned_and_how_to_check_it() -> None:
     known = {"gpu": "h100-80gb-sxm", "num_gpus": "16", "model": "llama3-8b", "tp": "4", "dp": "4"}
     assert {name: row[name] for name in known} == known
     assert row["step_time_s"] == ""
+    assert set(row) == set(COLUMNS), "a column that the run table knows is missing"
 
 
 def test_the_version_stands_in_the_file() -> None:
-    assert "# Megatron-LM 0.20 (https://github.com/NVIDIA/Megatron-LM/tree/" in folder_of()["train.sh"]
+    assert (
+        "# Megatron-LM 0.20, as read in https://github.com/NVIDIA/Megatron-LM/tree/"
+        in folder_of()["train.sh"]
+    )
 
 
 def test_an_unknown_version_lists_the_known_ones() -> None:
     with pytest.raises(
-        InputError, match=r"--target-version: found '0.99'; expected one of 0.20 for megatron-lm"
+        InputError, match=r"--target-version: found '0.99'; expected one of 0.20, 0.19, 0.18, 0.17, 0.16 for"
     ):
         target(MEGATRON, LAUNCHERS["torchrun"], "0.99")
 

@@ -232,3 +232,18 @@ def test_hardware_queues_are_one_before_blackwell_and_several_with_fsdp(
     assert ENTRY.command is not None
     command = ENTRY.command(cases.plan(64, 128, **fields), of("llama3-8b", hardware=hardware), "0.20")
     assert command.environment.get("CUDA_DEVICE_MAX_CONNECTIONS") == connections
+
+
+@pytest.mark.parametrize(
+    ("version", "there"),
+    [
+        ("0.20", {"--megatron-fsdp-version", "--megatron-fsdp-main-grads-dtype"}),
+        ("0.18", {"--megatron-fsdp-main-grads-dtype"}),
+        ("0.16", set()),
+    ],
+)
+def test_an_older_release_gets_only_the_flags_that_it_has(version: str, there: set[str]) -> None:
+    assert ENTRY.command is not None
+    program = ENTRY.command(cases.plan(64, 128, zero=3), of("llama3-8b"), version).program
+    newer = {"--megatron-fsdp-version", "--megatron-fsdp-main-grads-dtype"}
+    assert newer & set(program) == there

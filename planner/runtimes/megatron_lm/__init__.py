@@ -27,7 +27,7 @@ def rules(plan: Plan, job: Job) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     return Command(
-        program=("pretrain_gpt.py", *arguments(plan, job)),
+        program=("pretrain_gpt.py", *arguments(plan, job, version)),
         environment=environment(plan, job),
         needs=NEEDS,
         notes=notes(plan, job),
@@ -37,7 +37,7 @@ def command(plan: Plan, job: Job, version: str) -> Command:
 ENTRY = Runtime(
     name="megatron-lm",
     title="Megatron-LM",
-    versions=("0.20",),
+    versions=("0.20", "0.19", "0.18", "0.17", "0.16"),
     cite="https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553",
     traits=Traits(),
     default_zero=1,

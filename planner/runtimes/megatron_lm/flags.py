@@ -22,6 +22,10 @@ VOCAB_MULTIPLE: Final = 128
 TRIAL_STEPS: Final = 100
 """Steps where the user names no training tokens: enough to read off the step time. [-]"""
 
+FSDP_DTYPES_SINCE: Final = "0.17"
+FSDP_VERSION_SINCE: Final = "0.20"
+"""Releases since which Megatron-FSDP takes dtypes of gradients, and has a second version; all 0.NN."""
+
 CP_COMM: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a"}
 SHARDING: Final = {2: "optim_grads", 3: "optim_grads_params"}
 PRECISION: Final[dict[str, tuple[str, ...]]] = {
@@ -38,8 +42,8 @@ PRECISION: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def arguments(plan: Plan, job: Job) -> tuple[str, ...]:
-    """Return the arguments of ``pretrain_gpt.py`` for a legal scalar plan."""
+def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
+    """Return the arguments of ``pretrain_gpt.py`` of a release, for a legal scalar plan."""
     model, work = job.model, job.workload
     arch = architecture(model)
     return (
@@ -48,7 +52,7 @@ def arguments(plan: Plan, job: Job) -> tuple[str, ...]:
         *_mixer_flags(arch),
         *_expert_flags(arch, work),
         *parallel_flags(plan, model, arch),
-        *sharding_flags(plan, work),
+        *sharding_flags(plan, work, version),
         *recompute_flags(plan),
         *precision_flags(work),
         *optimizer_flags(plan, work),
@@ -189,24 +193,25 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
     return flags
 
 
-def sharding_flags(plan: Plan, work: Workload) -> list[str]:
+def sharding_flags(plan: Plan, work: Workload, version: str) -> list[str]:
     """Return what data parallelism shards, how gradients travel, and what of it is overlapped."""
     flags = ["--overlap-grad-reduce"]
     if plan.zero >= 1:
         flags += ["--use-distributed-optimizer", "--overlap-param-gather"]
         flags += ["--num-distributed-optimizer-instances", f"{plan.dp * plan.cp / plan.zero_shards:.0f}"]
     gradient = work.gradient_dtype or "fp32"
-    if plan.zero >= 2:
-        flags += ["--use-megatron-fsdp", "--megatron-fsdp-version", "1", "--no-gradient-accumulation-fusion"]
-        flags += ["--data-parallel-sharding-strategy", SHARDING[plan.zero], "--ckpt-format", "fsdp_dtensor"]
+    flags += _fsdp_flags(plan, gradient, version) if plan.zero >= 2 else ["--ckpt-format", "torch_dist"]
+    if gradient == "fp32":
+        return [*flags, "--accumulate-allreduce-grads-in-fp32"]
+    return [*flags, *(() if work.precision == "fp16" else ("--grad-reduce-in-bf16",))]
+
+
+def _fsdp_flags(plan: Plan, gradient: str, version: str) -> list[str]:
+    flags = ["--use-megatron-fsdp", "--no-gradient-accumulation-fusion", "--ckpt-format", "fsdp_dtensor"]
+    flags += ["--data-parallel-sharding-strategy", SHARDING[plan.zero]]
+    if version >= FSDP_DTYPES_SINCE:
         flags += ["--megatron-fsdp-main-grads-dtype", gradient, "--megatron-fsdp-grad-comm-dtype", gradient]
-    else:
-        flags += ["--ckpt-format", "torch_dist"]
-    if work.precision == "fp16":
-        return flags + (["--accumulate-allreduce-grads-in-fp32"] if gradient == "fp32" else [])
-    return flags + (
-        ["--grad-reduce-in-bf16"] if gradient == "bf16" else ["--accumulate-allreduce-grads-in-fp32"]
-    )
+    return flags + (["--megatron-fsdp-version", "1"] if version >= FSDP_VERSION_SINCE else [])
 
 
 def recompute_flags(plan: Plan) -> list[str]:

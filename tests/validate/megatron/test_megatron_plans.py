@@ -1,7 +1,7 @@
 """Megatron-LM's own code takes every legal plan as it is meant, and refuses what our rules refuse.
 
-Needs a checkout of Megatron-LM in ``MEGATRON_LM`` and PyTorch; ``VALIDATE_PLANS`` says how many plans of each
-kind (20 where unset).
+Needs PyTorch and in ``MEGATRON_LM`` a checkout of Megatron-LM, of the release ``VALIDATE_VERSION`` (the
+newest where unset); ``VALIDATE_PLANS`` says how many plans of each kind (20 where unset).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.validate.megatron.tally import differences, tally
 
 CHECKOUT = os.environ.get("MEGATRON_LM", "")
 COUNT = int(os.environ.get("VALIDATE_PLANS", "20"))
+VERSION = os.environ.get("VALIDATE_VERSION", ENTRY.versions[0])
 SEED = int(os.environ.get("VALIDATE_SEED", "1"))
 
 pytestmark = [
@@ -48,7 +49,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def script(folder: Path, job: Job, plan: Plan, launcher: str = "torchrun") -> Path:
     assert ENTRY.command is not None
-    command = ENTRY.command(plan, job, ENTRY.versions[0])
+    command = ENTRY.command(plan, job, VERSION)
     files = launchers()[launcher].files(command, plan, job, Settings("Megatron-LM", "title", "job"))
     path = folder / next(iter(files))
     path.write_text(files[path.name])

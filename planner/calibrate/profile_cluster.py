@@ -65,10 +65,14 @@ def host_rate(rows: Sequence[Raw]) -> float:
     return best_rate(of_bench(rows, "copies", variant="to-device-pinned"), "bytes")
 
 
-def unknown_accelerator(name: str, sheet: Datasheet, memory: float, curves: str) -> Part:
-    """Return a device that no file describes: its peak and bandwidth are the best that was measured."""
+def unknown_accelerator(names: tuple[str, str], sheet: Datasheet, memory: float, curves: str) -> Part:
+    """Return a device that no file describes, by its name here and its product name.
+
+    Its peak and bandwidth follow from the best that was measured.
+    """
     return {
-        "name": name,
+        "name": names[0],
+        "aliases": [names[1].strip().lower().replace(" ", "-")],
         "vendor": "unknown",
         "arch": "processor",
         "multiprocessors": int(sheet.multiprocessors),

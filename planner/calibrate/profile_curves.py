@@ -24,6 +24,9 @@ from planner.numeric import Column
 FEWEST: Final = 6
 """Points below which a curve is not fitted. [-]"""
 
+NOT_HELD: Final = kernel_gemm.Lasting(1.0, {"sustained_standing": "not measured: the burst rate"})
+"""What lasts where no product was held: a processor has no power limiter that sets in late."""
+
 BACKWARD: Final = (
     Free("backward_efficiency", 0.5, 0.01, 1.0),
     Free("backward_half_keys", 100.0, 0.0, 5000.0),
@@ -60,7 +63,7 @@ def gemm_entries(rows: Sequence[Raw], sheet: Datasheet) -> dict[str, Entry]:
         fitted = kernel_gemm.fit_gemm(table, kind, sheet, base if dtype == "fp8" else None)
         base = fitted.values if base is None else base
         held = as_table(of_bench(rows, "sustained", dtype), source="held for a second")
-        lasting = kernel_gemm.lasting_of(held, kind, sheet, fitted)
+        lasting = kernel_gemm.lasting_of(held, kind, sheet, fitted) if held else NOT_HELD
         shape = columns(table, ("m", "n", "k"))
         entries[dtype] = kernel_gemm.gemm_entry(fitted, kind, sheet, shape, lasting) | _measured(fitted)
     if "bf16" not in entries and "fp16" in entries:

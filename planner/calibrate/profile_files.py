@@ -91,7 +91,7 @@ def profile_files(out: Path, machine: Machine, rows: Sequence[Raw]) -> Files:
     if known:
         part = accelerator_part(known, rows, machine.memory, str(curves))
     else:
-        part = unknown_accelerator(name, sheet, machine.memory, str(curves))
+        part = unknown_accelerator((name, machine.product), sheet, machine.memory, str(curves))
     if cluster:
         content, found = cluster_file(name, part, load_hardware(cluster, "--cluster"), rows, source)
     else:

@@ -1,0 +1,229 @@
+"""PyTorch's own kernels for the operators of a plan: forward, and backward alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from planner.profile.benches._family import random_tensor
+from planner.profile.benches.elementwise import turned
+from planner.profile.benches.experts import grouped_product
+from planner.profile.check_shapes import Shape
+from planner.profile.device import Device
+from planner.profile.health import roomy
+from planner.profile.timing import clock_of, measure
+from planner.runtimes._traits import Traits
+
+SAMPLE_SECONDS: Final = 0.05
+
+Forward = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Row lengths that elementwise operators have in the model. [element]"""
+
+    hidden: int
+    head_dim: int
+    vocab: int
+    gated: bool
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Times of one operator; None where a pass could not be measured, with the reason. [s]"""
+
+    forward: float | None
+    backward: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An operator ready to run: its forward pass, and the tensors that get a gradient."""
+
+    forward: Forward
+    inputs: tuple[Any, ...]
+
+
+def measured_pair(name: str, shape: Shape, widths: Widths, traits: Traits, device: Device) -> Pair:
+    """Time both passes of an operator.
+
+    Parameters
+    ----------
+    name : str
+        Of the operator.
+    shape : Shape
+        What it works on.
+    widths : Widths
+        Row lengths of the model.
+    traits : Traits
+        Whether the runtime fuses chains of kernels, which are then compiled where there is a GPU.
+    device : Device
+        Where it runs.
+    """
+    if not roomy(device, 8.0 * elements_of(shape)):
+        return Pair(None, None, "too large for this device")
+    if shape.kind == "attention" and not shape.sizes["whole"]:
+        return Pair(None, None, "a window, or shared over context parallel ranks")
+    try:
+        kernel = build(name, shape, widths, traits, device)
+        return _timed(kernel, device)
+    except (RuntimeError, NotImplementedError, KeyError) as error:
+        return Pair(None, None, (str(error).splitlines() or [type(error).__name__])[0][:120])
+
+
+def elements_of(shape: Shape) -> float:
+    """Elements of the largest tensors of an operator. [element]"""
+    sizes = shape.sizes
+    if shape.kind == "elementwise":
+        return 3 * sizes["elements"]
+    if shape.kind == "attention":
+        return 8 * sizes["batch"] * sizes["heads"] * sizes["seq"] * sizes["qk_dim"]
+    weights = sizes["inputs"] * sizes["outputs"] * sizes.get("experts", 1.0)
+    return 2 * (weights + sizes["rows"] * (sizes["inputs"] + sizes["outputs"]))
+
+
+def _timed(kernel: Kernel, device: Device) -> Pair:
+    torch, clock = device.torch, clock_of(device)
+    forward = measure([kernel.forward], clock, SAMPLE_SECONDS).seconds
+    result = kernel.forward()
+    if not result.requires_grad:
+        return Pair(forward, None, "nothing to differentiate")
+    pulled = torch.randn_like(result)
+    learned = [tensor for tensor in kernel.inputs if tensor.requires_grad]
+
+    def backward() -> Any:
+        return torch.autograd.grad(result, learned, pulled, retain_graph=True)
+
+    return Pair(forward, measure([backward], clock, SAMPLE_SECONDS).seconds)
+
+
+def build(name: str, shape: Shape, widths: Widths, traits: Traits, device: Device) -> Kernel:
+    """Return an operator on random data.
+
+    Raises
+    ------
+    KeyError
+        If no kernel is known for it.
+    """
+    if shape.kind in PLAIN:
+        return PLAIN[shape.kind](shape, device)
+    family = next((key for key in ELEMENTWISE if key in name), None)
+    if family is None:
+        raise KeyError(f"no kernel of PyTorch is known for {name}")
+    function, tensors = ELEMENTWISE[family](shape.sizes["elements"], widths, device)
+    fused = {"norm": traits.fused_norm, "activation": traits.fused_activation, "rotary": traits.fused_rope}
+    if not device.is_cpu and (traits.compiled or fused.get(family, False)):
+        function = device.torch.compile(function)
+    return Kernel(lambda: function(*tensors), tensors)
+
+
+def _linear(shape: Shape, device: Device) -> Kernel:
+    rows, inputs, outputs = (int(shape.sizes[name]) for name in ("rows", "inputs", "outputs"))
+    data = random_tensor(device, "bf16", rows, inputs, grad=True)
+    weight = random_tensor(device, "bf16", outputs, inputs, grad=True)
+    function = device.torch.nn.functional.linear
+    return Kernel(lambda: function(data, weight), (data, weight))
+
+
+def _attention(shape: Shape, device: Device) -> Kernel:
+    batch, heads, seq = (int(shape.sizes[name]) for name in ("batch", "heads", "seq"))
+    tensors = tuple(
+        random_tensor(device, "bf16", batch, heads, seq, int(shape.sizes[size]), grad=True)
+        for size in ("qk_dim", "qk_dim", "value_dim")
+    )
+    product = device.torch.nn.functional.scaled_dot_product_attention
+    return Kernel(lambda: product(*tensors, is_causal=True), tensors)
+
+
+def _grouped(shape: Shape, device: Device) -> Kernel:
+    torch, sizes = device.torch, shape.sizes
+    rows, experts = int(sizes["rows"]), int(sizes["experts"])
+    data = random_tensor(device, "bf16", rows, int(sizes["inputs"]), grad=True)
+    weights = random_tensor(device, "bf16", experts, int(sizes["inputs"]), int(sizes["outputs"]), grad=True)
+    each = -(-rows // experts)
+    ends = torch.arange(1, experts + 1, device=device.where).mul(each).clamp(max=rows).to(torch.int32)
+    return Kernel(lambda: grouped_product(device, data, weights, ends), (data, weights))
+
+
+PLAIN: Final[dict[str, Callable[[Shape, Device], Kernel]]] = {
+    "linear": _linear,
+    "attention": _attention,
+    "grouped": _grouped,
+}
+
+Made = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def _rows(elements: float, width: int) -> int:
+    return max(1, round(elements / width))
+
+
+def _norm(elements: float, widths: Widths, device: Device) -> Made:
+    data = random_tensor(device, "bf16", _rows(elements, widths.hidden), widths.hidden, grad=True)
+    weight = random_tensor(device, "bf16", widths.hidden, grad=True)
+    norm = device.torch.nn.functional.rms_norm
+    return lambda data, weight: norm(data, (widths.hidden,), weight), (data, weight)
+
+
+def _residual(elements: float, widths: Widths, device: Device) -> Made:
+    size = (_rows(elements, widths.hidden), widths.hidden)
+    left, right = (random_tensor(device, "bf16", *size, grad=True) for _ in "ab")
+    return lambda left, right: left + right, (left, right)
+
+
+def _rotary(elements: float, widths: Widths, device: Device) -> Made:
+    size = (_rows(elements, widths.head_dim), widths.head_dim)
+    data = random_tensor(device, "bf16", *size, grad=True)
+    cosine, sine = random_tensor(device, "bf16", *size), random_tensor(device, "bf16", *size)
+    torch = device.torch
+    return lambda data, cosine, sine: turned(torch, data, cosine, sine), (data, cosine, sine)
+
+
+def _activation(elements: float, widths: Widths, device: Device) -> Made:
+    functional = device.torch.nn.functional
+    rows = _rows(elements, widths.hidden)
+    if not widths.gated:
+        data = random_tensor(device, "bf16", rows, widths.hidden, grad=True)
+        return functional.gelu, (data,)
+    gate, up = (random_tensor(device, "bf16", rows, widths.hidden, grad=True) for _ in "ab")
+    return lambda gate, up: functional.silu(gate) * up, (gate, up)
+
+
+def _permute(elements: float, widths: Widths, device: Device) -> Made:
+    rows = _rows(elements, widths.hidden)
+    data = random_tensor(device, "bf16", rows, widths.hidden, grad=True)
+    order = device.torch.randperm(rows, device=device.where)
+    return lambda data, order: data.index_select(0, order), (data, order)
+
+
+def _embedding(elements: float, widths: Widths, device: Device) -> Made:
+    torch = device.torch
+    table = random_tensor(device, "bf16", widths.vocab, widths.hidden, grad=True)
+    tokens = torch.randint(0, widths.vocab, (_rows(elements, widths.hidden),), device=device.where)
+    return lambda tokens, table: torch.nn.functional.embedding(tokens, table), (tokens, table)
+
+
+def _loss(elements: float, widths: Widths, device: Device) -> Made:
+    torch = device.torch
+    rows = _rows(elements, widths.vocab)
+    logits = random_tensor(device, "bf16", rows, widths.vocab, grad=True)
+    targets = torch.randint(0, widths.vocab, (rows,), device=device.where)
+    return lambda logits, targets: torch.nn.functional.cross_entropy(logits.float(), targets), (
+        logits,
+        targets,
+    )
+
+
+ELEMENTWISE: Final[dict[str, Callable[[float, Widths, Device], Made]]] = {
+    "norm": _norm,
+    "residual": _residual,
+    "rotary": _rotary,
+    "activation": _activation,
+    "permute": _permute,
+    "embedding": _embedding,
+    "loss": _loss,
+}
+"""Parts of an operator's name, each with PyTorch's kernels for it."""

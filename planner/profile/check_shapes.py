@@ -1,0 +1,153 @@
+"""The operators of a plan's fullest stage, with the shapes that they are priced for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost, PricedLayer, again_share, layer_cost, priced_layer
+from planner.cost.case import Case, case_of
+from planner.cost.estimate import Estimate
+from planner.cost.layout import choice_for, ranks_of, with_split
+from planner.cost.operators import Operator, Pricer
+from planner.cost.stages import Piece
+from planner.inputs.model import Experts
+from planner.plan import Plan
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an operator works on.
+
+    Parameters
+    ----------
+    kind : str
+        ``linear``, ``elementwise``, ``attention`` or ``grouped``.
+    sizes : Mapping
+        Its dimensions by name. [element]
+    """
+
+    kind: str
+    sizes: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Recorder(Pricer):
+    """Prices operators as always, and keeps the shapes that it is asked for.
+
+    Parameters
+    ----------
+    shapes : dict
+        Name of an operator to its shape; filled while pricing.
+    """
+
+    shapes: dict[str, Shape] = field(default_factory=dict)
+
+    def _keep(self, name: str, kind: str, **sizes: Any) -> None:
+        self.shapes[name] = Shape(kind, {key: float(np.asarray(value)) for key, value in sizes.items()})
+
+    def linear(self, *args: Any, **kwargs: Any) -> Operator:
+        """Price a linear layer: name, module, rows, inputs, outputs."""
+        self._keep(args[0], "linear", rows=args[2], inputs=args[3], outputs=args[4])
+        return super().linear(*args, **kwargs)
+
+    def elementwise(self, *args: Any, **kwargs: Any) -> Operator:
+        """Price an operator bound by memory: name, module, elements."""
+        self._keep(args[0], "elementwise", elements=args[2])
+        return super().elementwise(*args, **kwargs)
+
+    def attention(self, *args: Any, **kwargs: Any) -> Operator:
+        """Price the attention core: heads, both head sizes, window, chunked."""
+        heads, qk_dim, value_dim, window = args[:4]
+        whole = window is None or window >= self.case.workload.seq_len
+        self._keep(
+            "attention", "attention", batch=self.plan.micro_batch, heads=heads, qk_dim=qk_dim,
+            value_dim=value_dim, seq=self.case.workload.seq_len, whole=whole and self.plan.cp == 1,
+        )  # fmt: skip
+        return super().attention(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of layer, or an end of the model, on the stage.
+
+    Parameters
+    ----------
+    name : str
+        Block, ``embedding`` or ``head``.
+    layer : PricedLayer
+        Its operators.
+    cost : LayerCost
+        Its cost under the plan's recompute choice.
+    count : float
+        How many of it the stage has. [-]
+    repeats : Mapping
+        Operator to how often its forward pass runs for one micro-batch. [-]
+    shapes : Mapping
+        Operator to its shape.
+    """
+
+    name: str
+    layer: PricedLayer
+    cost: LayerCost
+    count: float
+    repeats: Mapping[str, float]
+    shapes: Mapping[str, Shape]
+
+
+def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:
+    """Return the case to check, in bf16 where the plan computes in fewer bits, and notes."""
+    case = case_of(estimate.plan, estimate.job, estimate.runtime)
+    if case.precision.linear in ("bf16", "fp16"):
+        return case, with_split(estimate.plan, case), []
+    workload = estimate.job.workload.model_copy(update={"precision": "bf16"})
+    job = type(estimate.job)(estimate.job.model, estimate.job.hardware, estimate.job.gpus, workload)
+    case = case_of(estimate.plan, job, estimate.runtime)
+    note = f"products of {estimate.job.workload.precision} are compared in bf16, on both sides"
+    return case, with_split(estimate.plan, case), [note]
+
+
+def stage_parts(case: Case, plan: Plan) -> list[Part]:
+    """Return the parts of the stage with the most work for a micro-batch."""
+    stages = [
+        [_part(case, plan, piece, count) for piece, count in rank.items()] for rank in ranks_of(plan, case)
+    ]
+    return max(
+        stages, key=lambda parts: sum(part.count * float(np.asarray(part.cost.seconds)) for part in parts)
+    )
+
+
+def _part(case: Case, plan: Plan, piece: Piece, count: float) -> Part:
+    recorder = Recorder(case, plan)
+    layer = priced_layer(recorder, piece[0])
+    choice = choice_for(piece, case)
+    products = [operator.name for operator in layer.operators if np.any(operator.flops)]
+    skipped = products[-1:] if choice.whole_layer and case.traits.early_stop else []
+    block = case.model.blocks.get(piece[0])
+    if block is not None and isinstance(block.ffn, Experts):
+        _keep_experts(recorder, block.ffn)
+    return Part(
+        name=piece[0],
+        layer=layer,
+        cost=layer_cost(layer, choice, recorder),
+        count=float(count),
+        repeats={
+            operator.name: 1.0
+            + (operator.name not in skipped) * float(np.asarray(again_share(operator, choice, case.traits)))
+            for operator in layer.operators
+        },
+        shapes=recorder.shapes,
+    )
+
+
+def _keep_experts(recorder: Recorder, ffn: Experts) -> None:
+    """Keep the shapes of the grouped products, which are priced apart."""
+    plan, hidden = recorder.plan, recorder.case.model.hidden
+    rows = recorder.shapes["permute"].sizes["elements"] / hidden
+    width, local = ffn.inner / plan.etp, ffn.experts / plan.ep
+    wide = 2 * width if ffn.gated else width
+    for name, inputs, outputs in (("experts_in", hidden, wide), ("experts_out", width, hidden)):
+        recorder._keep(name, "grouped", rows=rows, experts=local, inputs=inputs, outputs=outputs)

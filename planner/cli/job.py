@@ -101,7 +101,7 @@ def _clusters(options: JobOptions, reading: Reading) -> tuple[tuple[str, Hardwar
     per_node = reading.count("--gpus-per-node", options.gpus_per_node, most=1024)
     found = []
     for text in dict.fromkeys(options.hardware or ()):
-        profile = reading.attempt(load_hardware, text)
+        profile = reading.attempt(load_hardware, text, "cluster")
         if profile is not None and per_node is not None:
             profile = reading.attempt(with_node_size, profile, per_node)
         if profile is not None:

@@ -18,7 +18,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 WIDTH: Final = 80
 """Columns of a table where there is no terminal."""
-WIDEST_WORD: Final = 26
+WIDEST_WORD: Final = 34
 """Longest word that a column of text is not folded below."""
 
 _NUMBER: Final = re.compile(r"[-+$]?[\d,]+(\.\d+)?([eE][-+]?\d+)?[%x]?( B)?|-")
@@ -116,23 +116,23 @@ def table_lines(table: Table, width: int = WIDTH) -> list[str]:
     """Return a table as lines of at most ``width`` columns; long cells are folded, numbers stand right."""
     heads = list(table.rows[0])
     right = [all(_NUMBER.fullmatch(row[head]) or not row[head] for row in table.rows) for head in heads]
-    sizes = _sizes(table, right, width)
+    sizes, gap = _sizes(table, right, width)
     lines = []
     for cells in (heads, *([row[head] for head in heads] for row in table.rows)):
         folded = [_folded(cell, size) for cell, size in zip(cells, sizes, strict=True)]
         for number in range(max(map(len, folded))):
             parts = [column[number] if number < len(column) else "" for column in folded]
             placed = zip(parts, sizes, right, strict=True)
-            lines.append(
-                "  ".join(
-                    f"{part:>{size}}" if end else f"{part:<{size}}" for part, size, end in placed
-                ).rstrip()
-            )
+            padded = [f"{part:>{size}}" if end else f"{part:<{size}}" for part, size, end in placed]
+            lines.append(gap.join(padded).rstrip())
     return lines
 
 
-def _sizes(table: Table, right: Sequence[bool], width: int) -> list[int]:
-    """Return the widths of columns: the widest column of text gives way until the table fits."""
+def _sizes(table: Table, right: Sequence[bool], width: int) -> tuple[list[int], str]:
+    """Return the widths of columns and the gap between them.
+
+    The widest column of text gives way until the table fits, but keeps its words; then the gap.
+    """
     heads = list(table.rows[0])
     sizes = [max(len(head), *(len(row[head]) for row in table.rows)) for head in heads]
     words = [[head, *(word for row in table.rows for word in row[head].split())] for head in heads]
@@ -140,12 +140,13 @@ def _sizes(table: Table, right: Sequence[bool], width: int) -> list[int]:
         size if numbers else min(max(map(len, column)), WIDEST_WORD)
         for size, numbers, column in zip(sizes, right, words, strict=True)
     ]
-    while sum(sizes) + 2 * (len(sizes) - 1) > width:
+    gap = 2 if sum(floors) + 2 * (len(sizes) - 1) <= width else 1
+    while sum(sizes) + gap * (len(sizes) - 1) > width:
         elastic = [number for number, least in enumerate(floors) if sizes[number] > least]
         if not elastic:
             break
         sizes[max(elastic, key=sizes.__getitem__)] -= 1
-    return sizes
+    return sizes, " " * gap
 
 
 def _folded(cell: str, size: int) -> list[str]:

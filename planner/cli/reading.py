@@ -26,7 +26,7 @@ _SCALES: Final = {
 }  # fmt: skip
 
 
-_OPTION_OF: Final = {"model": "MODEL", "hardware": "--hardware"}
+_OPTION_OF: Final = {"model": "MODEL", "cluster": "--hardware"}
 """What a loader calls a name that it does not know, and where the user has written it."""
 
 

@@ -62,6 +62,7 @@ def search(
         check_launch(launch, request)
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
+        progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
     if not result.valid:
         check_reached(request)
     emit_search(result, request, shown, asked.defaults)

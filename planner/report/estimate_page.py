@@ -149,7 +149,7 @@ def _time_table(answer: Estimate) -> Table:
 
 def _memory_table(answer: Estimate) -> Table:
     names = ("weights", "gradients", "optimizer", "activations", "workspace", "reserve", "framework", "total")
-    short = ("weights", "grads", "optim", "activ", "work", "slack", "frame", "total")
+    short = ("weights", "grads", "optim", "acts", "work", "slack", "frame", "total")
     stages = answer.stages
     kept = stages if len(stages) <= 8 else [stages[0], *stages[1:7], stages[-1]]
     return Table(

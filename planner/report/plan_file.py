@@ -202,7 +202,7 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
     document = build(_Document, read_yaml(path), where)
     faults = _Faults(where)
     model = faults.attempt("model.name", load_model, document.model.name)
-    profile = faults.attempt("hardware.name", load_hardware, document.hardware.name)
+    profile = faults.attempt("hardware.name", load_hardware, document.hardware.name, "cluster")
     if profile is not None and document.hardware.gpus_per_node is not None:
         profile = faults.attempt("hardware.gpus_per_node", resize, profile, document.hardware.gpus_per_node)
     runtime = faults.attempt("runtime.name", find, runtimes(), document.runtime.name, "runtime")

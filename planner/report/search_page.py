@@ -24,7 +24,7 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
         page += [_plans(result, request), *_uneven(result)]
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
-    page += [space_line(result, request), optimality_line(result)]
+    page += [space_line(result, request), *optimality(result)]
     page += trust(lead) if lead else []
     if defaults:
         page.append(f"Not given, so taken: {listed(defaults)}.")
@@ -45,7 +45,7 @@ def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[s
     if bill.days_to_train is None:
         price = {"$/step": significant(bill.usd_per_step)}
     else:
-        price = {"days": significant(bill.days_to_train, 3), "$ in all": significant(bill.usd_to_train, 3)}
+        price = {"days": significant(bill.days_to_train, 3), "$ to train": significant(bill.usd_to_train, 3)}
     return (
         {"#": rank}
         | {
@@ -132,14 +132,13 @@ def space_line(result: SearchResult, request: Request) -> str:
     return f"{counts} Removed by rule: {removed or 'none'}."
 
 
-def optimality_line(result: SearchResult) -> str:
+def optimality(result: SearchResult) -> Page:
     """Return how good the best plan is proved to be."""
     told = result.optimality
     bound, gap = told.get("bound_s"), told.get("gap")
     if not result.plans or bound is None:
-        return f"Searched in {significant(result.elapsed, 2)} s."
-    word = "proved best" if told.get("proved") else f"within {percent(float(str(gap)), 2)} of the bound"
-    return (
-        f"The best is {word} ({significant(float(str(bound)))} s) over {told.get('over')}. "
-        f"Searched in {significant(result.elapsed, 2)} s."
-    )
+        return []
+    if told.get("proved"):
+        return [f"The best is proved best over {told.get('over')}."]
+    far = f"{percent(float(str(gap)), 2)} of the bound, {significant(float(str(bound)))} s"
+    return [f"The best is within {far}, over {told.get('over')}."]

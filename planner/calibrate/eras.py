@@ -90,17 +90,24 @@ _GPT_2021: Settings = {
     "dp_exposed": 1.0,
 }
 _HALF: Settings = {"gradient_dtype": "fp16", "reduce_dtype": "fp16"}
+_HALF_GRADIENTS: Settings = {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}
 _IN_HOUSE: Settings = {
     **_EAGER,
     "attention": "flash-2",
     "gradient_dtype": "bf16",
     "reduce_dtype": "bf16",
     "logit_bytes": 17.5,
-    "reserve_share": 0.22,
+    "reserve_share": 0.3,
     "tp_exposed": 1.0,
     "dp_exposed": 1.0,
 }
-_FSDP1: Settings = {**_EAGER, "attention": "flash-2", "hidden_collective_traffic": 5.0, "early_stop": True}
+_FSDP1: Settings = {
+    **_EAGER,
+    "attention_copies": False,
+    "attention": "flash-2",
+    "hidden_collective_traffic": 5.0,
+    "early_stop": True,
+}
 
 ERAS: Final = (
     Era(
@@ -119,20 +126,22 @@ ERAS: Final = (
         "megatron-bridge-graph",
         r"megatron.?bridge.*container (26\.(0[6-9]|1\d)|2[7-9])",
         "megatron-bridge",
-        "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch",
+        "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch; 16-bit gradients",
+        _HALF_GRADIENTS,
     ),
     Era(
         "megatron-bridge",
         r"megatron.?bridge",
         "megatron-bridge",
-        "recipes of the performance pages: overlap on, forced expert balance",
+        "recipes of the performance pages: overlap on, forced expert balance, 16-bit gradients",
+        _HALF_GRADIENTS,
     ),
     Era(
         "nemo-2024",
         r"nemo",
         "megatron-bridge",
         "NeMo with Megatron-core before Megatron-Bridge, loss not fused; a blank vpp is fully interleaved",
-        {"loss_traffic": 28.0},
+        {**_HALF_GRADIENTS, "loss_traffic": 28.0},
         interleaved="single-layer",
     ),
     Era(
@@ -238,7 +247,7 @@ ERAS: Final = (
             "early_stop": True,
             "logit_bytes": 12.0,
             "loss_beside_backward": True,
-            "reserve_share": 0.02,
+            "reserve_share": 0.14,
         },
         zero="3",
         selective="selective:per-op",

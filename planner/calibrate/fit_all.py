@@ -63,7 +63,7 @@ def _error_without(
     left_out: Factor, warm: Sequence[Factor], stage: Stage, runs: Sequence[PricedRun], fixed: dict[Key, float]
 ) -> float:
     others = [factor for factor in warm if factor.key != left_out.key]
-    return mean_error(out_of_group_errors(runs, others, stage.group, fixed, most=3))
+    return mean_error(out_of_group_errors(runs, others, stage.group, fixed, most=2))
 
 
 @dataclass
@@ -112,7 +112,7 @@ def fit_all(runs: Sequence[PricedRun]) -> Outcome:
         wanted = [run for run in runs if stage.wanted(run)]
         before = mean_error(log_errors(wanted, values))
         found = fit(wanted, stage.factors, values)
-        outside = out_of_group_errors(wanted, stage.factors, stage.group, values, most=5)
+        outside = out_of_group_errors(wanted, stage.factors, stage.group, values, most=4)
         outcome.add_residuals(wanted, outside)
         outcome.constants += constants_of(stage, wanted, found, values)
         values |= dict(found.values)
@@ -120,6 +120,7 @@ def fit_all(runs: Sequence[PricedRun]) -> Outcome:
             f"{stage.name}: {len(wanted)} runs, error {before:.1%} before, {found.error:.1%} fitted, "
             f"{mean_error(outside):.1%} out of group"
         )
+        sys.stderr.write(f"{outcome.report[-1]}\n")
     fitted_runs = {id(run) for stage in STAGES for run in runs if stage.wanted(run)}
     rest = [run for run in runs if id(run) not in fitted_runs]
     outcome.add_residuals(rest, log_errors(rest, values))

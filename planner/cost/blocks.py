@@ -14,8 +14,8 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.numeric import Num
 
 
-UNFUSED_NORM_BYTES = 6.0
-"""Bytes of an element that a norm of several kernels keeps besides: an fp32 copy and the scaled one. [byte]"""
+UNFUSED_NORM_BYTES = 4.0
+"""Bytes of an element that a norm of several kernels keeps besides: an fp32 copy. [byte]"""
 
 
 def norm_operator(pricer: Pricer, name: str) -> Operator:
@@ -62,7 +62,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     width = queries + keys + heads * mixer.value_head_dim
     outputs = local_heads * mixer.value_head_dim
     rows = pricer.tokens
-    projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=2 * rows * width, bias=mixer.qkv_bias)
+    kept = 2 * rows * (width + pricer.case.traits.attention_copies * (3 * queries - 2 * keys))
+    projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
     operators = [replace(projection, second=keys / width)]
     if mixer.rotary:
         fused = pricer.case.traits.fused_rope

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.case import Case
+from planner.cost.memory import GATHERED_BYTES
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
 from planner.techniques.optimizers._family import step_traffic
-
-GATHERED_BYTES = 2.0
-"""Weights are gathered in 16 bit. [byte]"""
 
 
 @dataclass(frozen=True)

@@ -91,29 +91,38 @@ class PassBytes:
         What the backward of one layer needs besides.
     loss : Num
         What the loss needs besides, on the stage that has it.
-    largest_layer : Num
-        Weights that learn in the largest layer. [element]
+    largest_layer, head, embedding : Num
+        Weights that learn in the largest layer, and in the ends that a stage has. [element]
+    one_layer : Num
+        What one layer leaves for backward.
     """
 
     activations: Num
     rebuilt: Num
     loss: Num
     largest_layer: Num
+    head: Num
+    embedding: Num
+    one_layer: Num
 
 
 def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> PassBytes:
     """Return what the passes of a step need on each stage."""
     layers = [cost for piece, cost in costs.items() if piece[0] not in ENDS]
-    rebuilt, largest = layers[0].rebuilt, layers[0].trained + layers[0].expert_trained
+    rebuilt, held = layers[0].rebuilt, layers[0].held
+    largest = layers[0].trained + layers[0].expert_trained
     for cost in layers[1:]:
-        rebuilt = np.maximum(rebuilt, cost.rebuilt)
+        rebuilt, held = np.maximum(rebuilt, cost.rebuilt), np.maximum(held, cost.held)
         largest = np.maximum(largest, cost.trained + cost.expert_trained)
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     return PassBytes(
         activations=_activations(case, plan, costs, stages),
         rebuilt=rebuilt,
-        loss=_has_head(stages) * _logits(case, plan, tokens),
+        loss=np.minimum(_end(stages, costs, ("head", "tied_head"), None), 1.0) * _logits(case, plan, tokens),
         largest_layer=largest,
+        head=_end(stages, costs, ("head", "tied_head"), "trained"),
+        embedding=_end(stages, costs, ("embedding",), "trained"),
+        one_layer=held,
     )
 
 
@@ -130,22 +139,75 @@ def stage_memory(
         weights = weights + held.expert_stored / sharding.parameter_shards(experts)
         gradients = gradients + held.expert_trained / sharding.gradient_shards(experts)
         states = states + held.expert_trained / sharding.optimizer_shards(experts)
-    backward = passes.rebuilt + gathered_bytes(case) * passes.largest_layer
     schedule = case.schedule
     versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
+    gradients = gradients * (schedule.weight_copies * case.gradient_bytes)
+    lasting = case.traits.persistent_gradients and not sharding.shards_parameters
+    peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients)
     return StageMemory(
         weights=weights * (versions * schedule.weight_copies),
-        gradients=gradients * (schedule.weight_copies * case.gradient_bytes),
+        gradients=gradients if peak.gradients is None else peak.gradients,
         optimizer=states * (case.optimizer_bytes * (not case.offload.optimizer)),
-        activations=passes.activations,
-        workspace=np.maximum(backward + passes.loss * case.traits.loss_beside_backward, passes.loss),
-        at_loss=passes.loss > backward,
+        activations=peak.activations,
+        workspace=peak.workspace,
+        at_loss=peak.at_loss,
     )
 
 
-def gathered_bytes(case: Case) -> float:
-    """Bytes for each weight of a layer while its backward runs: two gathered layers and a whole gradient."""
-    return 2 * 2.0 + case.reduce_bytes if case.sharding.shards_parameters else 0.0
+@dataclass(frozen=True)
+class Peak:
+    """What comes and goes in a step, at its peak moment. [byte]
+
+    Parameters
+    ----------
+    activations, workspace : Num
+        As in `StageMemory`.
+    gradients : Num, optional
+        Gradients at that moment, where they do not live through the whole step.
+    at_loss : Mask
+        Whether the moment is the loss.
+    """
+
+    activations: Num
+    workspace: Num
+    gradients: Num | None
+    at_loss: Mask
+
+
+def lasting_peak(case: Case, passes: PassBytes) -> Peak:
+    """Return the peak where weights and gradients live through the whole step."""
+    beside = passes.loss * case.traits.loss_beside_backward
+    workspace = np.maximum(passes.rebuilt + beside, passes.loss)
+    return Peak(passes.activations, workspace, None, passes.loss > passes.rebuilt)
+
+
+def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> Peak:
+    """Return the peak where gradients come with the backward pass, and sharded weights layer by layer.
+
+    Three moments compete: the loss, with the head gathered; the backward of the last layer, with all
+    activations, two gathered layers and one whole gradient to be reduced; and that of the first, with the
+    embedding gathered next and all gradients there. In the first micro-batch of a step the gradients of the
+    step before are gone, but for the buckets that plain data parallelism keeps (PyTorch FSDP2, ``torch.distributed.fsdp``, _fsdp_param_group.py).
+    """
+    gathered = GATHERED_BYTES * case.sharding.shards_parameters
+    reduced = case.reduce_bytes * case.sharding.shards_parameters * passes.largest_layer
+    buckets = not case.sharding.shards_optimizer
+    earlier = gradients * np.where((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
+    layer = passes.largest_layer
+    loss = passes.activations + passes.loss + gathered * passes.head + earlier
+    beside = passes.loss * case.traits.loss_beside_backward
+    last = passes.activations + passes.rebuilt + beside + 2 * gathered * layer + reduced + earlier
+    following = np.maximum(passes.embedding, layer)
+    first = passes.one_layer + passes.rebuilt + gathered * (layer + following) + reduced + gradients
+    whole = np.maximum(np.maximum(loss, last), first)
+    at_first = first >= whole
+    present = np.where(at_first, gradients, earlier)
+    activations = np.where(at_first, passes.one_layer, passes.activations)
+    return Peak(activations, whole - present - activations, present, loss >= whole)
+
+
+GATHERED_BYTES = 2.0
+"""Weights are gathered in 16 bit. [byte]"""
 
 
 def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
@@ -161,14 +223,20 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     return held * (chunks / plan.vpp) + ends
 
 
-def _has_head(stages: Stages) -> Num:
-    heads: Num = 0.0
-    for name in ("head", "tied_head"):
-        heads = heads + stages.counts.get((name, False), 0.0)
-    return np.minimum(heads, 1.0)
+def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...], field: str | None) -> Num:
+    """Sum of a field over the ends called ``names`` that each stage has, or their number."""
+    result: Num = 0.0
+    for name in names:
+        count = stages.counts.get((name, False), 0.0)
+        if (name, False) in costs:
+            result = result + count * (getattr(costs[name, False], field) if field else 1.0)
+    return result
 
 
 def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of the logits and of what the loss makes of them. [byte]"""
-    vocab = case.model.vocab / plan.tp if case.traits.vocab_parallel_loss else float(case.model.vocab)
-    return case.traits.logit_bytes * tokens * vocab
+    traits = case.traits
+    if not traits.vocab_parallel_loss:
+        return traits.logit_bytes * tokens * float(case.model.vocab)
+    split = traits.logit_bytes + traits.split_logit_bytes * (plan.tp > 1)
+    return split * tokens * (case.model.vocab / plan.tp)

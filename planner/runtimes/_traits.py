@@ -21,6 +21,8 @@ class Traits:
         Attention kernel; ``flash-3`` stands for the best that the accelerator has.
     attention_share : float
         Rate of that kernel over its published one. [-]
+    attention_copies : bool
+        Whether keys and values are repeated to all query heads, and the output copied, before they are kept.
     fused_norm, fused_activation, fused_rope : bool
         Whether these are one kernel each, or a chain of elementwise ones.
     compiled : bool
@@ -31,6 +33,8 @@ class Traits:
         Whether logits stay divided by tp through the loss.
     logit_bytes : float
         Live bytes of one logit at the loss, gradient included. [byte]
+    split_logit_bytes : float
+        Further live bytes of a logit where the loss runs on logits divided by tp. [byte]
     loss_traffic : float
         Bytes moved for one logit by loss and softmax, forward and backward. [byte]
     parameter_dtype : str
@@ -89,6 +93,7 @@ class Traits:
 
     attention: AttentionKernel = "flash-3"
     attention_share: float = 1.0
+    attention_copies: bool = False
     fused_norm: bool = True
     fused_activation: bool = True
     fused_rope: bool = True
@@ -96,6 +101,7 @@ class Traits:
     dropout: bool = False
     vocab_parallel_loss: bool = True
     logit_bytes: float = 12.0
+    split_logit_bytes: float = 0.0
     loss_traffic: float = 36.0
     parameter_dtype: str = "bf16"
     gradient_dtype: str = "fp32"

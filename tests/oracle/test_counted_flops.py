@@ -1,0 +1,88 @@
+"""FLOPs of the operators and of a step, against what PyTorch dispatches and what Megatron-LM prints."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+
+import pytest
+
+from planner.cost.block_cost import layer_detail, priced_layer
+from planner.cost.case import case_of
+from planner.cost.estimate import step_flops
+from planner.cost.operators import Pricer
+from planner.inputs.load import load_model
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import Workload
+from planner.runtimes._family import Job
+from tests.helpers import ROOT
+from tests.unit.cost_jobs import cluster, plan_of, runtime
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (ROOT / "tests" / "oracle" / "flops" / name).open(encoding="utf-8") as table:
+        return list(csv.DictReader(table))
+
+
+DENSE_RECOMPUTED = [
+    row for row in rows("counted.csv") if row["recompute"] == "full" and row["forward_experts"] == "0"
+]
+"""Without mixtures of experts: the modelling code ends those with a sum and not with a product."""
+
+PADDED = {"gpt3-175b": 51_200}
+"""Vocabulary that the counting code took, where it is not the model's."""
+
+
+ENDS_WITH_DROPOUT = {"gpt3-175b"}
+"""Models whose code ends a layer with dropout, which needs the last product again."""
+
+
+def model_of(row: dict[str, str]) -> ModelSpec:
+    model = load_model(row["model"])
+    return model.model_copy(update={"vocab": PADDED.get(row["model"], model.vocab)})
+
+
+def pricer(row: dict[str, str], recompute: str = "none", early_stop: bool = True) -> Pricer:
+    batch = int(row["batch"])
+    work = Workload(seq_len=int(row["seq_len"]), global_batch=batch)
+    job = Job(model_of(row), cluster("dgx-h100"), 1, work)
+    plan = plan_of(job, micro_batch=batch, recompute=recompute)
+    return Pricer(case_of(plan, job, runtime(early_stop=early_stop)), plan)
+
+
+@pytest.mark.parametrize(
+    "row",
+    rows("counted.csv"),
+    ids=lambda row: "-".join((row["model"], row["seq_len"], row["batch"], row["recompute"])),
+)
+def test_the_operators_count_the_products_that_pytorch_dispatches(row: dict[str, str]) -> None:
+    """Attention doubled: the square is counted there, the half that is not masked here."""
+    price, counted = pricer(row), Counter[str]()
+    for name, times in (*price.case.model.layer_counts.items(), ("head", 1)):
+        for operator in priced_layer(price, name).operators:
+            kind = (
+                "attention" if operator.module == "core_attn" else "experts" if operator.expert else "linear"
+            )
+            counted[kind] += times * operator.flops * (2 if kind == "attention" else 1)
+    assert counted["linear"] == int(row["forward_linear"])
+    assert counted["attention"] == int(row["forward_attention"])
+    assert counted["experts"] == int(row["forward_experts"])
+
+
+@pytest.mark.parametrize("row", DENSE_RECOMPUTED, ids=lambda row: row["model"])
+def test_full_recompute_runs_the_layers_again_but_for_the_last_product(row: dict[str, str]) -> None:
+    price = pricer(row, "full", early_stop=row["model"] not in ENDS_WITH_DROPOUT)
+    again = int(row["backward_linear"]) - 2 * int(row["forward_linear"])
+    attention = int(row["backward_attention"]) - 2.5 * int(row["forward_attention"])
+    ours = sum(
+        times * layer_detail(priced_layer(price, name), price.case.recompute, price).recompute_flops
+        for name, times in price.case.model.layer_counts.items()
+    )
+    assert attention == int(row["forward_attention"])
+    assert ours == again + attention / 2
+
+
+@pytest.mark.parametrize("row", rows("megatron.csv"), ids=lambda row: f"{row['model']}-{row['seq_len']}")
+def test_a_step_has_the_flops_that_megatron_prints(row: dict[str, str]) -> None:
+    seq = int(row["seq_len"])
+    assert step_flops(model_of(row), seq, float(seq * int(row["batch"]))) == int(row["flops"])

@@ -15,6 +15,8 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),
     "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
+    "profile": ("profile", "profile", "Measure the local device and write its profile."),
+    "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),
     "models": ("models", "app", "Models that ship, one in full, and import from a config.json."),
     "hardware": ("hardware", "app", "Clusters and accelerators, and where their numbers come from."),
 }

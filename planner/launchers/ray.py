@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.launchers._family import VARIABLES, Launcher, Settings, node_shape
-from planner.launchers._shell import comment, placed
+from planner.launchers._shell import comment, placed, whence
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
@@ -19,6 +19,8 @@ def filled(part):
 
 def train():
     """Run the program in one worker; Ray Train has set its rank and the address of the first."""
+    if os.path.isdir(os.environ["WORK"]):
+        os.chdir(os.environ["WORK"])
     sys.path.insert(0, os.environ["HERE"])
     sys.argv = [filled(part) for part in PROGRAM]
     if MODULE:
@@ -34,8 +36,8 @@ def main():
     if missing:
         sys.exit(f"Set the variable {missing} to {NEEDS[missing]} before starting this script.")
     here = os.path.dirname(os.path.abspath(__file__))
-    variables = ENVIRONMENT | {name: os.environ[name] for name in NEEDS} | {"HERE": here}
-    ray.init(runtime_env={"env_vars": variables, "working_dir": os.getcwd()})
+    variables = ENVIRONMENT | {name: os.environ[name] for name in NEEDS} | {"HERE": here, "WORK": os.getcwd()}
+    ray.init(runtime_env={"env_vars": variables})
     scaling = ScalingConfig(
         num_workers=WORKERS, use_gpu=True, resources_per_worker={"GPU": 1}, placement_strategy="PACK"
     )
@@ -61,11 +63,9 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     nodes, ranks = node_shape(job)
     needs = dict.fromkeys((*command.needs, "OUTPUT_DIR"))
     program = [part for part in placed(command) if part != "-m" or not command.module]
-    start = (
-        f"Start it from the root of the runtime's checkout: ray job submit --working-dir . -- python {NAME}"
-    )
+    start = f"Start it on the head of a Ray cluster, {whence(command, settings.runtime)}: python {NAME}"
     text = (
-        comment(f"{settings.title}\n{start}\nHERE, the folder of this file, is one that all nodes share.")
+        comment(f"{settings.title}\n{start}\nThe folders are on storage that all nodes share.")
         + "import os\nimport re\nimport runpy\nimport sys\n\nimport ray\n"
         + "from ray.train import RunConfig, ScalingConfig\nfrom ray.train.torch import TorchTrainer\n\n"
         + _mapping("NEEDS", ((name, VARIABLES[name]) for name in needs))

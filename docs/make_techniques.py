@@ -1,0 +1,124 @@
+"""Write docs/reference/techniques.md from the tables of techniques: ``python docs/make_techniques.py``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.methods import METHODS
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.optimizers import OPTIMIZERS
+from planner.techniques.precision import PRECISIONS
+from planner.techniques.recompute import RECOMPUTES
+from planner.techniques.recompute._family import MODULES
+from planner.techniques.schedules import SCHEDULES
+from planner.techniques.sharding import SHARDINGS
+
+PAGE = Path(__file__).parent / "reference" / "techniques.md"
+"""Where the page stands."""
+
+HEAD = """# Techniques
+
+What a plan may name, from the tables in the code. Names are accepted in any case; so are the other spellings.
+Each technique is one file; what a runtime can run of these is its own affair (`planner search --help`).
+"""
+
+
+def described(entry: object) -> str:
+    """Return the first line of the docstring of the file that holds ``entry``."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "ENTRY", None) is entry:
+            return (module.__doc__ or "").strip().splitlines()[0]
+    raise LookupError(f"{entry} stands in no file")
+
+
+def number(value: object) -> str:
+    """Return a number as short as it can be, a truth value as yes or no, words as they are."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(number, line)) + " |" for line in lines)
+
+
+def common(entry: Any) -> list[str]:
+    """Return what every table says of an entry: name, other spellings, what it is, source."""
+    spellings = ", ".join(f"`{alias}`" for alias in entry.aliases)
+    return [f"`{entry.name}`", spellings, described(entry), entry.cite]
+
+
+def section(
+    title: str, option: str, entries: Mapping[str, Any], more: Mapping[str, str], note: str = ""
+) -> str:
+    """Return one family: ``more`` are further columns, attribute to title."""
+    header = ["name", "other spellings", "what it is", *more.values(), "source"]
+    rows = []
+    for entry in entries.values():
+        *first, cite = common(entry)
+        rows.append([*first, *(getattr(entry, name) for name in more), cite])
+    return f"\n## {title}\n\n{option}\n\n{table(header, rows)}\n" + (f"\n{note}\n" if note else "")
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [
+        HEAD,
+        section(
+            "Schedules",
+            "`--schedule`. *Split* says that input and weight gradients are passes of their own, *copies*\n"
+            "how many times a rank holds its share of the weights.",
+            SCHEDULES,
+            {"splits_backward": "split", "weight_copies": "copies"},
+        ),
+        section(
+            "Context parallelism", "`--cp-method`", CONTEXT_METHODS, {"overlaps": "hidden behind attention"}
+        ),
+        section("Sharding", "`--zero`, the number of the stage", SHARDINGS, {"stage": "`--zero`"}),
+        section(
+            "Recompute",
+            "`--recompute`",
+            RECOMPUTES,
+            {},
+            "`full:N` recomputes N layers of every stage, `selective:MODULE+MODULE` named parts of a layer:\n"
+            + ", ".join(f"`{module}`" for module in MODULES)
+            + ".",
+        ),
+        section(
+            "Precision",
+            "`--precision`. Bytes of copies for each weight of a linear layer, and of what backward keeps\n"
+            "of an input.",
+            PRECISIONS,
+            {"weight_copies_bytes": "copies [byte]", "saved_input_bytes": "kept [byte]"},
+        ),
+        section(
+            "Optimizers",
+            "`--optimizer`. Bytes of one moment and of the master weight for each parameter, unless\n"
+            "the user names dtypes.",
+            OPTIMIZERS,
+            {"states": "moments", "state_bytes": "each [byte]", "master_bytes": "master [byte]"},
+        ),
+        section(
+            "Offload",
+            "`--offload`. Bytes of each parameter of a shard that go to the host and come back in a step.",
+            OFFLOADS,
+            {"down_bytes": "down [byte]", "up_bytes": "up [byte]"},
+        ),
+        section(
+            "Methods",
+            "`--method`. Bytes of a frozen weight at rest; 0 where the base is trained.",
+            METHODS,
+            {"frozen_weight_bytes": "frozen [byte]"},
+        ),
+    ]
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -82,7 +82,7 @@ def read_job(options: JobOptions, reading: Reading) -> Asked | None:
     defaults: dict[str, Any] = {}
     model = reading.attempt(load_model, options.model)
     clusters = _clusters(options, reading)
-    workload = _workload(options, reading, defaults)
+    workload = _workload(options, model, reading, defaults)
     chosen = _runtimes(options, reading, defaults)
     limit = reading.memory("--memory-limit", options.memory_limit)
     counts = _gpu_counts(options, clusters, reading, defaults)
@@ -141,7 +141,16 @@ def _resized(pool: Pool, per_node: int) -> Pool:
     return pool.model_copy(update={"node": node.model_copy(update=changes)})
 
 
-def _workload(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -> Workload | None:
+def _plain_workload(model: ModelSpec | None) -> Workload:
+    """Return what is taken where nothing is given: no more tokens than a model has learned positions."""
+    plain = Workload()
+    positions = model.max_positions if model is not None and model.learned_positions else None
+    return plain.model_copy(update={"seq_len": min(plain.seq_len, positions or plain.seq_len)})
+
+
+def _workload(
+    options: JobOptions, model: ModelSpec | None, reading: Reading, defaults: dict[str, Any]
+) -> Workload | None:
     given: dict[str, Any] = {
         "seq_len": reading.count("--seq-len", options.seq_len, most=2**27),
         "precision": _name(reading.named("--precision", options.precision, PRECISIONS)),
@@ -159,7 +168,7 @@ def _workload(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -
     }
     if given["lora_rank"] is not None and (given["method"] or "full") == "full":
         reading.fault("--lora-rank", "no adapters with --method full", "--method lora or --method qlora")
-    plain = Workload()
+    plain = _plain_workload(model)
     seq_len = given["seq_len"] or plain.seq_len
     given["global_batch"] = _global_batch(options, seq_len, reading)
     if reading.problems:
@@ -170,7 +179,7 @@ def _workload(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -
     defaults |= {
         name: getattr(plain, name) for name, value in given.items() if value is None and name not in silent
     }
-    return Workload(**{name: value for name, value in given.items() if value is not None})
+    return plain.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
 def _name(entry: Any) -> str | None:

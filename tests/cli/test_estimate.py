@@ -45,6 +45,13 @@ def test_what_is_not_given_is_one_or_none_and_listed() -> None:
     assert "global_batch" not in defaults
 
 
+def test_a_sequence_is_no_longer_than_the_learned_positions_unless_asked_for() -> None:
+    ask = ("estimate", "gpt2-xl", "--hardware", "dgx-h100", "--gpus", "1", "--format", "json")
+    assert planner(*ask).json["defaults"]["seq_len"] == 1024
+    broken = planner(*ask, "--seq-len", "2048").json["violations"]
+    assert [item["rule"] for item in broken] == ["positions-cover-sequence"]
+
+
 def test_zero_is_the_default_of_the_runtime() -> None:
     answer = planner("estimate", *JOB, "--runtime", "torchtitan", "--format", "json").json
     assert (answer["runtime"], answer["plan"]["zero"]) == ("torchtitan", 3)

@@ -94,8 +94,8 @@ def verdict(checked: Checked) -> str:
     """Say in words whether the estimate should move."""
     words = (
         f"\nstep estimate {show(checked.step, 's')}, with the measured kernels {show(checked.moved, 's')} "
-        f"({checked.move:+.1%}); {checked.covered:.0%} of the stage's time was measured; memory: what one layer "
-        "keeps for its backward pass, and its peak in both passes"
+        f"({checked.move:+.1%}); {checked.covered:.0%} of the stage's time was measured; memory: what one "
+        "layer keeps for its backward pass, and its peak in both passes"
     )
     ratio = checked.optimizer_ratio
     return words + (f"\noptimizer step: {ratio:.2f} times the predicted" if ratio is not None else "")

@@ -134,7 +134,9 @@ def widths_of(case: Case) -> Widths:
     block = next(iter(case.model.blocks.values()))
     mixer = block.mixer
     size = mixer.head_dim if isinstance(mixer, Attention) else mixer.qk_rope_head_dim
-    return Widths(case.model.hidden, size, case.model.vocab, bool(getattr(block.ffn, "gated", True)))
+    return Widths(
+        case.model.hidden, size, case.model.vocab, bool(getattr(block.ffn, "gated", True)), case.model.norm
+    )
 
 
 def _compared(part: Part, operator: Any, pair: Pair) -> list[Compared]:

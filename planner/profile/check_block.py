@@ -11,6 +11,7 @@ from planner.inputs.model import Attention, Block, DenseFfn
 from planner.plan import Plan
 from planner.profile.benches._family import random_tensor
 from planner.profile.benches.elementwise import turned
+from planner.profile.check_kernels import norm_function
 from planner.profile.check_shapes import Shape
 from planner.profile.device import Device
 
@@ -87,10 +88,11 @@ class Layer:
         """Run the layer on the tokens of this rank."""
         functional = self.device.torch.nn.functional
         hidden = self.case.model.hidden
-        normed = functional.rms_norm(data, (hidden,), weights["norm_0"])
+        norm = norm_function(self.device, self.case.model.norm)
+        normed = norm(data, (hidden,), weights["norm_0"])
         mixed = self._attend(functional.linear(self._gathered(normed), weights["qkv"]))
         data = data + self._split(functional.linear(mixed, weights["attention_out"]))
-        normed = functional.rms_norm(data, (hidden,), weights["norm_1"])
+        normed = norm(data, (hidden,), weights["norm_1"])
         inner = self._activate(functional.linear(self._gathered(normed), weights["mlp_in"]))
         return data + self._split(functional.linear(inner, weights["mlp_out"]))
 

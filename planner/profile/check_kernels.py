@@ -22,12 +22,13 @@ Forward = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Widths:
-    """Row lengths that elementwise operators have in the model. [element]"""
+    """Row lengths that elementwise operators have in the model, and their kinds. [element]"""
 
     hidden: int
     head_dim: int
     vocab: int
     gated: bool
+    norm: str
 
 
 @dataclass(frozen=True)
@@ -164,8 +165,15 @@ def _rows(elements: float, width: int) -> int:
 def _norm(elements: float, widths: Widths, device: Device) -> Made:
     data = random_tensor(device, "bf16", _rows(elements, widths.hidden), widths.hidden, grad=True)
     weight = random_tensor(device, "bf16", widths.hidden, grad=True)
-    norm = device.torch.nn.functional.rms_norm
+    norm = norm_function(device, widths.norm)
     return lambda data, weight: norm(data, (widths.hidden,), weight), (data, weight)
+
+
+def norm_function(device: Device, kind: str) -> Callable[..., Any]:
+    """Return PyTorch's function for ``rmsnorm`` or ``layernorm``."""
+    functional = device.torch.nn.functional
+    chosen: Callable[..., Any] = functional.layer_norm if kind == "layernorm" else functional.rms_norm
+    return chosen
 
 
 def _residual(elements: float, widths: Widths, device: Device) -> Made:

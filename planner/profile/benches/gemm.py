@@ -46,7 +46,7 @@ def coarse_points(device: Device) -> list[Point]:
             device, grid(m=[64, 512], n=[64, 512], k=[64, 512]) + grid(m=[192, 768], n=[256], k=[256])
         )
     cube = grid(m=[512, 2048, 8192], n=[1024, 4096, 16384], k=[1024, 4096, 16384])
-    steps = [{"m": m, "n": 4096, "k": 4096} for m in range(1024, 5120, 512)]
+    steps = [{"m": m, "n": 4096, "k": 4096} for m in range(1024, 5120, 512) if m != 2048]
     return _points(device, cube + steps)
 
 

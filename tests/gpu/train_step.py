@@ -1,0 +1,258 @@
+"""Train real models for a few steps on one device, and compare time and memory with ``planner estimate``.
+
+Run as ``python -m tests.gpu.train_step --device cuda --hardware dgx-h100 --out steps.jsonl``, with the
+profile that ``planner profile`` has written for the device in place of ``dgx-h100`` where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
+
+from planner.cost.estimate import Estimate, estimate
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job, Runtime
+from tests.gpu.models import SIZES, Block, Model
+
+WARM_UP, STEPS = 3, 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training job: a model, its batch, and how it runs; ``wrapper`` is plain or fsdp."""
+
+    model: str
+    seq: int
+    micro_batch: int
+    accumulation: int = 1
+    recompute: str = "none"
+    compiled: bool = False
+    wrapper: str = "fsdp"
+
+    @property
+    def name(self) -> str:
+        flags = [self.recompute] * (self.recompute != "none") + ["compiled"] * self.compiled
+        batch = f"mb{self.micro_batch}x{self.accumulation}"
+        return "-".join([self.model, f"s{self.seq}", batch, *flags, self.wrapper])
+
+
+def default_cases() -> list[Case]:
+    """Return the cases of a GPU with 80 GB: three families, both wrappers, recompute and compiled or not."""
+    cases = [
+        Case(model, seq, max(1, tokens // seq), recompute=recompute, compiled=compiled)
+        for model, tokens in (
+            ("gpt-125m", 32768),
+            ("llama-350m", 16384),
+            ("llama-1b", 8192),
+            ("gpt-1.3b", 8192),
+            ("mixtral-1b", 8192),
+        )
+        for seq in (1024, 4096)
+        for recompute, compiled in (("none", False), ("full", False), ("none", True))
+    ]
+    cases += [
+        Case("llama-3b", 4096, 1, recompute="full"),
+        Case("llama-3b", 2048, 1, accumulation=4),
+        Case("mixtral-4x1b", 4096, 1),
+        Case("llama-8b-half", 4096, 1, recompute="full"),
+        Case("llama-1b", 16384, 1, recompute="full"),
+    ]
+    return cases + [replace(case, wrapper="plain") for case in cases if not case.compiled][:8]
+
+
+def tiny_cases() -> list[Case]:
+    """Return one small case of each family, so that all of this runs on a processor."""
+    return [
+        Case("llama-tiny", 64, 2),
+        Case("llama-tiny", 64, 2, accumulation=2, recompute="full"),
+        Case("gpt-tiny", 64, 2, wrapper="plain"),
+        Case("mixtral-tiny", 64, 2),
+    ]
+
+
+def predicted(case: Case, hardware: str) -> Estimate:
+    """Price a case as FSDP2 on one rank, with the kernels that this script really calls."""
+    runtime = runtimes()["fsdp"]
+    traits = replace(
+        runtime.traits,
+        fused_norm=True,
+        compiled=case.compiled,
+        fused_activation=case.compiled,
+        fused_rope=case.compiled,
+    )
+    runtime: Runtime = replace(runtime, traits=traits)
+    workload = Workload(seq_len=case.seq, global_batch=case.micro_batch * case.accumulation)
+    job = Job(SIZES[case.model].spec(case.seq), load_hardware(hardware), 1, workload)
+    plan = Plan(
+        micro_batch=float(case.micro_batch),
+        num_microbatches=float(case.accumulation),
+        zero=3,
+        recompute=case.recompute,
+        cp_method="all-gather",
+    )
+    return estimate(plan, job, runtime)
+
+
+def prepared(case: Case, device: str) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Return the model as the case runs it: fp32 weights, computed in bf16, fused Adam."""
+    torch.manual_seed(0)
+    model: nn.Module = Model(SIZES[case.model], case.seq).to(device)
+    if case.recompute == "full":
+        apply_activation_checkpointing(
+            model, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=lambda part: isinstance(part, Block)
+        )
+    if case.compiled:
+        for block in model.blocks:
+            block.compile()
+    if case.wrapper == "fsdp":
+        shard(model, device)
+    learned = [weight for weight in model.parameters() if weight.requires_grad]
+    return model, torch.optim.AdamW(learned, lr=1e-4, fused=True)
+
+
+def shard(model: nn.Module, device: str) -> None:
+    """Wrap every block and the whole with FSDP2 over the one rank there is."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    mesh = init_device_mesh(device.partition(":")[0], (1,))
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
+
+
+def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, case: Case, device: str) -> None:
+    """Run one optimizer step on random tokens."""
+    size = SIZES[case.model]
+    for _ in range(case.accumulation):
+        tokens = torch.randint(0, size.vocab, (case.micro_batch, case.seq + 1), device=device)
+        with torch.autocast(device.partition(":")[0], torch.bfloat16, enabled=case.wrapper == "plain"):
+            logits = model(tokens[:, :-1])
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+        (loss / case.accumulation).backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def measured(case: Case, device: str) -> dict[str, Any]:
+    """Train, and return the median time of a step and the peak of allocated memory; or that it ran out."""
+    cuda = device.startswith("cuda")
+    try:
+        model, optimizer = prepared(case, device)
+        seconds = []
+        for step in range(WARM_UP + STEPS):
+            if cuda and step == WARM_UP:
+                torch.cuda.reset_peak_memory_stats()
+            start = time.perf_counter()
+            train_step(model, optimizer, case, device)
+            if cuda:
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - start)
+    except torch.OutOfMemoryError:
+        return {"oom": True}
+    peak = torch.cuda.max_memory_allocated() if cuda else None
+    return {"oom": False, "seconds": statistics.median(seconds[WARM_UP:]), "peak_bytes": peak}
+
+
+def compared(case: Case, device: str, hardware: str) -> dict[str, Any]:
+    """Return one row: the case, what was predicted and what was measured."""
+    price = predicted(case, hardware)
+    row = {
+        "case": case.name,
+        **asdict(case),
+        "predicted_s": price.step,
+        "predicted_bytes": max(stage.allocated for stage in price.stages),
+        "predicted_fits": price.feasible,
+    }
+    found = measured(case, device)
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    return row | found
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean and worst errors, and the cases that were predicted to fit and ran out."""
+    times = [abs(row["predicted_s"] / row["seconds"] - 1) for row in rows if not row["oom"]]
+    peaks = [
+        abs(row["predicted_bytes"] / row["peak_bytes"] - 1)
+        for row in rows
+        if not row["oom"] and row["peak_bytes"]
+    ]
+    return {
+        "cases": len(rows),
+        "time_mean": statistics.mean(times) if times else None,
+        "time_worst": max(times, default=None),
+        "memory_mean": statistics.mean(peaks) if peaks else None,
+        "memory_worst": max(peaks, default=None),
+        "ran_out_though_predicted_to_fit": [
+            row["case"] for row in rows if row["oom"] and row["predicted_fits"]
+        ],
+    }
+
+
+def one_rank(device: str) -> None:
+    """Make the process group that FSDP2 asks for, of this process alone."""
+    store = torch.distributed.HashStore()
+    backend = "nccl" if device.startswith("cuda") else "gloo"
+    torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+
+
+def results(cases: Sequence[Case], device: str, hardware: str, out: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row for each case, kept in a file as soon as it is known; what is there is not run again."""
+    kept = [json.loads(line) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
+    known = {row["case"]: row for row in kept}
+    with out.open("a", encoding="utf-8") as stream:
+        for case in cases:
+            if case.name not in known:
+                known[case.name] = compared(case, device, hardware)
+                stream.write(json.dumps(known[case.name]) + "\n")
+                stream.flush()
+            yield known[case.name]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the cases, and print a line for each and the errors."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.train_step", description=__doc__)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--hardware", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tiny", action="store_true", help="small cases, for a processor")
+    options = parser.parse_args(arguments)
+    one_rank(options.device)
+    rows = []
+    try:
+        cases = tiny_cases() if options.tiny else default_cases()
+        for row in results(cases, options.device, options.hardware, options.out):
+            rows.append(row)
+            told = (
+                "out of memory"
+                if row["oom"]
+                else f"{row['seconds']:.4f} s, predicted {row['predicted_s']:.4f}"
+            )
+            sys.stdout.write(f"{row['case']}: {told}\n")
+    finally:
+        torch.distributed.destroy_process_group()
+    sys.stdout.write(json.dumps(summary(rows)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.formulas.pipeline import round_microbatches
-from planner.inputs.model import LatentAttention, ModelSpec
+from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
@@ -56,7 +56,7 @@ def model_section(plan: Plan, job: Job) -> Section:
     parts = [
         _shape(plan, job.model, job.workload, arch),
         _mixer(arch),
-        _experts(plan, arch, job.workload),
+        _experts(arch, job.workload),
         _parallel(plan, job.model, job.workload),
         _recompute(plan),
     ]
@@ -124,7 +124,7 @@ def _mixer(arch: Architecture) -> Section:
     return fields
 
 
-def _experts(plan: Plan, arch: Architecture, work: Workload) -> Section:
+def _experts(arch: Architecture, work: Workload) -> Section:
     experts = arch.experts
     if experts is None:
         return {}
@@ -140,8 +140,6 @@ def _experts(plan: Plan, arch: Architecture, work: Workload) -> Section:
         "moe_permute_fusion": True,
         "moe_router_pre_softmax": experts.topk == 1 and not biased_router,
         "moe_router_padding_for_quantization": work.precision not in ("bf16", "fp16"),
-        "expert_model_parallel_size": int(plan.ep),
-        "expert_tensor_parallel_size": int(plan.etp),
     }
     if experts.shared_inner:
         fields |= {"moe_shared_expert_intermediate_size": experts.shared_inner}
@@ -159,6 +157,8 @@ def _parallel(plan: Plan, model: ModelSpec, work: Workload) -> Section:
         "context_parallel_size": int(plan.cp),
         "sequence_parallel": plan.sequence_parallel,
     }
+    if plan.ep > 1 or any(isinstance(block.ffn, Experts) for block in model.blocks.values()):
+        fields |= {"expert_model_parallel_size": int(plan.ep), "expert_tensor_parallel_size": int(plan.etp)}
     if plan.pp > 1:
         fields["pipeline_dtype"] = TORCH_DTYPES["fp16" if work.precision == "fp16" else "bf16"]
     if plan.cp > 1:

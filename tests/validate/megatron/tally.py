@@ -14,6 +14,7 @@ from tests.validate.megatron.runner import Verdict
 FIRST_STEP = {
     "sequence-divides": "the first scatter asserts it; arguments are checked for 2 · cp alone",
     "experts-need-sequence-parallel": "moe_layer.py raises in the first forward",
+    "experts-divide": "moe_layer.py asserts it; Megatron-LM's arguments are checked for it, Bridge's are not",
     "tp-divides-ffn": "the layers divide it when they are built",
     "etp-divides-experts": "the layers divide it when they are built",
     "tp-divides-shared-expert": "the layers divide it when they are built",

@@ -77,10 +77,11 @@ class Plan:
         return np.broadcast_shapes(*(np.shape(getattr(self, name)) for name in DEGREES))
 
     def row(self, index: tuple[int, ...], **changes: object) -> Plan:
-        """Return the scalar plan at ``index`` of the broadcast batch, with fields replaced by ``changes``."""
+        """Return the scalar plan at ``index`` of the batch, with fields replaced by ``changes``."""
         shape = self.shape
         degrees = {
-            name: float(np.broadcast_to(np.asarray(getattr(self, name), float), shape)[index]) for name in DEGREES
+            name: float(np.broadcast_to(np.asarray(getattr(self, name), float), shape)[index])
+            for name in DEGREES
         }
         names = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in DEGREES}
         return Plan(**(names | degrees | changes))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Named rules that a plan keeps. In a batch a rule is a mask; for one plan it also says what would be right."""
+"""Named rules that a plan keeps: a mask over a batch, and for one plan what would be right."""
 
 from __future__ import annotations
 
@@ -82,69 +82,92 @@ def _whole(plan: Plan) -> Mask:
 
 
 def structural_rules(plan: Plan, model: ModelSpec, workload: Workload, gpus: int) -> list[Rule]:
-    """Return the rules that hold for any runtime: the degrees make up the cluster, the batch and the model."""
+    """Return the rules that hold for any runtime: degrees make up the cluster, the batch and the model."""
+    return [
+        _whole_rule(plan),
+        _world_rule(plan, gpus),
+        _batch_rule(plan, workload.global_batch),
+        _stages_rule(plan, model),
+        *_expert_rules(plan, model),
+    ]
+
+
+def _whole_rule(plan: Plan) -> Rule:
+    return Rule(
+        "degrees-are-whole",
+        _whole(plan),
+        lambda: (
+            ", ".join(
+                f"{name} {getattr(plan, name):g}" for name in DEGREES if not _is_whole(getattr(plan, name))
+            ),
+            "whole numbers from 1",
+            "1",
+        ),
+    )
+
+
+def _world_rule(plan: Plan, gpus: int) -> Rule:
     world = plan.tp * plan.pp * plan.cp * plan.dp
+    return Rule(
+        "degrees-make-gpus",
+        np.equal(world, gpus),
+        lambda: (
+            f"tp {plan.tp:.0f} · pp {plan.pp:.0f} · cp {plan.cp:.0f} · dp {plan.dp:g} = {world:g}",
+            f"{gpus} GPUs",
+            f"dp {nearest_divisors(gpus / (plan.tp * plan.pp * plan.cp), gpus)}",
+        ),
+    )
+
+
+def _batch_rule(plan: Plan, batch: int) -> Rule:
     sequences = plan.micro_batch * plan.num_microbatches * plan.dp
-    experts = [block.ffn.experts for block in model.blocks.values() if isinstance(block.ffn, Experts)]
+    return Rule(
+        "batch-divides",
+        np.equal(sequences, batch) & _is_whole(plan.num_microbatches),
+        lambda: (
+            f"global batch {batch} over micro-batch {plan.micro_batch:.0f} · dp {plan.dp:g}",
+            "a whole number of micro-batches",
+            f"micro-batch {nearest_divisors(plan.micro_batch, max(1, int(batch // plan.dp)))}",
+        ),
+    )
+
+
+def _stages_rule(plan: Plan, model: ModelSpec) -> Rule:
+    layers = model.num_layers
+    return Rule(
+        "stages-have-layers",
+        plan.pp * plan.vpp <= layers,
+        lambda: (
+            f"pp {plan.pp:.0f} · vpp {plan.vpp:.0f} stages",
+            f"at most {layers}, one for each layer",
+            f"pp {min(int(plan.pp), layers)}, vpp {max(1, int(layers // plan.pp))}",
+        ),
+    )
+
+
+def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    counts = [block.ffn.experts for block in model.blocks.values() if isinstance(block.ffn, Experts)]
+    ranks = plan.tp * plan.cp * plan.dp
+    holds: Mask = plan.ep <= 1 if not counts else np.bool_(True)
+    for count in counts:
+        holds = np.logical_and(holds, divides(plan.ep, count))
     return [
         Rule(
-            "degrees-are-whole",
-            _whole(plan),
-            lambda: (
-                ", ".join(
-                    f"{name} {getattr(plan, name):g}"
-                    for name in DEGREES
-                    if not _is_whole(getattr(plan, name))
-                ),
-                "whole numbers from 1",
-                "1",
-            ),
-        ),
-        Rule(
-            "degrees-make-gpus",
-            np.equal(world, gpus),
-            lambda: (
-                f"tp {plan.tp:.0f} · pp {plan.pp:.0f} · cp {plan.cp:.0f} · dp {plan.dp:g} = {world:g}",
-                f"{gpus} GPUs",
-                f"dp {nearest_divisors(gpus / (plan.tp * plan.pp * plan.cp), gpus)}",
-            ),
-        ),
-        Rule(
-            "batch-divides",
-            np.equal(sequences, workload.global_batch) & (plan.num_microbatches >= 1),
-            lambda: (
-                f"global batch {workload.global_batch} over micro-batch {plan.micro_batch:.0f} · dp {plan.dp:g}",
-                "a whole number of micro-batches",
-                f"micro-batch {nearest_divisors(plan.micro_batch, max(1, int(workload.global_batch // plan.dp)))}",
-            ),
-        ),
-        Rule(
-            "stages-have-layers",
-            plan.pp * plan.vpp <= model.num_layers,
-            lambda: (
-                f"pp {plan.pp:.0f} · vpp {plan.vpp:.0f} stages",
-                f"at most {model.num_layers}, one for each layer",
-                f"pp {min(int(plan.pp), model.num_layers)}, vpp {max(1, int(model.num_layers // plan.pp))}",
-            ),
-        ),
-        Rule(
             "experts-divide",
-            np.logical_and.reduce([divides(plan.ep, count) for count in experts])
-            if experts
-            else plan.ep <= 1,
+            holds,
             lambda: (
                 f"ep {plan.ep:.0f}",
-                f"a divisor of {min(experts)} experts" if experts else "1, since the model has no experts",
-                nearest_divisors(plan.ep, min(experts)) if experts else "1",
+                f"a divisor of {min(counts)} experts" if counts else "1, since the model has no experts",
+                nearest_divisors(plan.ep, min(counts)) if counts else "1",
             ),
         ),
         Rule(
             "expert-mesh-divides",
-            divides(plan.ep * plan.etp, plan.tp * plan.cp * plan.dp),
+            divides(plan.ep * plan.etp, ranks),
             lambda: (
                 f"ep {plan.ep:.0f} · etp {plan.etp:.0f}",
-                f"a divisor of tp · cp · dp = {plan.tp * plan.cp * plan.dp:g}",
-                nearest_divisors(plan.ep * plan.etp, max(1, int(plan.tp * plan.cp * plan.dp))),
+                f"a divisor of tp · cp · dp = {ranks:g}",
+                nearest_divisors(plan.ep * plan.etp, max(1, int(ranks))),
             ),
         ),
     ]

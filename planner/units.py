@@ -91,7 +91,8 @@ def show(value: float, dimension: str) -> str:
     if dimension == "byte":
         units = {"B": 1.0} | {f"{prefix}B": scale for prefix, scale in _BINARY.items()}
     else:
-        units = {unit: scale for unit, scale in DIMENSIONS[dimension].items() if "bit" not in unit and "i" not in unit}
+        known = DIMENSIONS[dimension].items()
+        units = {unit: scale for unit, scale in known if "bit" not in unit and "i" not in unit}
     fitting = [unit for unit, scale in units.items() if scale <= abs(value)]
     unit = max(fitting, key=units.__getitem__) if fitting else min(units, key=units.__getitem__)
     return f"{value / units[unit]:.3g} {unit}".strip()

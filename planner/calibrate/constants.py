@@ -1,4 +1,4 @@
-"""Fitted constants at work: runs priced with what their accelerator, site, era and runtime have been fitted to."""
+"""Fitted constants at work: runs priced with those of their accelerator, site, era and runtime."""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ ERAS: Final = (
         "megatron-bridge-graph",
         r"megatron.?bridge.*container (26\.(0[6-9]|1\d)|2[7-9])",
         "megatron-bridge",
-        "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch; 16-bit gradients",
+        "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch, "
+        "16-bit gradients",
         _HALF_GRADIENTS,
     ),
     Era(
@@ -148,8 +149,8 @@ ERAS: Final = (
         "megatron-deepspeed",
         r"megatron.?deepspeed",
         "megatron-lm",
-        "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism; context, "
-        "communicators and flat buffers take 12.5 to 13 GiB as nvidia-smi counts",
+        "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism; "
+        "context, communicators and flat buffers take 12.5 to 13 GiB as nvidia-smi counts",
         {**_GPT_2021, "framework_bytes": 13 * 2.0**30},
         _HALF,
         precision="fp16",

@@ -1,4 +1,4 @@
-"""Fit constants to measured runs: robust, on the logarithm of time, with priors that hold what runs cannot bear."""
+"""Fit constants to measured runs: robust, on the logarithm of time, with priors for what runs cannot tell."""
 
 from __future__ import annotations
 

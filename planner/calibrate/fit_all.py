@@ -1,7 +1,7 @@
 """Fit every shipped constant: ``python -m planner.calibrate.fit_all RUNS_DIR``.
 
-Reads all run tables of a folder, fits stage after stage, and writes ``hardware_profiles/fitted/constants.yaml``:
-the same bytes each time on one machine.
+Reads all run tables of a folder, fits stage after stage, and writes constants and error bands to
+``hardware_profiles/fitted/``: the same bytes each time on one machine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from planner.calibrate.stages import STAGES, Stage
 from planner.calibrate.validate import prepared
 from planner.inputs.fitted import Constant, fitted_file
 
-HEADER = """# Constants fitted to measured training runs, made by: python -m planner.calibrate.fit_all RUNS_DIR
-# standard_error is that of the logarithm; without is the error out of group where the constant is left out.
+HEADER = """# Fitted to measured training runs by: python -m planner.calibrate.fit_all RUNS_DIR
+# standard_error is that of the logarithm; without is the error out of group with the constant left out.
 """
 
 
@@ -132,12 +132,11 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
         sys.stderr.write("usage: python -m planner.calibrate.fit_all RUNS_DIR\n")
         return 2
-    constants, report = fit_all(timed_runs(Path(arguments[0])))
-    text = HEADER + yaml.safe_dump(
-        {"constants": [asdict(entry) for entry in constants]}, sort_keys=False, width=110
-    )
-    fitted_file().write_text(text, encoding="utf-8")
-    sys.stdout.write("\n".join(report) + "\n")
+    outcome = fit_all(timed_runs(Path(arguments[0])))
+    constants = [asdict(entry) for entry in outcome.constants]
+    for name, content in (("constants", constants), ("bands", outcome.bands())):
+        text = HEADER + yaml.safe_dump({name: content}, sort_keys=False, width=110)
+        fitted_file(name).write_text(text, encoding="utf-8")
     return 0
 
 

@@ -13,7 +13,6 @@ from planner.formulas.experts import grouped_gemm_seconds
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
 from planner.numeric import Num
 
-
 UNFUSED_NORM_BYTES = 4.0
 """Bytes of an element that a norm of several kernels keeps besides: an fp32 copy. [byte]"""
 
@@ -73,7 +72,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     if mixer.qk_norm != "none":
         moved = traffic.NORM[pricer.case.traits.fused_norm]
         normed = rows * (queries + keys)
-        size = {"head": 2.0 * mixer.head_dim, "full": queries + keys}[mixer.qk_norm]
+        size: Num = 2.0 * mixer.head_dim if mixer.qk_norm == "head" else queries + keys
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, kept=2 * normed, params=size))
     operators.append(
         pricer.attention(local_heads, mixer.head_dim, mixer.value_head_dim, mixer.window, mixer.chunked)
@@ -92,32 +91,26 @@ def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
 
 def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     """Price latent attention: down- and up-projections with their norms, rotary embedding, core."""
-    hidden, tp, rows, local = pricer.case.model.hidden, pricer.plan.tp, pricer.tokens, pricer.local_tokens
+    hidden, rows, local = pricer.case.model.hidden, pricer.tokens, pricer.local_tokens
     traits = pricer.case.traits
-    queries = mixer.heads * mixer.qk_head_dim / tp
-    values = mixer.heads * mixer.v_head_dim / tp
-    ranks = mixer.q_lora_rank + mixer.kv_lora_rank
+    heads = mixer.heads / pricer.plan.tp
+    queries, values = heads * mixer.qk_head_dim, heads * mixer.v_head_dim
+    rebuilt = heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+    ranks = float(mixer.q_lora_rank + mixer.kv_lora_rank)
     down = ranks + mixer.qk_rope_head_dim
-    operators = [
-        pricer.linear("latent_down", "qkv", local, hidden, float(down), saved=2 * local * down),
-        pricer.elementwise(
-            "latent_norm", "mla_up_proj", local * ranks, traffic.NORM[traits.fused_norm],
-            saved=2 * local * ranks, params=float(ranks),
-        ),
-        pricer.linear(
-            "query_up", "mla_up_proj", rows, float(mixer.q_lora_rank or hidden), queries, saved=2 * rows * queries
-        ),
-        pricer.linear(
-            "key_value_up", "mla_up_proj", rows, float(mixer.kv_lora_rank),
-            mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim) / tp, saved=2 * rows * (queries + values),
-        ),
-        pricer.elementwise(
-            "rotary", "qkv", rows * mixer.heads * mixer.qk_rope_head_dim / tp, traffic.ROTARY[traits.fused_rope]
-        ),
-        pricer.attention(mixer.heads / tp, mixer.qk_head_dim, mixer.v_head_dim, mixer.window),
+    query_rank, key_rank = float(mixer.q_lora_rank or hidden), float(mixer.kv_lora_rank)
+    norm, turn = traffic.NORM[traits.fused_norm], traffic.ROTARY[traits.fused_rope]
+    compressed, pairs = 2 * local * ranks, rows * heads * mixer.qk_rope_head_dim
+    up = "mla_up_proj"
+    return [
+        pricer.linear("latent_down", "qkv", local, hidden, down, saved=2 * local * down),
+        pricer.elementwise("latent_norm", up, local * ranks, norm, saved=compressed, params=ranks),
+        pricer.linear("query_up", up, rows, query_rank, queries, saved=2 * rows * queries),
+        pricer.linear("key_value_up", up, rows, key_rank, rebuilt, saved=2 * rows * (queries + values)),
+        pricer.elementwise("rotary", "qkv", pairs, turn),
+        pricer.attention(heads, mixer.qk_head_dim, mixer.v_head_dim, mixer.window),
         output_operator(pricer, values, False),
-    ]  # fmt: skip
-    return operators
+    ]
 
 
 def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, gated: bool) -> Operator:
@@ -147,7 +140,7 @@ def _feed_forward(pricer: Pricer, module: str, inner: int, gated: bool, bias: bo
 
 
 def expert_operators(pricer: Pricer, ffn: Experts) -> list[Operator]:
-    """Price a mixture of experts: router, permutation, grouped products of the busiest rank, shared experts."""
+    """Price a mixture of experts: router, permutation, products of the busiest rank, shared experts."""
     case, plan = pricer.case, pricer.plan
     hidden, local = case.model.hidden, pricer.local_tokens
     experts = ffn.experts / plan.ep
@@ -246,7 +239,7 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
 
 
 def prediction_operators(pricer: Pricer) -> list[Operator]:
-    """Price what an extra prediction layer has beside its block: two norms and the projection of two streams."""
+    """Price what an extra prediction layer has beside its block: two norms and a projection."""
     hidden = pricer.case.model.hidden
     return [
         norm_operator(pricer, "norm_embedding"),

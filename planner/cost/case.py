@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -87,8 +88,8 @@ class Case:
 
     @cached_property
     def host_link(self) -> float:
-        """Rate of the link to host memory, one direction; none where nobody says. [byte/s]"""
-        return float(self.pool.accelerator.host_link or 0.0)
+        """Rate of the host link, one direction; endless where nobody says, and then refused. [byte/s]"""
+        return float(self.pool.accelerator.host_link or math.inf)
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
@@ -107,7 +108,7 @@ class Case:
 
     @cached_property
     def weight_bytes(self) -> float:
-        """Bytes of a trained weight at rest: 4 where the sharded weight is the master weight itself. [byte]"""
+        """Bytes of a trained weight at rest: 4 where it is the master weight itself. [byte]"""
         return DTYPE_BYTES[self.traits.parameter_dtype]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Collectives inside a block: tensor, context and expert parallelism, their time and the bytes one rank sends."""
+"""Collectives inside a block: their time, and the bytes that one rank sends."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tensor_exchange(pricer: Pricer, sublayers: int) -> Exchange:
 
 
 def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
-    """Price the tensor-parallel collectives around the embedding or the head: half of a pair's, and the logits.
+    """Price the tensor-parallel collectives around the embedding or the head: half of a pair's.
 
     Logits that do not stay divided by tp are gathered before the loss (``parallel_output`` off).
     """

@@ -76,7 +76,7 @@ def weight_seconds(case: Case, group: Group) -> Num:
 
 
 def gathers(case: Case, plan: Plan) -> Num:
-    """How often a step gathers the weights: twice a pass where they are sharded, else once for the optimizer."""
+    """How often a step gathers the weights: twice a pass where they are sharded, else once."""
     if case.sharding.shards_parameters:
         return 2.0 * plan.num_microbatches
     return float(case.sharding.shards_optimizer)

@@ -28,6 +28,7 @@ from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.fitted import error_band
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
+from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Rule, Violation, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
@@ -260,7 +261,9 @@ def time_terms(
     messages = count * float(passes.hop)
     busy = count * float(np.asarray(passes.micro)[stage])
     tail = int(np.argmax(result.data_parallel + result.optimizer + result.offload))
-    ends = [float(column[tail]) for column in (result.data_parallel, result.optimizer, result.offload)]
+    ends = [
+        float(np.asarray(column)[tail]) for column in (result.data_parallel, result.optimizer, result.offload)
+    ]
     return TimeTerms(
         compute=busy - messages - sum(terms.values()),
         tp_comm=terms["tp"],
@@ -323,11 +326,9 @@ def sent_bytes(
     )
 
 
-def _recompute_flops(
-    plan: Plan, details: Mapping[Piece, LayerDetail], totals: Mapping[Piece, float]
-) -> float:
+def _recompute_flops(plan: Plan, details: Mapping[Piece, LayerDetail], totals: Mapping[Piece, Num]) -> float:
     """FLOPs that all ranks repeat in a step. [FLOP]"""
-    each = sum(count * float(details[piece].recompute_flops) for piece, count in totals.items())
+    each = sum(float(count) * float(details[piece].recompute_flops) for piece, count in totals.items())
     return float(each * plan.num_microbatches * plan.tp * plan.cp * plan.dp)
 
 

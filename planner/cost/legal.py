@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from planner.cost.case import Case
@@ -35,7 +37,7 @@ def _precision_rule(case: Case) -> Rule:
 def _offload_rule(case: Case) -> Rule:
     return Rule(
         "offload-has-link",
-        not case.offload.optimizer or case.host_link > 0,
+        not case.offload.optimizer or math.isfinite(case.host_link),
         lambda: (f"offload {case.offload.name}", "a host link whose rate is known", "none"),
     )
 

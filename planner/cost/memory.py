@@ -187,7 +187,11 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     Three moments compete: the loss, with the head gathered; the backward of the last layer, with all
     activations, two gathered layers and one whole gradient to be reduced; and that of the first, with the
     embedding gathered next and all gradients there. In the first micro-batch of a step the gradients of the
-    step before are gone, but for the buckets that plain data parallelism keeps (PyTorch FSDP2, ``torch.distributed.fsdp``, _fsdp_param_group.py).
+    step before are gone, but for the buckets that plain data parallelism keeps.
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py``: unshard, prefetch, reduce.
     """
     gathered = GATHERED_BYTES * case.sharding.shards_parameters
     reduced = case.reduce_bytes * case.sharding.shards_parameters * passes.largest_layer
@@ -238,5 +242,5 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     traits = case.traits
     if not traits.vocab_parallel_loss:
         return traits.logit_bytes * tokens * float(case.model.vocab)
-    split = traits.logit_bytes + traits.split_logit_bytes * (plan.tp > 1)
+    split = traits.logit_bytes + traits.split_logit_bytes * np.where(plan.tp > 1, 1.0, 0.0)
     return split * tokens * (case.model.vocab / plan.tp)

@@ -246,7 +246,7 @@ def mean_keys(seq: float, window: int | None, chunked: bool) -> Num:
 
 
 SCORE_BYTES = 5.0
-"""Bytes kept of each attention score without a fused kernel: softmax, dropout mask, dropped (2 + 1 + 2). [byte]
+"""Bytes kept of an attention score without a fused kernel: softmax, dropout mask, dropped. [byte]
 
 References
 ----------

@@ -235,7 +235,10 @@ def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[
     """Seconds that the slowest stage waits in a step."""
     others = (everything - slowest) / np.maximum(plan.pp - 1, 1.0)
     forward, data, weight = (others * part for part in share)
-    return case.schedule.bubble_seconds(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
+    seconds = case.schedule.bubble_seconds(
+        plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0
+    )
+    return np.maximum(seconds, 0.0)
 
 
 def piece_totals(ranks: list[Counter[Piece]]) -> dict[Piece, Num]:

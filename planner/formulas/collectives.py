@@ -250,8 +250,8 @@ def distinct_domains(domains: Num, copies: int) -> Num:
 
     References
     ----------
-    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, 2024, sec. 3.2.2: a token crosses the
-       network once for each node.
+    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, 2024, sec. 3.2.2: a token crosses
+       the network once for each node.
 
     Examples
     --------

@@ -29,7 +29,7 @@ RESIDUAL: Final = {True: Traffic(6.0, 2.0), False: Traffic(6.0, 4.0)}
 """Addition to the residual stream, by whether backward's addition is fused into a neighbour. [byte]"""
 
 DROPOUT: Final = Traffic(5.0, 5.0)
-"""Dropout with its byte mask, beside the addition (V. Korthikanti et al., arXiv:2205.05198, sec. 4). [byte]"""
+"""Dropout with its byte mask, beside the addition (arXiv:2205.05198, sec. 4). [byte]"""
 
 ROTARY: Final = {True: Traffic(4.0, 4.0), False: Traffic(11.0, 11.0)}
 """Rotary embedding of an element of queries or keys, by whether it is one kernel. [byte]"""

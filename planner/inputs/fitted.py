@@ -1,4 +1,4 @@
-"""Constants fitted to measured training runs, each a property of an accelerator, a site, an era or a runtime."""
+"""Constants fitted to measured runs, each a property of an accelerator, a site, an era or a runtime."""
 
 from __future__ import annotations
 

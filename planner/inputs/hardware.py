@@ -158,8 +158,9 @@ def reached(share: Sourced | None) -> float:
 class Pool(Record):
     """Equal nodes on one network; ``gpus`` is how many there are, where the profile says so.
 
-    Without a network, or without ports, there is nothing beyond the scale-up domain. The three shares are what
-    a site reaches of the rates that its parts promise: kernels, fast links and network; unmeasured, they are 1.
+    Without a network, or without ports, there is nothing beyond the scale-up domain. The three shares are
+    what a site reaches of the rates that its parts promise: kernels, fast links and network; unmeasured,
+    they are 1.
     """
 
     accelerator: Accelerator

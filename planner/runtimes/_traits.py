@@ -79,8 +79,8 @@ class Traits:
     host_seconds_forward, host_seconds_backward : float
         Host time to launch one layer: the floor of a layer's time. [s]
     expert_host_seconds : float
-        Host time for each local expert of a layer and micro-batch, both passes, where token counts must be read
-        back before the grouped products start; 0 under a graph of the whole iteration. [s]
+        Host time for each local expert of a layer and micro-batch, both passes, where token counts must be
+        read back before the grouped products start; 0 under a graph of the whole iteration. [s]
     framework_bytes : float
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float

@@ -31,8 +31,8 @@ def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[st
     Returns
     -------
     mapping
-        ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that would
-        do, and ``changes``, each a single change after which something fits.
+        ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that
+        would do, and ``changes``, each a single change after which something fits.
     """
     job, runtime = next(request.jobs())
     legal = [report.smallest for report in reports if report.smallest is not None]

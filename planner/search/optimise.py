@@ -1,4 +1,4 @@
-"""The search: space, scan, refinement in the order of bounds, baselines, and what would fit if nothing does."""
+"""The search: space, scan, refinement in the order of bounds, baselines, and what would fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.cost.estimate import Estimate, estimate
+from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
 from planner.cost.step import StepPrice
 from planner.inputs.hardware import HardwareProfile

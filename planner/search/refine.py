@@ -38,7 +38,7 @@ class Refinement:
 
 
 def balanced(plan: Plan, scan: Scan) -> Plan | None:
-    """Return the plan with its layers split to make the slowest stage fastest, where that is another split."""
+    """Return the plan split to make the slowest stage fastest; None where nothing is to split."""
     if plan.pp == 1 or plan.vpp > 1 or scan.split is not None:
         return None
     case = case_of(plan, scan.job, scan.runtime)

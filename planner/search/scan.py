@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,13 +132,20 @@ Objective = Callable[[StepPrice], Column]
 
 def twin_passes(plan: Plan, names: PassNames, choices: Choices) -> NDArray[np.bool_]:
     """Whether a row is the same plan as one with plainer names for its passes."""
-    twin = (np.asarray(plan.tp) == 1) & (names.sequence_parallel != min(choices.sequence_parallel))
-    return twin | ((np.asarray(plan.cp) == 1) & (names.cp_method != choices.cp_method[0]))
+    plainer = names.sequence_parallel != min(choices.sequence_parallel)
+    twin: NDArray[np.bool_] = (np.asarray(plan.tp) == 1) & plainer
+    other: NDArray[np.bool_] = (np.asarray(plan.cp) == 1) & (names.cp_method != choices.cp_method[0])
+    return np.logical_or(twin, other)
 
 
 def twin_states(plan: Plan, names: StateNames, choices: Choices) -> NDArray[np.bool_]:
-    """Whether a row is the same plan as one with a lower ZeRO stage: there is nobody to share with."""
-    return (np.asarray(plan.dp * plan.cp) == 1) & (names.zero != min(choices.zero))
+    """Whether a row is the same plan as one with a lower ZeRO stage: there is nobody to share with.
+
+    Offloading is left alone, since runtimes offer it with some stages only.
+    """
+    plainer = names.zero != min(choices.zero) and names.offload == choices.offload[0]
+    twin: NDArray[np.bool_] = (np.asarray(plan.dp * plan.cp) == 1) & plainer
+    return twin
 
 
 @dataclass
@@ -217,8 +225,8 @@ class Scan:
         """Price the passes of some rows once, and then the step for every choice of states."""
         rows = plan_rows(self.space.rows, chunk)
         stages, totals = tables.stages(case, chunk)
-        costs = grid.costs(case, [*stages.counts, *totals], chunk)
         started = time.perf_counter()
+        costs = grid.costs(case, [*stages.counts, *totals], chunk)
         passes = price_passes(case, named(rows, names, StateNames(0, "none")), costs, stages, totals)
         report.seconds += time.perf_counter() - started
         for states in self.choices.states():
@@ -298,7 +306,7 @@ def obeying(
     report: ScanReport,
     among: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """Return the rows that keep every rule; count each other row, by the first rule it breaks, ``weight`` times."""
+    """Return the rows that keep every rule; count the others by the first they break, ``weight`` times."""
     left = np.ones(size, dtype=bool) if among is None else among
     for rule in rules:
         holds = np.broadcast_to(np.asarray(rule.holds), (size,))
@@ -382,4 +390,5 @@ class LayerGrid:
 
 def plan_rows(plan: Plan, index: NDArray[np.intp]) -> Plan:
     """Return the rows of a plan of columns at ``index``."""
-    return replace(plan, **{name: np.asarray(getattr(plan, name))[index] for name in DEGREES})
+    degrees: dict[str, Any] = {name: np.asarray(getattr(plan, name))[index] for name in DEGREES}
+    return replace(plan, **degrees)

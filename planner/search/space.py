@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,9 +140,10 @@ def make_space(job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None
 
 
 def _alike(columns: Mapping[str, Column], layers: int) -> NDArray[np.bool_]:
-    """Whether chunks have equal layers, but for one less in a few: unlike chunks stall an interleaved pipeline."""
+    """Whether chunks have equal layers, but for one less in a few: unlike chunks stall each other."""
     chunks = columns["pp"] * columns["vpp"]
-    return (columns["vpp"] == 1) | (np.mod(-layers, chunks) <= SHORT_CHUNKS)
+    alike: NDArray[np.bool_] = (columns["vpp"] == 1) | (np.mod(-layers, chunks) <= SHORT_CHUNKS)
+    return alike
 
 
 def _cross_experts(rows: _Rows, job: Job, values: Mapping[str, list[int]]) -> None:
@@ -158,5 +160,5 @@ def _cross_experts(rows: _Rows, job: Job, values: Mapping[str, list[int]]) -> No
 
 def _plan(columns: Mapping[str, Column], job: Job) -> Plan:
     passes = job.workload.global_batch / (columns["micro_batch"] * columns["dp"])
-    whole = {name: columns[name] for name in (*AXES, "dp")}
+    whole: dict[str, Any] = {name: columns[name] for name in (*AXES, "dp")}
     return Plan(num_microbatches=passes, zero_shards=np.ones_like(passes), **whole)

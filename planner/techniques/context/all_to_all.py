@@ -9,7 +9,8 @@ from planner.techniques.context._family import ContextMethod, Mask, ring_share
 
 def legal(cp: Num, heads: Num, kv_heads: Num) -> Mask:
     """Whether every rank gets the same whole number of query and of key/value heads."""
-    return np.equal(np.mod(heads, cp), 0) & np.equal(np.mod(kv_heads, cp), 0)
+    both: Mask = np.equal(np.mod(heads, cp), 0) & np.equal(np.mod(kv_heads, cp), 0)
+    return both
 
 
 def exchanged_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
@@ -19,7 +20,7 @@ def exchanged_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num
 
 def gathered_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
     """Elements of the send and the receive buffer beside the tensors themselves. [element]"""
-    return tokens * (2 * q_width + kv_width) * (cp > 1)
+    return tokens * (2 * q_width + kv_width) * np.where(cp > 1, 1.0, 0.0)
 
 
 ENTRY = ContextMethod(

@@ -3,6 +3,8 @@
 Forward passes K and V around once; backward passes them again, and their gradients with them.
 """
 
+import numpy as np
+
 from planner.formulas.collectives import ring_seconds
 from planner.numeric import Num
 from planner.techniques.context._family import ContextMethod, any_heads, ring_share
@@ -20,7 +22,7 @@ def backward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
 
 def gathered_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
     """Elements of the two chunks in flight, one used and one arriving; none on one rank. [element]"""
-    return 2 * tokens * kv_width * (cp > 1)
+    return 2 * tokens * kv_width * np.where(cp > 1, 1.0, 0.0)
 
 
 ENTRY = ContextMethod(

@@ -3,5 +3,9 @@
 from planner.techniques.methods._family import Method, lora_params
 
 ENTRY = Method(
-    name="lora", cite="arXiv:2106.09685", frozen_weight_bytes=2.0, dequantise_bytes=0.0, adapter_params=lora_params
+    name="lora",
+    cite="arXiv:2106.09685",
+    frozen_weight_bytes=2.0,
+    dequantise_bytes=0.0,
+    adapter_params=lora_params,
 )

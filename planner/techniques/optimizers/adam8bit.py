@@ -3,5 +3,9 @@
 from planner.techniques.optimizers._family import Optimizer
 
 ENTRY = Optimizer(
-    name="adam8bit", cite="arXiv:2110.02861", states=2, state_bytes=1.0 + 4.0 / 2048, aliases=("adamw8bit", "adam-8bit")
+    name="adam8bit",
+    cite="arXiv:2110.02861",
+    states=2,
+    state_bytes=1.0 + 4.0 / 2048,
+    aliases=("adamw8bit", "adam-8bit"),
 )

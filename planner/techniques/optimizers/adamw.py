@@ -2,4 +2,6 @@
 
 from planner.techniques.optimizers._family import Optimizer
 
-ENTRY = Optimizer(name="adamw", cite="arXiv:1711.05101", states=2, state_bytes=4.0, aliases=("adam", "fused-adam"))
+ENTRY = Optimizer(
+    name="adamw", cite="arXiv:1711.05101", states=2, state_bytes=4.0, aliases=("adam", "fused-adam")
+)

@@ -9,7 +9,8 @@ from typing import Final
 from planner.errors import InputError, Problem, nearest
 
 MODULES: Final = (
-    "norm", "qkv", "mla_up_proj", "core_attn", "attn_out", "mlp", "moe_act", "router", "moe", "shared_experts",
+    "norm", "qkv", "mla_up_proj", "core_attn", "attn_out",
+    "mlp", "moe_act", "router", "moe", "shared_experts",
 )  # fmt: skip
 """Names of the parts of a block that can be recomputed by themselves, as Megatron spells them."""
 
@@ -60,7 +61,9 @@ def module_set(argument: str) -> frozenset[str]:
     unknown = sorted(modules - set(MODULES))
     if unknown:
         hint = nearest(unknown[0], MODULES)
-        raise ValueError(f"modules joined by +, out of {', '.join(MODULES)}" + (f" ({hint}?)" if hint else ""))
+        raise ValueError(
+            f"modules joined by +, out of {', '.join(MODULES)}" + (f" ({hint}?)" if hint else "")
+        )
     return modules
 
 

@@ -47,7 +47,12 @@ class Sharding:
 
 
 def state_bytes(
-    params: Num, shards: Num, sharding: Sharding, weight: Num = 2.0, gradient: Num = 2.0, optimizer: Num = 12.0
+    params: Num,
+    shards: Num,
+    sharding: Sharding,
+    weight: Num = 2.0,
+    gradient: Num = 2.0,
+    optimizer: Num = 12.0,
 ) -> Num:
     r"""Bytes of weights, gradients and optimizer states that one rank holds.
 

@@ -1,0 +1,39 @@
+"""The scan stays orders of magnitude faster than single estimates, and gives the same bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from planner.inputs.workload import Workload
+from planner.search.optimise import Request
+from tests.speed.bench import (
+    accuracy_lines,
+    cold,
+    differing_bits,
+    priced_in_columns,
+    search_arguments,
+    timed_loop,
+)
+from tests.unit.cost_jobs import MODELS, cluster, runtime
+
+
+def test_columns_are_a_hundred_times_faster_than_single_estimates() -> None:
+    """Relative, so that the machine does not matter; `make bench` prints the real figures of GPT-3 175B."""
+    work = Workload(seq_len=2048, global_batch=256)
+    request = Request(MODELS["dense"], (cluster("dgx-h100"),), (64,), work, (runtime(),))
+    columns = min((priced_in_columns(request) for _ in range(2)), key=lambda scan: scan.elapsed)
+    job, _ = next(request.jobs())
+    assert columns.report.valid > 10_000
+    assert columns.report.valid * timed_loop(columns.scan, job).price > 100 * columns.elapsed
+    assert differing_bits(columns, job) == 0
+
+
+def test_memory_of_a_search_is_bounded(tmp_path: Path) -> None:
+    run = cold(search_arguments("llama2-7b", "dgx-h100", 4096, 64, 8), tmp_path)
+    assert run.memory < 500e6
+
+
+def test_accuracy_of_a_table_that_is_none_is_told(tmp_path: Path) -> None:
+    missing = tmp_path / "none.csv"
+    (line,) = accuracy_lines(missing, tmp_path)
+    assert "ended with 2" in line

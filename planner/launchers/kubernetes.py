@@ -36,7 +36,7 @@ def pod_script(command: Command) -> str:
     files = dict(command.files or {})
     return (
         "set -euo pipefail\n"
-        + ("HERE=/tmp/planner\n" if files else "")
+        + ("HERE=$(mktemp -d)\n" if files else "")
         + file_block(files)
         + environment_block(command)
         + training_block(command)

@@ -44,7 +44,7 @@ def _run(command: Command, job: Job, settings: Settings) -> str:
     files = dict(command.files or {})
     return (
         "set -euo pipefail\n"
-        + ("HERE=${HOME}/planner\n" if files else "")
+        + ("HERE=$(mktemp -d)\n" if files else "")
         + file_block(files)
         + environment_block(command)
         + f"launch=(\n{argument_lines(launch)})\n"

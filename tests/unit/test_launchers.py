@@ -257,7 +257,7 @@ def test_a_pod_writes_its_files_and_starts_the_command(tmp_path: Path) -> None:
         assert pod["command"][:2] == ["bash", "-c"]
         programs = tmp_path / "programs"
         stand_in(programs, "torchrun")
-        (tmp_path / "pod.sh").write_text(pod["command"][2].replace("/tmp/planner", str(tmp_path / "here")))
+        (tmp_path / "pod.sh").write_text(pod["command"][2].replace("$(mktemp -d)", str(tmp_path / "here")))
         done = run(tmp_path / "pod.sh", programs)
         assert done.returncode == 0, done.stderr
         assert recorded(programs, "torchrun") == [str(tmp_path / "here" / "train.py"), "--name", NASTY]

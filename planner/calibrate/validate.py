@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,7 @@ from planner.calibrate.scores import (
     source_scores,
     time_scores,
 )
+from planner.inputs.fitted import error_band
 
 SCHEMA: Final = "planner/validate/1"
 CHUNK: Final = 4096
@@ -98,7 +100,11 @@ def validate(rows: Iterable[Run | Fault], catalogue: Catalogue, price: Price) ->
 
 
 def validate_out_of_fold(
-    rows: Iterable[Run | Fault], catalogue: Catalogue, fit: Fit, fold: Fold
+    rows: Iterable[Run | Fault],
+    catalogue: Catalogue,
+    fit: Fit,
+    fold: Fold,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Validation:
     """Price every row with constants fitted to the rows of the other sources, or of the other models.
 
@@ -112,6 +118,8 @@ def validate_out_of_fold(
         Fits on the rows outside the fold.
     fold : {"source", "model"}
         What a fold's rows have in common.
+    tell : callable
+        Takes a line after each fold.
     """
     table = list(rows)
     skipped: list[Skip] = []
@@ -120,13 +128,16 @@ def validate_out_of_fold(
     for priced in ready:
         folds.setdefault(str(getattr(priced.run, fold)).lower(), []).append(priced)
     outcomes: dict[str, Outcome] = {}
-    for name, members in folds.items():
+    for number, (name, members) in enumerate(folds.items(), start=1):
+        began = time.monotonic()
         others = [priced for other, runs in folds.items() if other != name for priced in runs]
         for outcome in _outcomes(members, fit(others)(members)):
             if isinstance(outcome, Skip):
                 skipped.append(outcome)
             else:
                 outcomes[outcome.scored.id] = outcome
+        seconds = time.monotonic() - began
+        tell(f"fold {number} of {len(folds)}: {len(members)} rows without {fold} {name!r}, {seconds:.1f} s")
     ordered = (outcomes[priced.run.id] for priced in ready if priced.run.id in outcomes)
     return Validation(len(table), tuple(ordered), tuple(skipped))
 
@@ -164,7 +175,8 @@ def _outcome(priced: PricedRun, found: Prediction, naive: float) -> Outcome:
     return Outcome(
         scored=scored(priced, found, naive),
         oom_probability=found.oom_probability if math.isfinite(found.oom_probability) else None,
-        error_band=found.error_band,
+        error_band=found.error_band
+        or error_band(priced.runtime.name, priced.job.hardware.pool.accelerator.name),
         runtime=priced.runtime.name,
         era=priced.era,
         defaults=_shared(tuple(priced.defaults.items())),

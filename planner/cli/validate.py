@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,24 +17,49 @@ from planner.cli.options import Format
 from planner.cli.output import as_csv
 from planner.errors import InputError, Problem
 
+if TYPE_CHECKING:
+    from planner.calibrate.overlay import Overlay
+    from planner.calibrate.run_table import RunTable
+    from planner.calibrate.validate import Validation
+
+
+class Fold(StrEnum):
+    """What the rows of a fold have in common."""
+
+    source = "source"
+    model = "model"
+
 
 def validate(
     runs: Annotated[Path, typer.Argument(help="A CSV file of measured runs, or - for standard input.")],
+    out_of_fold: Annotated[
+        Fold | None,
+        typer.Option(
+            "--out-of-fold",
+            help="Price each row with constants fitted to the table without its source or model.",
+        ),
+    ] = None,
+    overlay: Annotated[
+        Path | None,
+        typer.Option(
+            "--overlay", metavar="FILE", help="Constants that add to or replace those that ship, as YAML."
+        ),
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
 ) -> None:
     """Price every run of a table and tell how far the predictions are from what was measured."""
-    from planner.calibrate.catalogue import shipped_catalogue
-    from planner.calibrate.pricing import cost_predictions
+    from planner.calibrate.overlay import read_overlay
     from planner.calibrate.run_table import read_runs
-    from planner.calibrate.validate import as_json, validate
+    from planner.calibrate.validate import as_json
     from planner.cli.validate_text import as_markdown, as_rows, as_text
 
     name = "standard input" if str(runs) == "-" else str(runs)
+    on_top = read_overlay(overlay) if overlay is not None else None
     with opened(runs) as lines:
         table = read_runs(lines, name)
         for warning in table.warnings:
             typer.echo(f"note: {warning}", err=True)
-        document = as_json(validate(table.rows, shipped_catalogue(), cost_predictions))
+        document = as_json(_validated(table, out_of_fold, on_top))
     if output is Format.json:
         text = json.dumps(document, allow_nan=False) + "\n"
     elif output is Format.csv:
@@ -40,6 +67,25 @@ def validate(
     else:
         text = as_markdown(document) if output is Format.markdown else as_text(document, name)
     sys.stdout.write(text)
+
+
+def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None) -> Validation:
+    """Price a table with the shipped constants, or with constants that have not seen the row's fold."""
+    from planner.calibrate.catalogue import shipped_catalogue
+    from planner.calibrate.constants import shipped_values
+    from planner.calibrate.overlay import predictions_of
+    from planner.calibrate.refit import Refit
+    from planner.calibrate.validate import validate, validate_out_of_fold
+
+    catalogue = shipped_catalogue()
+    if fold is None:
+        return validate(table.rows, catalogue, predictions_of(shipped_values(), overlay))
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        typer.echo(f"{line}; {time.monotonic() - began:.0f} s in all", err=True)
+
+    return validate_out_of_fold(table.rows, catalogue, Refit(overlay=overlay), fold.value, tell)
 
 
 @contextmanager

@@ -1,0 +1,160 @@
+"""Constants of the user's own: a list as the planner ships it, or a cluster that has been calibrated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from planner.calibrate.constants import SCOPES, Key, Values, WithConstants
+from planner.calibrate.eras import ERAS
+from planner.calibrate.pricing import Prediction, Price, cost_predictions
+from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.errors import InputError, Problem, nearest
+from planner.inputs.hardware import HardwareProfile, Pool
+from planner.inputs.load_hardware import accelerator_names, load_hardware
+from planner.inputs.yaml_file import read_yaml
+from planner.runtimes import runtimes
+from planner.runtimes._traits import Traits
+
+SITE_SHARES: Final = ("compute_share", "scaleup_share", "network_share")
+"""What a site has: shares of the rates that its parts promise."""
+
+_TRAITS: Final = tuple(trait.name for trait in fields(Traits) if trait.type == "float")
+_NAMES: Final[Mapping[str, Sequence[str]]] = {
+    "accelerator": ("training_share",),
+    "site": SITE_SHARES,
+    "era": _TRAITS,
+    "runtime": _TRAITS,
+}
+_OWNERS: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
+    "accelerator": accelerator_names,
+    "era": lambda: [era.name for era in ERAS],
+    "runtime": lambda: list(runtimes()),
+}
+_LARGEST: Final = 1e15
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """What a file puts on top of the shipped constants.
+
+    Parameters
+    ----------
+    values : mapping
+        Constants by scope, owner and name.
+    cluster : HardwareProfile, optional
+        A cluster whose site shares hold for all runs on its accelerator.
+    """
+
+    values: Values = field(default_factory=dict)
+    cluster: HardwareProfile | None = None
+
+
+def read_overlay(path: Path) -> Overlay:
+    """Return what a file adds or replaces.
+
+    Parameters
+    ----------
+    path : Path
+        A YAML file with a list ``constants``, or a cluster profile with site shares.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or some constant is wrong: all faults at once.
+    """
+    raw = read_yaml(path)
+    if isinstance(raw, Mapping) and "pools" in raw:
+        cluster = load_hardware(str(path), "--overlay")
+        if not site_shares(cluster.pool):
+            expected = f"a cluster with a site's share ({', '.join(SITE_SHARES)})"
+            raise InputError(Problem(f"{path}: pools[0]", "no share", expected))
+        return Overlay(cluster=cluster)
+    entries = raw.get("constants") if isinstance(raw, Mapping) else None
+    if not isinstance(entries, list) or not entries:
+        expected = "a list of constants, or a cluster profile that calibrate wrote"
+        raise InputError(Problem(f"{path}: constants", "none", expected))
+    problems: list[Problem] = []
+    values: dict[Key, float] = {}
+    for number, entry in enumerate(entries):
+        place = f"{path}: constants[{number}]"
+        if isinstance(entry, Mapping):
+            key, value, faults = _read_constant(entry, place)
+            problems += faults
+            values[key] = value
+        else:
+            problems.append(Problem(place, repr(entry)[:60], "a mapping with scope, owner, name and value"))
+    if problems:
+        raise InputError(problems)
+    return Overlay(values)
+
+
+def _read_constant(entry: Mapping[str, Any], place: str) -> tuple[Key, float, list[Problem]]:
+    scope, owner, name = (str(entry.get(key, "")) for key in ("scope", "owner", "name"))
+    faults = []
+    if scope not in SCOPES:
+        return (scope, owner, name), 0.0, [_fault(place, "scope", scope, list(SCOPES))]
+    if name not in _NAMES[scope]:
+        faults.append(_fault(place, "name", name, _NAMES[scope]))
+    owners = _OWNERS[scope]() if scope in _OWNERS else []
+    if not owner or (owners and owner not in owners):
+        faults.append(_fault(place, "owner", owner, owners or ["the source of a site's runs"]))
+    value = entry.get("value")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LARGEST:
+        faults.append(Problem(f"{place}.value", repr(value)[:60], "a finite number above 0"))
+        value = math.nan
+    return (scope, owner, name), float(value), faults
+
+
+def _fault(place: str, key: str, found: str, known: Sequence[str]) -> Problem:
+    return Problem(f"{place}.{key}", repr(found[:60]), f"one of {', '.join(known)}", nearest(found, known))
+
+
+def site_shares(pool: Pool) -> dict[str, object]:
+    """Return the shares that a pool states."""
+    found = {name: getattr(pool, name) for name in SITE_SHARES}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass
+class WithCluster:
+    """Puts the site shares of a cluster on the runs on its accelerator; equal clusters stay one record."""
+
+    cluster: HardwareProfile
+    _changed: dict[int, HardwareProfile] = field(default_factory=dict)
+    _kept: list[HardwareProfile] = field(default_factory=list)
+
+    def __call__(self, runs: Sequence[PricedRun]) -> list[PricedRun]:
+        """Return the runs, those on the accelerator changed."""
+        name = self.cluster.pool.accelerator.name
+        return [
+            replace(run, job=replace(run.job, hardware=self.changed(run.job.hardware)))
+            if run.job.hardware.pool.accelerator.name == name
+            else run
+            for run in runs
+        ]
+
+    def changed(self, hardware: HardwareProfile) -> HardwareProfile:
+        """Return a run's cluster with the shares."""
+        if id(hardware) not in self._changed:
+            self._kept.append(hardware)
+            pool = hardware.pool.model_copy(update=site_shares(self.cluster.pool))
+            pool.__dict__.pop("tiers", None)
+            self._changed[id(hardware)] = hardware.model_copy(update={"pools": (pool,)})
+        return self._changed[id(hardware)]
+
+
+def predictions_of(values: Values, overlay: Overlay | None = None) -> Price:
+    """Return a pricing function with these constants and an overlay on top."""
+    if overlay is None:
+        overlay = Overlay()
+    constants = WithConstants(dict(values) | dict(overlay.values))
+    cluster = WithCluster(overlay.cluster) if overlay.cluster is not None else list
+
+    def price(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
+        return cost_predictions(cluster(constants(runs)))
+
+    return price

@@ -1,0 +1,61 @@
+"""The shipped stages fitted again to other runs, for predictions out of fold."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from planner.calibrate.constants import SCOPES, Key, Values
+from planner.calibrate.fit import ROWS_PER_FACTOR, fit
+from planner.calibrate.overlay import Overlay, predictions_of
+from planner.calibrate.pricing import Price
+from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.stages import STAGES, Stage
+
+
+@dataclass
+class Refit:
+    """Fits every stage to the runs that it is given; what the same runs gave before is kept.
+
+    A stage that has too few runs keeps the starts of its factors, and a site without runs its plain shares:
+    nothing is known of it.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        What is fitted, in order.
+    overlay : Overlay, optional
+        Constants that hold whatever the runs say.
+    """
+
+    stages: Sequence[Stage] = STAGES
+    overlay: Overlay | None = None
+    _known: dict[Hashable, Values] = field(default_factory=dict)
+
+    def __call__(self, runs: Sequence[PricedRun]) -> Price:
+        """Return a pricing function with constants that are fitted to these runs alone."""
+        return predictions_of(self.values(runs), self.overlay)
+
+    def values(self, runs: Sequence[PricedRun]) -> dict[Key, float]:
+        """Return the constants that these runs give."""
+        values = {
+            factor.key: 1.0
+            for stage in self.stages
+            for factor in stage.factors
+            if factor.key[0] == "accelerator"
+        }
+        timed = [run for run in runs if run.measured.seconds and not run.run.mark]
+        for stage in self.stages:
+            values |= self.stage_values(stage, [run for run in timed if stage.wanted(run)], values)
+        return values
+
+    def stage_values(self, stage: Stage, runs: Sequence[PricedRun], fixed: Values) -> Values:
+        """Return the constants of one stage."""
+        if len(runs) < ROWS_PER_FACTOR * len(stage.factors):
+            return {factor.key: factor.start for factor in stage.factors if factor.key[0] != "site"}
+        owners = {(scope, owner(run)) for run in runs for scope, owner in SCOPES.items()}
+        used = tuple(sorted((key, value) for key, value in fixed.items() if key[:2] in owners))
+        about = (stage.name, tuple(run.run.id for run in runs), used)
+        if about not in self._known:
+            self._known[about] = fit(runs, stage.factors, fixed).values
+        return self._known[about]

@@ -1,0 +1,420 @@
+"""What one site reaches of the rates that its parts promise, fitted to the user's own runs, however few."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from planner.calibrate.constants import Key, Values, predictions_with, shipped_values
+from planner.calibrate.fit import PULL, ROWS_PER_FACTOR, Column, Factor, fit, log_errors
+from planner.calibrate.pricing import Prediction
+from planner.calibrate.run_defaults import Catalogue, PricedRun, Skip
+from planner.calibrate.run_hardware import run_cluster
+from planner.calibrate.run_table import Fault, Run
+from planner.calibrate.validate import prepared
+from planner.errors import InputError, Problem, nearest
+from planner.inputs.hardware import HardwareProfile, Pool, reached
+
+SHARES: Final[Mapping[str, tuple[str, float, str]]] = {
+    "compute": ("compute_share", 0.2, "share of the kernels' usual rate that training reaches here [-]"),
+    "network": ("network_share", 0.7, "share of the network's usual rate that collectives reach here [-]"),
+    "scale-up": ("scaleup_share", 0.7, "share of the fast links' usual rate reached here [-]"),
+}
+"""Factors of a site in their order of worth: field of the pool, spread before any run has spoken, meaning."""
+
+SMALL: Final = 8
+"""Runs up to which each is held out by itself. [-]"""
+FOLDS: Final = 4
+"""Parts in which a larger table is held out in turn. [-]"""
+
+TOLD: Final = 0.5
+"""Share of what is unknown of a factor that may stay so where runs tell it. [-]"""
+
+
+@dataclass(frozen=True)
+class SiteRuns:
+    """The runs of a table that were made on the cluster, and the rows that cannot be used."""
+
+    rows: int
+    runs: tuple[PricedRun, ...]
+    skipped: tuple[Skip, ...]
+
+    @property
+    def timed(self) -> list[PricedRun]:
+        """Those with a time."""
+        return [run for run in self.runs if run.measured.seconds]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One factor of a site as the runs have pinned it.
+
+    Parameters
+    ----------
+    name, field, meaning : str
+        Word of the user, field of the pool, and what it stands for.
+    start, value : float
+        Before and after the fit. [-]
+    standard_error : float
+        Of the logarithm of the value. [-]
+    """
+
+    name: str
+    field: str
+    meaning: str
+    start: float
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Framework:
+    """Memory that the allocator does not see, from runs whose memory the device has counted.
+
+    Parameters
+    ----------
+    runs : int
+        How many they are. [-]
+    before_gib, value_gib : float
+        The runtime's value and what these runs use. [GiB]
+    error_before, error_after : float
+        Mean absolute error of their memory. [-]
+    """
+
+    runs: int
+    before_gib: float
+    value_gib: float
+    error_before: float
+    error_after: float
+
+
+@dataclass(frozen=True)
+class SiteFit:
+    """What the runs say of a site.
+
+    Parameters
+    ----------
+    runs : SiteRuns
+        The table.
+    used : tuple of PricedRun
+        Its timed runs that can be priced.
+    factors : tuple of Pinned
+        What was fitted.
+    left_out : mapping
+        Factor that was not fitted to the reason.
+    before, after : Column
+        Logarithmic errors of the timed runs. [-]
+    held_out : Column or None
+        The same, each priced without its own part of the table; None for a single run. [-]
+    framework : Framework or None
+        None where no run has the device's count of memory.
+    """
+
+    runs: SiteRuns
+    used: tuple[PricedRun, ...]
+    factors: tuple[Pinned, ...]
+    left_out: Mapping[str, str]
+    before: Column
+    after: Column
+    held_out: Column | None
+    framework: Framework | None
+
+
+def site_runs(rows: Iterable[Run | Fault], catalogue: Catalogue, profile: HardwareProfile) -> SiteRuns:
+    """Return the rows of a table as runs on a cluster.
+
+    What a row says of its interconnect is not used: the cluster says it.
+
+    Parameters
+    ----------
+    rows : iterable of Run or Fault
+        The table.
+    catalogue : Catalogue
+        Where rows find models and runtimes.
+    profile : HardwareProfile
+        The cluster, of one pool.
+    """
+    table = [row.with_values({"interconnect": ""}) if isinstance(row, Run) else row for row in rows]
+    skipped: list[Skip] = []
+    here = replace(catalogue, cluster=_only(profile, catalogue.cluster))
+    sized = lru_cache(maxsize=64)(lambda size: run_cluster(profile, size, "", lambda name: None))
+    runs = []
+    for priced in prepared(table, here, skipped):
+        if priced.run.mark:
+            skipped.append(Skip(priced.run.id, f"marked: {priced.run.mark}"))
+            continue
+        job = replace(priced.job, hardware=sized(priced.job.hardware.pool.gpus_per_node))
+        runs.append(replace(priced, run=priced.run.with_values({"source": profile.name}), job=job))
+    return SiteRuns(len(table), tuple(runs), tuple(skipped))
+
+
+def _only(
+    profile: HardwareProfile, cluster: Callable[[str, int | None], tuple[str, HardwareProfile]]
+) -> Callable[[str, int | None], tuple[str, HardwareProfile]]:
+    """Return a look-up that knows one cluster's accelerator, by any name that a table may give it."""
+    device = profile.pool.accelerator
+    words = {word.lower() for word in (device.name, *device.aliases, profile.name, *profile.aliases)}
+
+    def found(gpu: str, gpus_per_node: int | None) -> tuple[str, HardwareProfile]:
+        if gpu.strip().lower() in words or cluster(gpu, gpus_per_node)[0] == device.name:
+            return device.name, profile
+        raise InputError(Problem("column gpu", repr(gpu), f"{device.name}, as in {profile.name}"))
+
+    return found
+
+
+def factor_of(word: str, pool: Pool, site: str) -> Factor:
+    """Return a factor of a site by the user's word, starting from what the cluster's profile says."""
+    name, width, meaning = SHARES[word]
+    return Factor(("site", site, name), reached(getattr(pool, name)), meaning, width)
+
+
+def other_constants() -> dict[Key, float]:
+    """Return the shipped constants but those of sites."""
+    return {key: value for key, value in shipped_values().items() if key[0] != "site"}
+
+
+def response(runs: Sequence[PricedRun], factor: Factor, fixed: Values) -> float:
+    """How far runs move with a factor that is two spreads lower, over their own scatter. [-]"""
+    here = log_errors(runs, dict(fixed) | {factor.key: factor.start})
+    moved = log_errors(runs, dict(fixed) | {factor.key: factor.start * math.exp(-2 * factor.width)}) - here
+    return float(np.sqrt(moved @ moved)) / max(PULL, float(np.std(here)))
+
+
+def tells(runs: Sequence[PricedRun], factor: Factor, fixed: Values) -> bool:
+    """Whether runs can narrow a factor at all."""
+    return response(runs, factor, fixed) >= 1 / TOLD
+
+
+def runs_needed(factors: int) -> int:
+    """Timed runs that a number of factors needs: one alone stands on a single run and what is known. [-]
+
+    Examples
+    --------
+    >>> [runs_needed(count) for count in (1, 2, 3)]
+    [1, 6, 9]
+    """
+    return 1 if factors <= 1 else ROWS_PER_FACTOR * factors
+
+
+def chosen_factors(
+    runs: Sequence[PricedRun], candidates: Mapping[str, Factor], fixed: Values
+) -> tuple[list[str], dict[str, str]]:
+    """Return the factors that runs can bear, and why not the others."""
+    chosen: list[str] = []
+    left: dict[str, str] = {}
+    for word, factor in candidates.items():
+        needed = runs_needed(len(chosen) + 1)
+        if not tells(runs, factor, fixed):
+            left[word] = "these runs hardly depend on it"
+        elif len(runs) < needed:
+            left[word] = f"needs {needed} timed runs, there are {len(runs)}"
+        else:
+            chosen.append(word)
+    return chosen, left
+
+
+def asked_factors(
+    words: Sequence[str], runs: Sequence[PricedRun], candidates: Mapping[str, Factor], fixed: Values
+) -> list[str]:
+    """Return the factors that the user asked for, or refuse.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, the runs are too few for so many factors, or do not depend on one.
+    """
+    problems = [
+        Problem("--factors", repr(word), f"one of {', '.join(SHARES)}", nearest(word, SHARES))
+        for word in words
+        if word not in SHARES
+    ]
+    needed = runs_needed(len(words))
+    if not problems and len(runs) < needed:
+        problems.append(
+            Problem("--factors", f"{len(words)} factors and {len(runs)} timed runs", f"{needed} timed runs")
+        )
+    if not problems:
+        problems = [
+            Problem("--factors", f"{word!r}, of which these runs say nothing", _told_by(word))
+            for word in words
+            if not tells(runs, candidates[word], fixed)
+        ]
+    if problems:
+        raise InputError(problems)
+    return [word for word in SHARES if word in words]
+
+
+def _told_by(word: str) -> str:
+    return {
+        "network": "runs whose messages leave the scale-up domain",
+        "scale-up": "runs whose messages take time inside the scale-up domain",
+    }.get(word, "timed runs")
+
+
+def pinned(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) -> tuple[Column, Column]:
+    """Return the values of factors and the standard errors of their logarithms.
+
+    Where runs are fewer than a free fit needs, one factor is pinned by least squares with its prior.
+    """
+    if len(runs) >= ROWS_PER_FACTOR * len(factors):
+        found = fit(runs, factors, fixed)
+        keys = [factor.key for factor in factors]
+        return np.array([found.values[key] for key in keys]), _at_most_prior(
+            np.array([found.standard_errors[key] for key in keys]), factors
+        )
+    (factor,) = factors
+    return _pinned_by_few(runs, factor, fixed)
+
+
+def narrowed(
+    runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values, left: dict[str, str] | None
+) -> tuple[list[Factor], Column, Column]:
+    """Return factors with values and standard errors; those that a joint fit does not narrow are dropped.
+
+    Parameters
+    ----------
+    runs : sequence of PricedRun
+        Timed runs.
+    factors : sequence of Factor
+        What is fitted.
+    fixed : mapping
+        Constants that hold, the factors' starts among them.
+    left : dict, optional
+        Takes the reason of each that is dropped; None where all were asked for and stay.
+    """
+    kept = list(factors)
+    while kept:
+        values, errors = pinned(runs, kept, fixed)
+        vague = [float(error) / factor.width for factor, error in zip(kept, errors, strict=True)]
+        worst = int(np.argmax(vague))
+        if left is None or vague[worst] <= TOLD:
+            return kept, values, errors
+        left[_word(kept.pop(worst))] = "the runs cannot tell it from the other factors"
+    return kept, np.array([]), np.array([])
+
+
+def _word(factor: Factor) -> str:
+    return next(word for word, (name, _, _) in SHARES.items() if name == factor.key[2])
+
+
+def _at_most_prior(errors: Column, factors: Sequence[Factor]) -> Column:
+    return np.minimum(errors, [factor.width for factor in factors])
+
+
+def _pinned_by_few(runs: Sequence[PricedRun], factor: Factor, fixed: Values) -> tuple[Column, Column]:
+    from scipy.optimize import least_squares
+
+    start = math.log(factor.start)
+
+    def residuals(point: Column) -> Column:
+        errors = log_errors(runs, dict(fixed) | {factor.key: float(np.exp(point[0]))})
+        return np.append(errors / PULL, (point[0] - start) / factor.width)
+
+    best = least_squares(residuals, [start], diff_step=1e-2, max_nfev=20)
+    slope = best.jac[:, 0]
+    value = float(f"{math.exp(best.x[0]):.4g}")
+    return np.array([value]), np.array([float(f"{1 / math.sqrt(float(slope @ slope)):.2g}")])
+
+
+def held_out_errors(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) -> Column | None:
+    """Logarithmic error of each run, priced with factors fitted without its part of the table. [-]
+
+    Where the rest cannot bear all factors, the first of them that it can bear are fitted.
+    """
+    if len(runs) < 2:
+        return None
+    fold = np.arange(len(runs)) % (len(runs) if len(runs) <= SMALL else FOLDS)
+    errors = np.zeros(len(runs))
+    for part in np.unique(fold):
+        inside = [run for run, place in zip(runs, fold, strict=True) if place == part]
+        others = [run for run, place in zip(runs, fold, strict=True) if place != part]
+        borne = list(factors)
+        while len(others) < runs_needed(len(borne)):
+            borne.pop()
+        values, _ = pinned(others, borne, fixed) if borne else (np.array([]), None)
+        found = {factor.key: float(value) for factor, value in zip(borne, values, strict=True)}
+        errors[fold == part] = log_errors(inside, dict(fixed) | found)
+    return errors
+
+
+def framework_memory(runs: Sequence[PricedRun], values: Values) -> Framework | None:
+    """Return what context and communicators take here, from runs with the device's count of memory."""
+    counted = [run for run in runs if run.run.peak_mem_gib and run.run.memory_kind == "device"]
+    pairs = [
+        (run.run.peak_mem_gib or 0.0, found)
+        for run, found in zip(counted, predictions_with(values)(counted), strict=True)
+        if isinstance(found, Prediction)
+    ]
+    if not pairs:
+        return None
+    value = max(0.0, median(measured - (found.total_gib - found.framework_gib) for measured, found in pairs))
+    before = [abs(found.total_gib / measured - 1) for measured, found in pairs]
+    after = [abs((found.total_gib - found.framework_gib + value) / measured - 1) for measured, found in pairs]
+    return Framework(
+        runs=len(pairs),
+        before_gib=median(found.framework_gib for _, found in pairs),
+        value_gib=float(f"{value:.4g}"),
+        error_before=float(np.mean(before)),
+        error_after=float(np.mean(after)),
+    )
+
+
+def fit_site(site: SiteRuns, profile: HardwareProfile, asked: Sequence[str] = ()) -> SiteFit:
+    """Fit as many factors of a site as its runs can bear, or those asked for.
+
+    Parameters
+    ----------
+    site : SiteRuns
+        The runs.
+    profile : HardwareProfile
+        The cluster, whose own shares are the start.
+    asked : sequence of str
+        Words of `SHARES`; empty for as many as can be borne.
+
+    Raises
+    ------
+    InputError
+        If no run has a time, or the runs cannot bear what is asked.
+    """
+    fixed, runs = other_constants(), _priceable(site.timed)
+    if not runs:
+        raise InputError(Problem("RUNS.csv", _why_none(site), f"a timed run on {profile.name}"))
+    candidates = {word: factor_of(word, profile.pool, profile.name) for word in SHARES}
+    starts = {factor.key: factor.start for factor in candidates.values()}
+    fixed |= starts
+    if asked:
+        chosen, left = asked_factors(asked, runs, candidates, fixed), None
+    else:
+        chosen, left = chosen_factors(runs, candidates, fixed)
+    factors, values, errors = narrowed(runs, [candidates[word] for word in chosen], fixed, left)
+    found = {factor.key: float(value) for factor, value in zip(factors, values, strict=True)}
+    return SiteFit(
+        runs=site,
+        used=tuple(runs),
+        factors=tuple(
+            Pinned(_word(factor), factor.key[2], factor.meaning, factor.start, float(value), float(error))
+            for factor, value, error in zip(factors, values, errors, strict=True)
+        ),
+        left_out=left or {},
+        before=log_errors(runs, fixed),
+        after=log_errors(runs, fixed | found),
+        held_out=held_out_errors(runs, factors, fixed),
+        framework=framework_memory(site.runs, fixed | found),
+    )
+
+
+def _priceable(runs: Sequence[PricedRun]) -> list[PricedRun]:
+    found = predictions_with(other_constants())(runs)
+    return [run for run, price in zip(runs, found, strict=True) if isinstance(price, Prediction)]
+
+
+def _why_none(site: SiteRuns) -> str:
+    reasons = "; ".join(f"{skip.id}: {skip.reason}" for skip in site.skipped[:3])
+    return f"{site.rows} rows, none of them with a time" + (f" ({reasons})" if reasons else "")

@@ -1,0 +1,72 @@
+"""``planner calibrate``: what a site reaches, fitted to the user's own runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planner.cli.files import write_whole
+from planner.cli.options import ForceOption, Format, FormatOption
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.errors import InputError, Problem
+
+
+def calibrate(
+    runs: Annotated[
+        Path, typer.Argument(metavar="RUNS.csv", help="A CSV file of measured runs, or - for standard input.")
+    ],
+    hardware: Annotated[
+        str, typer.Option("--hardware", metavar="NAME", help="The cluster that they were made on.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.yaml", help="The profile to write.")],
+    factors: Annotated[
+        str,
+        typer.Option(
+            "--factors",
+            metavar="NAME,...",
+            help="Of compute, network, scale-up. [default: as many as the runs bear]",
+        ),
+    ] = "",
+    force: ForceOption = False,
+    output: FormatOption = Format.table,
+) -> None:
+    """Fit what a cluster reaches to runs made on it, and write it as a profile for --hardware."""
+    from planner.calibrate.catalogue import shipped_catalogue
+    from planner.calibrate.run_table import read_runs
+    from planner.calibrate.site_file import as_json, base_file, cluster_yaml
+    from planner.calibrate.site_fit import fit_site, site_runs
+    from planner.cli.validate import opened
+    from planner.inputs.load_hardware import load_hardware
+
+    profile = load_hardware(hardware, "--hardware")
+    if len(profile.pools) > 1:
+        raise InputError(Problem("--hardware", f"{len(profile.pools)} pools", "a cluster of one pool"))
+    if out.exists() and not force:
+        raise InputError(Problem("--out", str(out), "a file that does not exist yet, or --force"))
+    name = "standard input" if str(runs) == "-" else runs.name
+    with opened(runs) as lines:
+        table = read_runs(lines, name)
+        for warning in table.warnings:
+            typer.echo(f"note: {warning}", err=True)
+        site = site_runs(table.rows, shipped_catalogue(), profile)
+    asked = [word.strip().lower() for word in factors.split(",") if word.strip()]
+    result = fit_site(site, profile, asked)
+    write_whole(out, cluster_yaml(base_file(hardware, profile), out.stem, result, name), force)
+    load_hardware(str(out), "--out")
+    _tell(as_json(result, profile, name, str(out)), output)
+
+
+def _tell(document: Any, output: Format) -> None:
+    for skip in document["skipped"]:
+        sys.stderr.write(f"note: {skip['id']} is not used: {skip['reason']}\n")
+    if output is Format.json:
+        emit_document(document)
+    elif output is Format.csv:
+        emit_rows(document["per_row"], output)
+    else:
+        from planner.cli.calibrate_text import page_of
+
+        emit_page(page_of(document), output)

@@ -201,8 +201,8 @@ def test_its_record_describes_every_field(entry: Any) -> None:
     assert [field.name for field in fields(entry) if not re.search(rf"\b{field.name}\b", documented)] == []
 
 
-def page_maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_techniques", ROOT / "docs" / "make_techniques.py")
+def page_maker(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -211,6 +211,16 @@ def page_maker() -> ModuleType:
 
 
 def test_the_page_of_techniques_is_current() -> None:
-    maker = page_maker()
+    maker = page_maker("make_techniques")
     known = maker.PAGE.read_text(encoding="utf-8")
     assert known == maker.page(), "run `python docs/make_techniques.py` and read the diff"
+
+
+def test_the_equations_of_the_pages_are_those_of_the_code() -> None:
+    maker = page_maker("make_equations")
+    assert len(maker.pages()) >= 4
+    for page in maker.pages():
+        known = page.read_text(encoding="utf-8")
+        assert known == maker.rewritten(known), (
+            f"{page.name}: run `python docs/make_equations.py` and read the diff"
+        )

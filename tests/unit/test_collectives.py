@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from math import inf
 
 import numpy as np
@@ -31,17 +31,21 @@ def members(ranks: int, stride: int) -> list[int]:
     return [place * stride for place in range(ranks)]
 
 
-@pytest.mark.parametrize(("ranks", "stride"), [(2, 1), (8, 1), (4, 2), (8, 4), (2, 8), (16, 1), (4, 16), (3, 1)])
+@pytest.mark.parametrize(
+    ("ranks", "stride"), [(2, 1), (8, 1), (4, 2), (8, 4), (2, 8), (16, 1), (4, 16), (3, 1)]
+)
 def test_members_of_a_domain_are_those_that_one_counts(ranks: int, stride: int) -> None:
     counted = sum(rank < 8 for rank in members(ranks, stride))
     assert members_inside(8.0, stride, ranks) == counted
 
 
-@pytest.mark.parametrize(("ranks", "stride"), [(8, 1), (16, 1), (64, 1), (32, 2), (16, 4), (16, 8), (2, 4), (4, 8)])
+@pytest.mark.parametrize(
+    ("ranks", "stride"), [(8, 1), (16, 1), (64, 1), (32, 2), (16, 4), (16, 8), (2, 4), (4, 8)]
+)
 def test_the_hops_of_a_ring_are_those_that_one_counts(ranks: int, stride: int) -> None:
     """One byte is sent, so that latency is all there is; a ring pass has a hop from every member but one."""
     group = members(ranks, stride)
-    inside = sum(first // 8 == second // 8 for first, second in zip(group, group[1:], strict=False))
+    inside = sum(first // 8 == second // 8 for first, second in pairwise(group))
     between = ranks - 1 - inside
     seconds = ring_seconds(0.0, ranks, stride, BOTH)
     assert seconds == pytest.approx(inside * 3e-6 + between * 10e-6)
@@ -53,7 +57,7 @@ def test_a_ring_in_a_node_by_hand() -> None:
 
 
 def test_the_network_ports_of_a_node_carry_its_ring_together() -> None:
-    # Two nodes: 15/16 of 8 GB leave the node through eight ports of 50 GB/s, 18.75 ms, slower than NVLink alone.
+    # Two nodes: 15/16 of 8 GB leave the node through eight ports of 50 GB/s: 18.75 ms, as NVLink takes.
     hops = 14 * 3e-6 + 10e-6
     assert ring_seconds(8e9, 16, 1, BOTH) == pytest.approx(8e9 * 15 / 16 / 400e9 + hops)
     # Every eighth rank: one port each, 7/8 of 8 GB at 50 GB/s.
@@ -103,8 +107,8 @@ def test_eight_experts_on_eight_nodes_reach_five_nodes_and_a_quarter() -> None:
 
 
 def test_dispatch_sends_a_token_once_to_each_node() -> None:
-    # 32 ranks in four nodes, 8 experts, 1 GB of tokens. Out of the node: 4 (1 - (3/4)^8) = 3.6 nodes are reached,
-    # three quarters of them elsewhere, at 50 GB/s.
+    # 32 ranks in four nodes, 8 experts, 1 GB of tokens: 4 (1 - (3/4)^8) = 3.6 nodes are reached, three
+    # quarters of them elsewhere, at 50 GB/s.
     outside = 4 * (1 - 0.75**8) * 0.75 * 1e9 / 50e9
     seconds = float(dispatch_seconds(1e9, 8, 32.0, 1.0, BOTH))
     assert seconds == pytest.approx(outside + 7 * 3e-6 + 3 * 10e-6)
@@ -128,7 +132,7 @@ def test_one_rank_costs_nothing(function: object) -> None:
 
 
 def test_bytes_sent_by_a_ring_played_step_by_step() -> None:
-    """Reduce-scatter of n chunks: in each of n - 1 steps every rank passes one chunk on; all end up summed."""
+    """Reduce-scatter of n chunks: in each of n - 1 steps a rank passes one chunk on; all end up summed."""
     ranks = 6
     held = np.arange(ranks * ranks, dtype=float).reshape(ranks, ranks)
     wanted = held.sum(axis=0)
@@ -138,7 +142,9 @@ def test_bytes_sent_by_a_ring_played_step_by_step() -> None:
         for rank in range(ranks):
             held[(rank + 1) % ranks, (rank - step) % ranks] += moving[rank]
             sent[rank] += 1
-    assert [held[rank, (rank + 1) % ranks] for rank in range(ranks)] == [wanted[(r + 1) % ranks] for r in range(ranks)]
+    assert [held[rank, (rank + 1) % ranks] for rank in range(ranks)] == [
+        wanted[(r + 1) % ranks] for r in range(ranks)
+    ]
     assert set(sent) == {ring_sent_bytes(float(ranks), ranks)}
 
 

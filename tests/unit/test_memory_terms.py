@@ -121,7 +121,7 @@ def test_layers_that_recompute_keep_their_input() -> None:
 
 
 def test_fp8_adds_copies_of_weights_and_halves_saved_inputs() -> None:
-    """A low-bit copy and its transpose beside the 16-bit weight: 2 more bytes for each weight of a product."""
+    """A low-bit copy and its transpose beside the 16-bit weight: 2 more bytes for each of their weights."""
     plain, low = (priced(job(gpus=8, precision=name), zero=0).stages[0] for name in ("bf16", "fp8"))
     products = TOTAL - EMBEDDING - 25 * 2048
     assert low.weights - plain.weights == 2 * products

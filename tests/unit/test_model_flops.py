@@ -13,9 +13,9 @@ from planner.inputs.load import load_model
     [("megatron-1.7b", 24, 2304, 512), ("gpt3-175b", 96, 12288, 1536), ("megatron-530b", 105, 20480, 2520)],
 )
 def test_the_formula_of_the_megatron_paper(name: str, layers: int, hidden: int, sequences: int) -> None:
-    """arXiv:2104.04473, eq. 3, F = 96 B s l h^2 (1 + s/(6h) + V/(16 l h)), which recomputes all, whole attention.
+    """arXiv:2104.04473, eq. 3: F = 96 B s l h^2 (1 + s/(6h) + V/(16 l h)), with full recompute.
 
-    Without recompute it is 72 in place of 96, and half of the attention is causal: s/(12h) in place of s/(6h).
+    Without it 72 stands for 96 and V/(12 l h) for V/(16 l h); of causal attention half: s/(12h).
     """
     model = load_model(name)
     assert (model.num_layers, model.hidden) == (layers, hidden)
@@ -25,7 +25,7 @@ def test_the_formula_of_the_megatron_paper(name: str, layers: int, hidden: int, 
 
 
 def test_six_times_the_parameters_is_most_of_it() -> None:
-    """arXiv:2001.08361, sec. 2.1: 6 N FLOPs for each token, N without embedding; attention and head come on top."""
+    """arXiv:2001.08361, sec. 2.1: 6 N for each token, N without embedding; attention and head come on top."""
     model = load_model("gpt3-175b")
     blocks = model.params - model.embedding_params - model.head_params
     share = 6 * blocks / step_flops(model, 2048, 1)

@@ -1,4 +1,4 @@
-"""What is left of a communication after the compute that hides it, by hand and by a played sequence of buckets."""
+"""What is left of a communication after the compute that hides it, by hand and by played buckets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from planner.formulas.overlap import exposed_seconds
 
 @pytest.mark.parametrize(
     ("communication", "window", "share", "exposed"),
-    [(3, 2, 0, 1), (3, 3, 0, 0), (3, 9, 0, 0), (3, 0, 0, 3), (4, 9, 0.25, 1), (4, 3.5, 0.25, 1), (4, 1, 1, 4)],
+    [
+        (3, 2, 0, 1),
+        (3, 3, 0, 0),
+        (3, 9, 0, 0),
+        (3, 0, 0, 3),
+        (4, 9, 0.25, 1),
+        (4, 3.5, 0.25, 1),
+        (4, 1, 1, 4),
+    ],
 )
 def test_by_hand(communication: float, window: float, share: float, exposed: float) -> None:
     assert exposed_seconds(communication, window, share) == exposed

@@ -43,7 +43,8 @@ def constants_of(
     stage: Stage, runs: Sequence[PricedRun], found: Fitted, fixed: dict[Key, float]
 ) -> list[Constant]:
     """Return a stage's constants, each with what the error out of group is without it."""
-    source = ", ".join(sorted({run.run.source for run in runs}))
+    tables = ", ".join(sorted({run.run.source for run in runs}))
+    source = f"{stage.source} ({tables})"
     warm = [replace(factor, start=found.values[factor.key]) for factor in stage.factors]
     return [
         Constant(
@@ -64,6 +65,10 @@ def _error_without(
 ) -> float:
     others = [factor for factor in warm if factor.key != left_out.key]
     return mean_error(out_of_group_errors(runs, others, stage.group, fixed, most=2))
+
+
+FEWEST_RUNS = 5
+"""Runs below which a runtime on an accelerator has no error band. [-]"""
 
 
 @dataclass
@@ -95,6 +100,7 @@ class Outcome:
                 "band": float(f"{np.quantile(np.abs(np.expm1(errors)), 0.9):.3g}"),
             }
             for (runtime, accelerator), errors in sorted(self.residuals.items())
+            if len(errors) >= FEWEST_RUNS
         ]
 
     def add_residuals(self, runs: Sequence[PricedRun], errors: Column) -> None:

@@ -26,12 +26,15 @@ class Stage:
         What is fitted.
     group : callable
         What runs of one group have in common, for the error out of group.
+    source : str
+        Where the runs stand.
     """
 
     name: str
     wanted: Callable[[PricedRun], bool]
     factors: tuple[Factor, ...]
     group: Callable[[PricedRun], Hashable]
+    source: str
 
 
 def _source(*names: str) -> Callable[[PricedRun], bool]:
@@ -84,6 +87,7 @@ STAGES = (
             ),
         ),
         _layout,
+        "https://github.com/Aleph-Alpha/NeurIPS-WANT-submission-efficient-parallelization-layouts",
     ),
     Stage(
         "NVIDIA's Megatron-LM runs of 2020-22",
@@ -98,6 +102,7 @@ STAGES = (
             Factor(("era", "megatron-2020-22", "compute_derate"), 1.0, COMPUTE, 0.2),
         ),
         _model,
+        "https://arxiv.org/abs/2104.04473",
     ),
     Stage(
         "single-node runs of vTrain",
@@ -118,6 +123,7 @@ STAGES = (
             Factor(("site", "vtrain-single", "scaleup_share"), 1.0, LINKS, 0.7),
         ),
         lambda priced: (priced.run.hidden, priced.plan.tp, priced.run.num_gpus),
+        "https://github.com/VIA-Research/vTrain",
     ),
     Stage(
         "BLOOM's trials",
@@ -127,12 +133,14 @@ STAGES = (
             Factor(("site", "bigscience-bloom-prequel", "network_share"), 1.0, NETWORK, 0.7),
         ),
         _layout,
+        "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
     ),
     Stage(
         "Zero Bubble's table",
         _source("zero-bubble"),
         (Factor(("era", "zero-bubble-2023", "compute_derate"), 1.0, COMPUTE, 0.2),),
         _model,
+        "https://arxiv.org/abs/2401.10241",
     ),
     Stage(
         "llm-foundry",
@@ -153,6 +161,7 @@ STAGES = (
             ),
         ),
         _model_and_size,
+        "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking",
     ),
     Stage(
         "torchtitan on H100",
@@ -167,6 +176,7 @@ STAGES = (
             ),
         ),
         lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
+        "https://github.com/pytorch/torchtitan/tree/main/benchmarks",
     ),
     Stage(
         "recipes of the performance pages, dense",
@@ -191,6 +201,7 @@ STAGES = (
             Factor(("era", "nemo-2024", "compute_derate"), 0.95, COMPUTE, 0.15),
         ),
         _model,
+        "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
     ),
     Stage(
         "recipes of the performance pages, mixture of experts on Blackwell",
@@ -216,6 +227,7 @@ STAGES = (
             ),
         ),
         _model_and_size,
+        "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
     ),
 )
 """All stages, in order."""

@@ -173,7 +173,8 @@ def cluster_file(
 def bare_file(name: str, accelerator: Part, rows: Sequence[Raw], source: str) -> Part:
     """Return a profile of a machine of no known kind: its ranks joined by what collectives reached."""
     inside = link_of(samples_of(rows, nodes=False))
-    rate = rate_text(inside.bus_rate if inside else best_rate(of_bench(rows, "elementwise"), "bytes"))
+    own = of_bench(rows, "elementwise") or of_bench(rows, "gemm")
+    rate = rate_text(inside.bus_rate if inside else best_rate(own, "bytes"))
     latency = inside.latency if inside and inside.latency is not None else 1e-5
     members = inside.sample.ranks if inside else 1
     links = {

@@ -62,6 +62,6 @@ def sheet_from(rows: Iterable[Raw], multiprocessors: float) -> Datasheet:
     table = list(rows)
     products = [row for row in table if row["bench"] in ("gemm", "attention")]
     wide = HEADROOM * best_rate(products, "flops")
-    moved = HEADROOM * best_rate(of_bench(table, "elementwise"), "bytes")
+    moved = HEADROOM * best_rate(of_bench(table, "elementwise") or products, "bytes")
     peaks = {"bf16": wide, "fp8": 0.0, "fp8_block": 0.0, "nvfp4": 0.0}
     return Datasheet(peaks, moved, multiprocessors, True, "best rate measured, times 1.25")

@@ -16,6 +16,10 @@ from planner.plan import DEGREES, Plan
 Mask = bool | np.bool_ | NDArray[np.bool_]
 
 
+RANKS = tuple(name for name in DEGREES if name != "num_microbatches")
+"""Degrees that must be whole numbers whatever the batch."""
+
+
 @dataclass(frozen=True)
 class Violation:
     """A broken rule of one plan, as the contract's JSON has it."""
@@ -76,7 +80,7 @@ def _is_whole(degree: Num) -> Mask:
 
 def _whole(plan: Plan) -> Mask:
     holds: Mask = np.bool_(True)
-    for name in DEGREES:
+    for name in RANKS:
         holds = np.logical_and(holds, _is_whole(getattr(plan, name)))
     return holds
 
@@ -98,7 +102,7 @@ def _whole_rule(plan: Plan) -> Rule:
         _whole(plan),
         lambda: (
             ", ".join(
-                f"{name} {getattr(plan, name):g}" for name in DEGREES if not _is_whole(getattr(plan, name))
+                f"{name} {getattr(plan, name):g}" for name in RANKS if not _is_whole(getattr(plan, name))
             ),
             "whole numbers from 1",
             "1",

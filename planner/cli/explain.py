@@ -1,0 +1,138 @@
+"""``planner explain``: where the time and memory of a saved plan go, and what would change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli.options import Format, FormatOption
+
+if TYPE_CHECKING:
+    from planner.cost.estimate import Estimate
+    from planner.plan import Plan
+    from planner.report.as_json import Unpriced
+    from planner.report.plan_file import PlanFile
+
+PlanArgument = Annotated[
+    Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+]
+
+
+def explain(
+    plan: PlanArgument,
+    formulas: Annotated[
+        bool, typer.Option("--formulas", help="Show each term's formula, the numbers put in, and its source.")
+    ] = False,
+    term: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The formulas of one term alone, such as tp_comm.", show_default=False
+        ),
+    ] = None,
+    output: FormatOption = Format.table,
+) -> None:
+    """Tell where the time and memory of a plan go, what binds, and what one change of each axis would do.
+
+    The parts of the time add up to the step. Exit code 1 tells that the plan breaks a rule or does not fit;
+    the explanation is still written where the plan has a price.
+    """
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.explain import explain as explained
+    from planner.report.explain import explain_document, neighbour_row
+    from planner.report.explain_page import explain_page
+
+    saved, answer = read_priced(plan)
+    if formulas or term is not None:
+        show_formulas(answer, term, output)
+        return
+    told = explained(answer, pricer_of(saved))
+    if output is Format.json:
+        emit_document(explain_document(told))
+    elif output is Format.csv:
+        rows: list[dict[str, Any]] = [
+            {"table": "waterfall", "name": part.name, "from": "", "to": "", "time_s": part.seconds,
+             "share": part.seconds / answer.step, "peak_gib": None, "refused": ""}
+            for part in told.parts
+        ]  # fmt: skip
+        for neighbour in told.neighbours:
+            row = neighbour_row(neighbour, answer)
+            rows.append(
+                {"table": "neighbours", "name": row["axis"], "from": row["from"], "to": row["to"],
+                 "time_s": row["step_time_s"], "share": row["change"], "peak_gib": row["peak_gib"],
+                 "refused": row["refused"]}
+            )  # fmt: skip
+        emit_rows(rows, output)
+    else:
+        emit_page(explain_page(told), output)
+    if not answer.feasible:
+        raise typer.Exit(1)
+
+
+def show_formulas(answer: Estimate, term: str | None, output: Format) -> None:
+    """Write the formulas of all terms, or of one."""
+    from planner.cli.output import emit_document, emit_page
+    from planner.cli.reading import Reading
+    from planner.report.explain_formulas import formulas_document, formulas_page, terms_of
+
+    known = terms_of(answer)
+    reading = Reading()
+    names = tuple(dict.fromkeys(use.term for use in known))
+    wanted = reading.word("--term", term, names) if term is not None else None
+    reading.finish()
+    chosen = [use for use in known if wanted in (None, use.term)]
+    if output in (Format.json, Format.csv):
+        emit_document(formulas_document(chosen))
+    else:
+        emit_page(formulas_page(chosen), output)
+
+
+def read_priced(path: Path) -> tuple[PlanFile, Estimate]:
+    """Return a plan file and the price of its plan; what changed since it was saved goes to standard error.
+
+    Raises
+    ------
+    InputError
+        If the file is wrong.
+    UnsupportedPlan
+        If the plan's degrees leave no price.
+    """
+    from planner.errors import UnsupportedPlan
+    from planner.report.as_json import Unpriced
+
+    saved = read_saved(path)
+    answer = pricer_of(saved)(saved.plan)
+    if isinstance(answer, Unpriced):
+        reasons = (
+            f"{path}: {fault.rule}: {fault.found}; needs {fault.expected}" for fault in answer.violations
+        )
+        raise UnsupportedPlan("\n".join(reasons))
+    return saved, answer
+
+
+def read_saved(path: Path) -> PlanFile:
+    """Return what a plan file says, checked against what its cluster can do."""
+    from planner.cli.axes import check_offload
+    from planner.cli.job import check_precision, with_node_size
+    from planner.cli.reading import Reading
+    from planner.report.plan_file import read_plan_file
+
+    saved = read_plan_file(path, with_node_size)
+    reading = Reading()
+    check_precision(saved.job.hardware, saved.job.workload, reading)
+    check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
+    reading.finish()
+    for line in saved.changed:
+        typer.echo(f"note: {line}", err=True)
+    return saved
+
+
+def pricer_of(saved: PlanFile) -> Any:
+    """Return a function that prices any plan of a file's job."""
+    from planner.cli.estimate import price
+
+    def priced(plan: Plan) -> Estimate | Unpriced:
+        return price(plan, saved.job, saved.runtime, saved.names.memory_limit)
+
+    return priced

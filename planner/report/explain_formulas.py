@@ -1,0 +1,364 @@
+"""The formulas behind an estimate: for each term the equation, the numbers put in, and where it is from."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from planner.cost.communication import ACTIVATION_BYTES
+from planner.cost.data_parallel import buckets, groups
+from planner.cost.estimate import Estimate, product_weights
+from planner.cost.fit import oom_probability
+from planner.cost.operators import mean_keys
+from planner.formulas.attention import AttentionCurve, attention_forward_seconds
+from planner.formulas.collectives import Tier, dispatch_seconds, point_to_point_seconds, ring_seconds
+from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
+from planner.formulas.model_flops import model_flops
+from planner.formulas.overlap import exposed_seconds
+from planner.inputs.model import Experts
+from planner.report.as_json import Document, plain
+from planner.report.formula_text import FormulaText, formula_text
+from planner.report.page import Page
+from planner.report.waterfall import Anatomy
+from planner.techniques.optimizers._family import step_traffic
+from planner.units import DIMENSIONS, show
+
+FORMULAS: Final = "planner/formulas/1"
+
+WEIGHT_BYTES: Final = 2.0
+"""Weights are gathered in 16 bit. [byte]"""
+
+CURVE_UNITS: Final = {"rate": "FLOP/s", "bandwidth": "byte/s", "launch": "s", "operand_bytes": "byte"}
+LONGEST: Final = 1e12
+"""From here on whole numbers are told with an exponent."""
+
+PIPELINES: Final = ("pipeline", "pipeline_split", "pipeline_v", "pipeline_two_way")
+
+
+@dataclass(frozen=True)
+class Use:
+    """One formula with the numbers that an estimate puts in.
+
+    Parameters
+    ----------
+    term : str
+        The term of the step, or figure, that it stands behind.
+    what : str
+        Which case of it is shown, and how it enters the step.
+    function : callable
+        The formula.
+    inputs : mapping
+        Its arguments.
+    """
+
+    term: str
+    what: str
+    function: Callable[..., Any]
+    inputs: Mapping[str, Any]
+
+    @property
+    def result(self) -> float:
+        """What the formula gives."""
+        return float(self.function(**self.inputs))
+
+    @property
+    def text(self) -> FormulaText:
+        """What its docstring says."""
+        return formula_text(self.function)
+
+
+def terms_of(answer: Estimate) -> tuple[Use, ...]:
+    """Return the formulas of an estimate, term by term."""
+    anatomy = Anatomy(answer)
+    return tuple(
+        use
+        for made in (
+            _products,
+            _attention,
+            _tensor,
+            _context,
+            _experts,
+            _messages,
+            _bubble,
+            _data,
+            _optimizer,
+            _figures,
+        )
+        for use in made(anatomy)
+    )
+
+
+def _block(anatomy: Anatomy) -> str:
+    """Return the kind of layer that the stage told has most of."""
+    blocks = anatomy.answer.job.model.blocks
+    counts = {piece[0]: count for piece, count in anatomy.counts().items() if piece[0] in blocks}
+    return max(counts, key=lambda name: counts[name])
+
+
+def _products(anatomy: Anatomy) -> Iterator[Use]:
+    name = _block(anatomy)
+    layer = anatomy.layers[name]
+    shapes = anatomy.pricers[name].shapes
+    op = max((op for op in layer.operators if op.name in shapes), key=lambda op: float(op.forward))
+    rows, inputs, outputs = shapes[op.name]
+    curve = anatomy.case.kernels.gemm[anatomy.case.precision.linear]
+    sizes = {"m": rows, "n": outputs, "k": inputs, "curve": curve}
+    what = f"{op.name}, the largest product of a {name} layer, forward"
+    yield Use("compute", f"{what}: arithmetic", gemm_compute_seconds, sizes)
+    yield Use("compute", f"{what}: memory", gemm_memory_seconds, sizes)
+    yield Use(
+        "compute",
+        f"{what}; divided by {anatomy.case.derate:.4g}, what training holds of it",
+        gemm_seconds,
+        sizes,
+    )
+
+
+def _attention(anatomy: Anatomy) -> Iterator[Use]:
+    case, plan = anatomy.case, anatomy.answer.plan
+    if case.traits.attention in ("unfused", "fused-softmax"):
+        return
+    name = _block(anatomy)
+    mixer = case.model.blocks[name].mixer
+    splits = case.context.splits_heads
+    heads = float(np.ceil(mixer.heads / plan.tp)) / (plan.cp if splits else 1.0)
+    seq = float(case.workload.seq_len)
+    inputs = {
+        "batch": 1.0,
+        "heads": plan.micro_batch * heads,
+        "seq_q": seq if splits else seq / plan.cp,
+        "visible": float(mean_keys(seq, mixer.window, bool(getattr(mixer, "chunked", False)))),
+        "head_dim": (mixer.qk_head_dim + mixer.value_head_dim) / 2,
+        "curve": case.kernels.attention_for(round((mixer.qk_head_dim + mixer.value_head_dim) / 2)),
+    }
+    yield Use(
+        "compute",
+        f"attention of a {name} layer, forward, before what training holds",
+        attention_forward_seconds,
+        inputs,
+    )
+
+
+def _tensor(anatomy: Anatomy) -> Iterator[Use]:
+    case, plan = anatomy.case, anatomy.answer.plan
+    if plan.tp <= 1:
+        return
+    nbytes = ACTIVATION_BYTES * float(anatomy.pricers[_block(anatomy)].tokens) * case.model.hidden
+    inputs = {"nbytes": nbytes, "ranks": plan.tp, "stride": 1.0, "tiers": case.tensor_tiers}
+    what = "one gather or reduce-scatter of a micro-batch's activations, 2 bytes each"
+    yield Use("tp_comm", what, ring_seconds, inputs)
+
+
+def _context(anatomy: Anatomy) -> Iterator[Use]:
+    case, name = anatomy.case, _block(anatomy)
+    if anatomy.answer.plan.cp <= 1 or not case.context.overlaps:
+        return
+    alone = float(anatomy.unhidden.layers[name].exchanges.cp.forward)
+    core = next(op for op in anatomy.layers[name].operators if op.module == "core_attn")
+    inputs = {"communication": alone, "window": float(core.forward), "exposed_share": case.traits.cp_exposed}
+    yield Use(
+        "cp_comm", f"{case.context.name} beside the attention of one layer, forward", exposed_seconds, inputs
+    )
+
+
+def _experts(anatomy: Anatomy) -> Iterator[Use]:
+    case, plan = anatomy.case, anatomy.answer.plan
+    ffn = case.model.blocks[_block(anatomy)].ffn
+    if not isinstance(ffn, Experts) or plan.ep <= 1:
+        return
+    token = ACTIVATION_BYTES * float(anatomy.pricers[_block(anatomy)].local_tokens) * case.model.hidden
+    inputs = {
+        "nbytes": token * case.workload.imbalance, "copies": ffn.topk, "ranks": plan.ep, "stride": plan.etp,
+        "tiers": case.tiers,
+    }  # fmt: skip
+    yield Use("ep_comm", "one dispatch or combine of a layer's tokens", dispatch_seconds, inputs)
+
+
+def _messages(anatomy: Anatomy) -> Iterator[Use]:
+    case, plan = anatomy.case, anatomy.answer.plan
+    if plan.pp <= 1:
+        return
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    rows = tokens / plan.tp if case.sequence_parallel else tokens
+    inputs = {
+        "nbytes": 2.0 * rows * case.model.hidden, "stride": plan.tp * plan.cp * plan.dp, "tiers": case.tiers,
+    }  # fmt: skip
+    what = f"one message between stages; {2 * plan.vpp:.0f} for each micro-batch"
+    yield Use("pp_comm", what, point_to_point_seconds, inputs)
+
+
+def _bubble(anatomy: Anatomy) -> Iterator[Use]:
+    case, plan = anatomy.case, anatomy.answer.plan
+    if plan.pp <= 1:
+        return
+    function = _closed_form(case.schedule.bubble_seconds)
+    others = float(np.sum(anatomy.passes.micro) - np.max(anatomy.passes.micro)) / (plan.pp - 1)
+    costs = {"forward": 0.0, "weight_gradient": 0.0}
+    for piece, count in anatomy.totals.items():
+        for field in costs:
+            costs[field] += float(count) * float(getattr(anatomy.costs[piece], field))
+    everything = float(np.sum(anatomy.passes.micro))
+    forward, weight = (others * costs[field] / everything for field in ("forward", "weight_gradient"))
+    known = {
+        "pp": plan.pp, "vpp": plan.vpp, "microbatches": plan.num_microbatches, "forward": forward,
+        "input_gradient": others - forward - weight, "weight_gradient": weight, "backward": others - forward,
+        "hop": 0.0, "per_round": plan.pp, "work": others,
+    }  # fmt: skip
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    if set(names) <= set(known):
+        what = f"{case.schedule.name}, whose other stages take their mean time"
+        yield Use("bubble", what, function, {name: known[name] for name in names})
+
+
+def _closed_form(function: Callable[..., Any]) -> Any:
+    """Return the formula that a schedule's bubble calls, or the schedule's own function."""
+    for module in PIPELINES:
+        table = vars(importlib.import_module(f"planner.formulas.{module}"))
+        for name in function.__code__.co_names:
+            if name.endswith("bubble_seconds") and name in table:
+                return table[name]
+    return function
+
+
+def _data(anatomy: Anatomy) -> Iterator[Use]:
+    case, plan = anatomy.case, anatomy.answer.plan
+    if plan.dp * plan.cp <= 1:
+        return
+    held, stage = anatomy.passes.weights, anatomy.stage
+    group = groups(case, plan, _at(held.trained, stage), _at(held.expert_trained, stage))[0]
+    ranks = group.shards if group.shards > 1 else group.replicas
+    stride = group.stride if group.shards > 1 else group.stride * group.shards
+    shared = {"ranks": float(ranks), "stride": float(stride), "tiers": case.tiers}
+    nbytes = float(group.params) * case.reduce_bytes
+    times = "" if group.shards > 1 else ", of which an all-reduce has two"
+    yield Use(
+        "dp_comm", f"one pass over the gradients of a rank outside experts{times}", ring_seconds,
+        {"nbytes": nbytes, **shared, "messages": float(buckets(case, nbytes))},
+    )  # fmt: skip
+    if case.sharding.shards_optimizer:
+        nbytes = float(group.params) * WEIGHT_BYTES
+        yield Use(
+            "dp_comm", "one gather of the weights of a rank outside experts", ring_seconds,
+            {"nbytes": nbytes, **shared, "messages": float(buckets(case, nbytes))},
+        )  # fmt: skip
+
+
+def _at(column: Any, stage: int) -> float:
+    values = np.atleast_1d(np.asarray(column, float))
+    return float(values[stage if values.size > 1 else 0])
+
+
+def _optimizer(anatomy: Anatomy) -> Iterator[Use]:
+    case = anatomy.case
+    inputs = {
+        "kept_bytes": case.optimizer_bytes,
+        "gradient_bytes": case.gradient_bytes,
+        "weight_bytes": case.weight_bytes,
+    }
+    rate = show(case.kernels.memory_bandwidth, "byte/s")
+    what = f"{case.optimizer.name}, bytes moved for each weight of a rank, at {rate}"
+    yield Use("optimizer", what, step_traffic, inputs)
+
+
+def _figures(anatomy: Anatomy) -> Iterator[Use]:
+    answer, case, name = anatomy.answer, anatomy.case, _block(anatomy)
+    block = case.model.blocks[name]
+    seq = case.workload.seq_len
+    inputs = {
+        "tokens": float(case.workload.tokens_per_step),
+        "weights": product_weights(block, case.model.hidden),
+        "attention_width": float(block.mixer.heads * (block.mixer.qk_head_dim + block.mixer.value_head_dim)),
+        "keys": min(seq, block.mixer.window or seq) / 2,
+    }
+    if block.mixer.window is None or block.mixer.window >= seq:
+        yield Use("mfu", f"one {name} layer of {case.model.num_layers}, the whole batch", model_flops, inputs)
+    memory = {"total": answer.peak, "capacity": answer.capacity, "spread": case.traits.memory_spread}
+    yield Use("memory", "the chance that the fullest stage runs out", oom_probability, memory)
+
+
+def formulas_document(uses: Sequence[Use]) -> Document:
+    """Return formulas as JSON."""
+    document: Document = plain({"schema": FORMULAS, "formulas": [_row(use) for use in uses]})
+    return document
+
+
+def _row(use: Use) -> Document:
+    text = use.text
+    return {
+        "term": use.term,
+        "what": use.what,
+        "formula": f"{use.function.__module__}.{use.function.__name__}",
+        "equation": text.equation,
+        "inputs": {name: _value(value) for name, value in use.inputs.items()},
+        "units": text.units,
+        "result": use.result,
+        "source": text.source,
+    }
+
+
+def _value(value: Any) -> Any:
+    """Return a number as it is, and a curve or the links by their own numbers."""
+    if isinstance(value, Tier):
+        return {
+            "name": value.name,
+            "domain": value.domain,
+            "bandwidth": value.bandwidth,
+            "latency": value.latency,
+        }
+    if isinstance(value, tuple):
+        return [_value(item) for item in value]
+    if isinstance(value, GemmCurve):
+        names = (
+            "rate",
+            "half_k",
+            "half_mn",
+            "wave_weight",
+            "multiprocessors",
+            "launch",
+            "bandwidth",
+            "operand_bytes",
+        )
+        return {name: getattr(value, name) for name in names}
+    if isinstance(value, AttentionCurve):
+        return {name: getattr(value, name) for name in ("rate", "half_keys", "half_queries", "launch")}
+    return value
+
+
+def formulas_page(uses: Sequence[Use]) -> Page:
+    """Return formulas for people: the equation, the numbers put in, the result and the source."""
+    page: Page = []
+    for use in uses:
+        text = use.text
+        lines = [f"{use.term}: {use.what}", f"  {text.summary}"]
+        lines += [f"  {text.equation}"] if text.equation else []
+        lines += [f"  with {name} {_told(name, value, text)}" for name, value in use.inputs.items()]
+        lines += [
+            f"  = {_unit(use.result, text.units.get('return', ''))}",
+            f"  from {text.source or use.function.__module__}",
+        ]
+        page.append("\n".join(lines))
+    return page
+
+
+def _told(name: str, value: Any, text: FormulaText) -> str:
+    if isinstance(value, tuple):
+        return "; ".join(
+            f"{tier.name} {show(tier.bandwidth, 'byte/s')}, {show(tier.latency, 's')}" for tier in value
+        )
+    shown = _value(value)
+    if isinstance(shown, Mapping):
+        named = ((key, _unit(float(number), CURVE_UNITS.get(key, ""))) for key, number in shown.items())
+        return ", ".join(f"{key.replace('_', ' ')} {number}" for key, number in named)
+    return _unit(float(value), text.units.get(name, ""))
+
+
+def _unit(value: float, unit: str) -> str:
+    """Return a number in its unit; counts have none."""
+    if unit in DIMENSIONS and unit != "-":
+        return show(value, unit)
+    whole = f"{value:,.0f}" if value == int(value) and abs(value) < LONGEST else f"{value:.4g}"
+    return f"{whole}{'' if unit in ('', '-') else f' {unit}'}"

@@ -1,0 +1,195 @@
+"""An explanation for people: a waterfall, memory, what binds, neighbours, operators, and what it rests on."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.report.estimate_page import job_line, layout, trust
+from planner.report.explain import (
+    Explanation,
+    arithmetic,
+    as_defaults,
+    binding,
+    facts,
+    groups,
+    neighbour_row,
+    operator_rows,
+)
+from planner.report.page import Page, Table, listed, percent, significant
+from planner.units import GIB, MIB, MICROSECOND, show
+
+BAR: Final = 16
+"""Columns of the longest bar."""
+SMALL: Final = 5e-4
+"""Share of a step below which a part is left out of the waterfall for people."""
+
+AXES: Final = {"micro_batch": "micro batch", "sequence_parallel": "sequence parallel"}
+
+
+def explain_page(told: Explanation) -> Page:
+    """Return the page of an explanation."""
+    answer = told.answer
+    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
+    page += ["\n".join(f"  {line}" for line in arithmetic(answer))]
+    page += [_where(told), waterfall_table(told), _hidden(told)]
+    page += [
+        "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
+    ]
+    page += ["Memory at each stage's peak moment, GiB:", memory_table(told), _memory_line(told)]
+    if groups(answer):
+        page += ["Who talks to whom:", groups_table(answer)]
+    page += ["One change of one axis (dp and micro-batches follow):", neighbours_table(told)]
+    layer, rows = operator_rows(told)
+    page += [f"One layer ({layer}), one micro-batch, one rank:", operators_table(rows)]
+    page += ["What the numbers rest on:", facts_table(answer), *trust(answer)]
+    page.append(f"As the defaults are, whoever chose them: {listed(as_defaults(answer))}.")
+    return page
+
+
+def _where(told: Explanation) -> str:
+    answer = told.answer
+    place = f", told along stage {told.anatomy.stage}, the slowest" if answer.plan.pp > 1 else ""
+    return f"A step takes {significant(answer.step)} s{place}:"
+
+
+def waterfall_table(told: Explanation) -> Table:
+    """Return the parts of the step with a bar each; small ones share a row, so that all add up."""
+    step = told.answer.step
+    kept = [part for part in told.parts if abs(part.seconds) >= SMALL * step]
+    rest = sum(part.seconds for part in told.parts) - sum(part.seconds for part in kept)
+    rows = [(part.meaning, part.seconds) for part in kept]
+    rows += [("parts below 0.05% each", rest)] if abs(rest) > 0 else []
+    longest = max(seconds for _, seconds in rows)
+    bars = [
+        {
+            "where the step goes": meaning,
+            "s": significant(seconds),
+            "share": percent(seconds / step),
+            "": "#" * max(0, round(BAR * seconds / longest)),
+        }
+        for meaning, seconds in rows
+    ]
+    total = {"where the step goes": "step", "s": significant(step), "share": percent(1.0), "": ""}
+    return Table((*bars, total))
+
+
+def _hidden(told: Explanation) -> str:
+    hidden = [(part.name.removesuffix("_comm"), part.hidden) for part in told.parts if part.hidden > 0]
+    words = ", ".join(f"{name} {significant(seconds)} s" for name, seconds in hidden)
+    return f"Hidden behind compute, and so not in the step: {words or 'no communication'}."
+
+
+def memory_table(told: Explanation) -> Table:
+    """Return the memory of the stages: the first, the fullest and the last where there are many."""
+    stages = told.answer.stages
+    chosen = (
+        stages if len(stages) <= 8 else sorted({stages[0], told.fullest, stages[-1]}, key=lambda s: s.stage)
+    )
+    names = {
+        "weights": "weights", "grads": "gradients", "optim": "optimizer", "acts": "activations",
+        "work": "workspace", "slack": "reserve", "frame": "framework", "total": "total",
+    }  # fmt: skip
+    return Table(
+        tuple(
+            {"stage": str(stage.stage), "peak at": stage.moment}
+            | {head: f"{getattr(stage, name) / GIB:.2f}" for head, name in names.items()}
+            for stage in chosen
+        )
+    )
+
+
+def _memory_line(told: Explanation) -> str:
+    answer = told.answer
+    left = (answer.capacity - answer.peak) / GIB
+    free = f"{left:.1f} GiB are left" if left >= 0 else f"{-left:.1f} GiB are missing"
+    return (
+        f"The fullest stage, {told.fullest.stage}, uses {answer.peak / GIB:.1f} of "
+        f"{answer.capacity / GIB:.1f} GiB; "
+        f"{free}; chance to run out of memory {percent(answer.oom_probability)}."
+    )
+
+
+def groups_table(answer: Estimate) -> Table:
+    """Return the groups of ranks and the slowest links that each uses."""
+    return Table(
+        tuple(
+            {
+                "axis": "dp · cp" if group.axis == "dp" and answer.plan.cp > 1 else group.axis,
+                "ranks": str(group.ranks),
+                "every": str(group.stride),
+                "slowest link": group.tier,
+                "reached": show(group.bandwidth, "byte/s"),
+            }
+            for group in groups(answer)
+        )
+    )
+
+
+def neighbours_table(told: Explanation) -> Table:
+    """Return what one change of each axis would do; a change that breaks a rule says which."""
+    rows = []
+    for neighbour in told.neighbours:
+        row = neighbour_row(neighbour, told.answer)
+        fits = "yes" if row["feasible"] else f"no: {row['refused']}" if row["refused"] else "no: memory"
+        rows.append(
+            {
+                "axis": AXES.get(neighbour.axis, neighbour.axis),
+                "change": f"{neighbour.before} to {neighbour.after}",
+                "s/step": significant(row["step_time_s"]),
+                "time": _signed(row["change"]),
+                "GiB": "-" if row["peak_gib"] is None else f"{row['peak_gib']:.1f}",
+                "runs": fits,
+            }
+        )
+    return Table(tuple(rows))
+
+
+def _signed(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:+.1f}%"
+
+
+def operators_table(rows: tuple[dict[str, object], ...]) -> Table:
+    """Return the operators of a layer; a star marks shapes outside what the curves were fitted to."""
+    return Table(
+        tuple(
+            {
+                "operator": f"{row['operator']}{'*' if row['extrapolated'] else ''}",
+                "rows x in x out": _shape(row),
+                "fwd us": f"{float(str(row['forward_s'])) / MICROSECOND:,.0f}",
+                "bwd us": f"{float(str(row['backward_s'])) / MICROSECOND:,.0f}",
+                "share": percent(float(str(row["share"]))),
+                "of peak": percent(row["forward_peak_share"], 0),  # type: ignore[arg-type]
+                "kept MiB": f"{float(str(row['saved_bytes'])) / MIB:,.0f}",
+            }
+            for row in rows
+        )
+    )
+
+
+def _shape(row: dict[str, object]) -> str:
+    sizes = [row["rows"], row["inputs"], row["outputs"]]
+    return " x ".join(f"{size:.0f}" for size in sizes) if sizes[0] is not None else ""
+
+
+def facts_table(answer: Estimate) -> Table:
+    """Return the numbers of the profile with where they stand; a source is named by its site."""
+    return Table(
+        tuple(
+            {
+                "number": fact.name,
+                "value": fact.value,
+                "standing": fact.standing,
+                "source": _site(fact.source),
+            }
+            for fact in facts(answer)
+        )
+    )
+
+
+def _site(source: str) -> str:
+    """Return the site of an address, or the first words of another source."""
+    found = re.match(r"https?://([^/\s]+)", source)
+    words = found[1] if found else source
+    return words if len(words) <= 40 else f"{words[:37].rsplit(' ', 1)[0]}..."

@@ -1,0 +1,271 @@
+"""Where the step of a plan goes: parts that add up, along the stage that takes longest for a micro-batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer, layer_detail, priced_layer
+from planner.cost.case import Case, case_of
+from planner.cost.estimate import Estimate, on_stage, slowest_stage
+from planner.cost.layout import choice_for, piece_costs, ranks_of
+from planner.cost.operators import Operator, Pricer
+from planner.cost.stages import Piece, Stages, stages_of
+from planner.cost.step import PassPrice, piece_totals, price_passes, price_step
+from planner.formulas.gemm import gemm_compute_seconds, gemm_memory_seconds, quantisation_seconds
+from planner.formulas.roofline import roofline_seconds
+from planner.numeric import Num
+
+COMPUTE_PARTS: Final = {
+    "useful": "products at the dense peak",
+    "rate": "rate that kernels and training hold, below the peak",
+    "tiles": "products: tiles, waves and short sides",
+    "memory_side": "products: waiting for memory",
+    "launch": "products: kernel launches",
+    "casts": "products: casts to low precision",
+    "accumulation": "products: adding up gradients, adapters",
+    "attention": "attention beyond its products at the peak",
+    "grouped": "experts' products below the peak",
+    "memory_bound": "norms, activations, residuals, loss",
+    "host": "waiting for the host to launch",
+    "recompute": "recompute",
+}
+"""Parts of the time on the device, and what each is."""
+
+OTHER_PARTS: Final = {
+    "tp_comm": "tensor parallel communication, exposed",
+    "cp_comm": "context parallel communication, exposed",
+    "ep_comm": "expert parallel communication, exposed",
+    "pp_comm": "messages between stages, exposed",
+    "bubble": "pipeline bubble",
+    "dp_comm": "data parallel communication, exposed",
+    "optimizer": "optimizer step",
+    "offload": "transfers to host memory",
+    "other": "other",
+}
+"""The other parts: terms of the estimate as they are."""
+
+MEANING: Final = COMPUTE_PARTS | OTHER_PARTS
+
+UNHIDDEN: Final = ("tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed", "dp_exposed")
+"""Traits that are 1 where no compute hides a communication."""
+
+Shape = tuple[float, float, float]
+"""Rows, inputs and outputs of a product. [element]"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One bar of the waterfall.
+
+    Parameters
+    ----------
+    name : str
+        A key of `MEANING`.
+    seconds : float
+        What it adds to the step. [s]
+    hidden : float
+        What runs beside compute and adds nothing, for communication. [s]
+    """
+
+    name: str
+    seconds: float
+    hidden: float = 0.0
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in words."""
+        return MEANING[self.name]
+
+
+@dataclass(frozen=True)
+class Shaped(Pricer):
+    """A pricer that remembers the shapes of the products it prices."""
+
+    shapes: dict[str, Shape] = field(default_factory=dict)
+
+    def linear(
+        self, name: str, module: str, rows: Num, inputs: Num, outputs: Num, *more: Any, **named: Any
+    ) -> Operator:
+        """Price a linear layer, and remember its shape."""
+        self.shapes[name] = (float(rows), float(inputs), float(outputs))
+        return super().linear(name, module, rows, inputs, outputs, *more, **named)
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """A priced plan taken apart: every layer with its operators, and the stage that is told.
+
+    Parameters
+    ----------
+    answer : Estimate
+        What was priced.
+    """
+
+    answer: Estimate
+
+    @cached_property
+    def case(self) -> Case:
+        """The job and its techniques."""
+        return case_of(self.answer.plan, self.answer.job, self.answer.runtime)
+
+    @cached_property
+    def ranks(self) -> list[Counter[Piece]]:
+        """Pieces of every pipeline rank."""
+        return ranks_of(self.answer.plan, self.case)
+
+    @cached_property
+    def stages(self) -> Stages:
+        """The same as arrays."""
+        return stages_of(self.ranks)
+
+    @cached_property
+    def totals(self) -> dict[Piece, Num]:
+        """Pieces of the whole model."""
+        return piece_totals(self.ranks)
+
+    @cached_property
+    def pricers(self) -> dict[str, Shaped]:
+        """One pricer for each kind of layer, with the shapes of its products."""
+        return {name: Shaped(self.case, self.answer.plan) for name, _ in self.totals}
+
+    @cached_property
+    def layers(self) -> dict[str, PricedLayer]:
+        """Operators and messages of each kind of layer."""
+        return {name: priced_layer(pricer, name) for name, pricer in self.pricers.items()}
+
+    @cached_property
+    def details(self) -> dict[Piece, LayerDetail]:
+        """What each piece costs, by cause."""
+        return {
+            piece: layer_detail(self.layers[piece[0]], choice_for(piece, self.case), self.pricers[piece[0]])
+            for piece in self.totals
+        }
+
+    @cached_property
+    def costs(self) -> dict[Piece, LayerCost]:
+        """What each piece costs."""
+        return piece_costs(self.case, self.answer.plan, self.layers, self.totals)
+
+    @cached_property
+    def passes(self) -> PassPrice:
+        """The price of all passes."""
+        return price_passes(self.case, self.answer.plan, self.costs, self.stages, self.totals)
+
+    @cached_property
+    def stage(self) -> int:
+        """The stage that takes longest for a micro-batch."""
+        return slowest_stage(self.passes)
+
+    @cached_property
+    def microbatches(self) -> float:
+        """Passes of a step. [-]"""
+        return float(self.answer.plan.num_microbatches)
+
+    def counts(self) -> dict[Piece, float]:
+        """Pieces of the stage that is told. [-]"""
+        return {piece: float(count[self.stage]) for piece, count in self.stages.counts.items()}
+
+    def on_stage(self, field: str) -> float:
+        """Return a detail summed over the stage that is told, for a whole step."""
+        return self.microbatches * on_stage(self.details, self.stages, self.stage, field)
+
+    @cached_property
+    def unhidden(self) -> Anatomy:
+        """The same plan where no compute hides a communication."""
+        runtime = self.answer.runtime
+        exposed: dict[str, Any] = dict.fromkeys(UNHIDDEN, 1.0)
+        traits = replace(runtime.traits, **exposed)
+        return Anatomy(replace(self.answer, runtime=replace(runtime, traits=traits)))
+
+
+Parts = dict[str, float]
+"""Seconds by cause. [s]"""
+
+
+def operator_parts(op: Operator, shape: Shape | None, case: Case) -> Parts:
+    """Split the time of one operator, both passes of a micro-batch, by cause. [s]"""
+    whole = float(op.forward + op.backward)
+    if shape is not None:
+        return _product_parts(whole, shape, case)
+    if not float(op.flops):
+        return {"memory_bound": whole}
+    core = op.module == "core_attn"
+    passes = 3.0 if core or case.method.trains_base else 2.0
+    useful = passes * float(op.flops) / peak_rate(case)
+    return {"useful": useful, "attention" if core else "grouped": whole - useful}
+
+
+def peak_rate(case: Case) -> float:
+    """Dense peak of the workload's precision. [FLOP/s]"""
+    return float(case.pool.accelerator.peak[case.precision.peak])
+
+
+def _product_parts(whole: float, shape: Shape, case: Case) -> Parts:
+    """Split a linear layer by the terms of its formula; what is left adds up gradients or is an adapter's."""
+    rows, inputs, outputs = shape
+    curve = case.kernels.gemm[case.precision.linear]
+    parts = dict.fromkeys(("useful", "rate", "tiles", "memory_side", "launch"), 0.0)
+    products = [(rows, outputs, inputs), (rows, inputs, outputs)]
+    if case.method.trains_base:
+        products.append((outputs, inputs, rows))
+    for m, n, k in products:
+        flops = 2.0 * m * n * k
+        compute = float(gemm_compute_seconds(m, n, k, curve))
+        both = float(roofline_seconds(compute, gemm_memory_seconds(m, n, k, curve)))
+        parts["useful"] += flops / peak_rate(case)
+        parts["rate"] += flops / curve.rate - flops / peak_rate(case)
+        parts["tiles"] += compute - flops / curve.rate
+        parts["memory_side"] += both - compute
+        parts["launch"] += curve.launch
+    casts = quantisation_seconds(rows * inputs, curve) + quantisation_seconds(rows * outputs, curve)
+    parts["casts"] = float(casts)
+    parts["rate"] += sum(parts.values()) * (1.0 / case.derate - 1.0)
+    parts["accumulation"] = whole - sum(parts.values())
+    return parts
+
+
+def compute_parts(anatomy: Anatomy) -> Parts:
+    """Split the time on the device of the stage that is told, for a whole step. [s]"""
+    parts = dict.fromkeys(COMPUTE_PARTS, 0.0)
+    for piece, count in anatomy.counts().items():
+        layer, detail = anatomy.layers[piece[0]], anatomy.details[piece]
+        shapes = anatomy.pricers[piece[0]].shapes
+        times = anatomy.microbatches * count
+        left = float(detail.compute) - float(detail.recompute)
+        parts["recompute"] += times * float(detail.recompute)
+        for op in layer.operators:
+            for name, seconds in operator_parts(op, shapes.get(op.name), anatomy.case).items():
+                parts[name] += times * seconds
+                left -= seconds
+        parts["host"] += times * left
+    return parts
+
+
+def hidden_seconds(anatomy: Anatomy) -> Mapping[str, float]:
+    """Communication of a step that runs beside compute, by its term. [s]"""
+    bare = anatomy.unhidden
+    plan, time = anatomy.answer.plan, anatomy.answer.time
+    alone = {
+        f"{name}_comm": anatomy.microbatches * on_stage(bare.details, anatomy.stages, anatomy.stage, name)
+        for name in ("tp", "cp", "ep")
+    }
+    alone["pp_comm"] = anatomy.microbatches * float(bare.passes.hop)
+    here = price_step(anatomy.case, plan, anatomy.passes, anatomy.stages)
+    there = price_step(bare.case, plan, anatomy.passes, anatomy.stages)
+    tail = int(np.argmax(here.data_parallel + here.optimizer + here.offload))
+    alone["dp_comm"] = float(np.asarray(there.data_parallel)[tail])
+    return {name: max(0.0, seconds - getattr(time, name)) for name, seconds in alone.items()}
+
+
+def waterfall(anatomy: Anatomy) -> tuple[Part, ...]:
+    """Return the parts of a step in the order of `MEANING`; their seconds add up to the step."""
+    compute, hidden = compute_parts(anatomy), hidden_seconds(anatomy)
+    parts = [Part(name, compute[name]) for name in COMPUTE_PARTS]
+    time = anatomy.answer.time
+    return (*parts, *(Part(name, getattr(time, name), hidden.get(name, 0.0)) for name in OTHER_PARTS))

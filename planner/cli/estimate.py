@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from planner.cli.from_file import AnyJobOptions, FromOption
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 
 if TYPE_CHECKING:
+    from planner.cli.from_file import Origin
     from planner.cost.estimate import Estimate
     from planner.plan import Plan
     from planner.report.as_json import Unpriced
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
 
 @spread
 def estimate(
-    job: JobOptions,
+    job: AnyJobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    source: FromOption = None,
     save: Annotated[Path | None, typer.Option(help="Write the plan file here.", show_default=False)] = None,
     force: ForceOption = False,
 ) -> None:
@@ -30,16 +33,24 @@ def estimate(
     Nothing is searched: degrees that are not given are 1, dp follows from the accelerators, zero is the
     runtime's default, and the answer lists every value taken so. Exit code 1 tells that the plan breaks a
     rule or does not fit; the answer is still written in full.
+
+    With --from the options that a runner's own file stands for are read from it, those given here go before
+    it, and the keys that were not understood are listed on standard error.
     """
     from planner.cli.files import write_whole
+    from planner.cli.from_file import asked_of
     from planner.cost.estimate import Estimate
     from planner.report.plan_file import plan_yaml
 
-    asked, chosen, runtime, defaults, names = read(job, plan)
-    answer = price(chosen, asked, runtime, names.memory_limit)
-    emit_estimate(answer, shown.output, {} if shown.quiet else defaults, defaults)
+    request = asked_of(source, job, plan)
+    whole, chosen, runtime, defaults, names = request.read(read)
+    answer = price(chosen, whole, runtime, names.memory_limit)
+    for line in [] if shown.quiet else request.notes():
+        typer.echo(f"note: {line}", err=True)
+    emit_estimate(answer, shown.output, {} if shown.quiet else defaults, defaults, request.origin)
     if save is not None and isinstance(answer, Estimate):
-        write_whole(save, plan_yaml(asked, runtime, answer.plan, names), force, "--save")
+        names = request.saved_names(names, save, force)
+        write_whole(save, plan_yaml(whole, runtime, answer.plan, names), force, "--save")
     if not answer.feasible:
         raise typer.Exit(1)
 
@@ -94,7 +105,11 @@ def price(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) ->
 
 
 def emit_estimate(
-    answer: Estimate | Unpriced, output: Format, told: dict[str, Any], defaults: dict[str, Any]
+    answer: Estimate | Unpriced,
+    output: Format,
+    told: dict[str, Any],
+    defaults: dict[str, Any],
+    origin: Origin | None = None,
 ) -> None:
     """Write an estimate in the format asked for; ``told`` are the defaults that people are shown."""
     from planner.cli.output import emit_document, emit_page, emit_rows
@@ -103,7 +118,8 @@ def emit_estimate(
     from planner.report.flat import flat_row
 
     if output is Format.json:
-        emit_document(estimate_document(answer, defaults))
+        source = {"from": origin.as_dict()} if origin is not None else {}
+        emit_document(estimate_document(answer, defaults) | source)
     elif output is Format.csv:
         emit_rows([flat_row(answer)], output)
     else:

@@ -1,0 +1,253 @@
+"""``planner estimate --from FILE``: the options that a runner's own file stands for."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from planner.cli.options import JobOptions, PlanOptions
+from planner.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from planner.inputs.model import ModelSpec
+    from planner.report.plan_file import Names
+    from planner.runtimes._imports._sheet import Imported
+
+T = TypeVar("T")
+Options = TypeVar("Options", JobOptions, PlanOptions)
+
+DERIVED: Final = ("accumulation", "instances", "ranks")
+"""What a file says beside the options: passes of a step, copies of the sharded states, ranks of a node."""
+
+FromOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Launch files to price: a Megatron-LM script, DeepSpeed JSON, torchtitan TOML, Accelerate YAML.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class AnyJobOptions(JobOptions):
+    """What is planned, where the model may come from a file."""
+
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
+            "may be left out with --from where the file describes it.",
+            show_default=False,
+        ),
+    ] = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where options came from.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    found : Imported
+        What it says.
+    options : mapping
+        The options taken from it, those left out that the user gave.
+    """
+
+    path: Path
+    found: Imported
+    options: Mapping[str, str]
+
+    def notes(self) -> list[str]:
+        """Return what was read and what was not understood, one line each."""
+        said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in self.options.items())
+        lines = [f"{self.path}: read as {self.found.runtime}: {said}"]
+        lines += [f"{self.path}: {note}" for note in self.found.notes]
+        if self.found.unknown:
+            lines.append(f"{self.path}: not understood, so without effect: {', '.join(self.found.unknown)}")
+        return lines
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the same for scripts."""
+        return {
+            "file": str(self.path),
+            "runtime": self.found.runtime,
+            "options": dict(self.options),
+            "notes": list(self.found.notes),
+            "not_understood": list(self.found.unknown),
+        }
+
+    def placed(self, error: InputError) -> InputError:
+        """Return faults with the key of the file in the place of an option that the user has not given."""
+        keys = {f"--{name.replace('_', '-')}": name for name in self.options}
+        return InputError([self._placed(problem, keys) for problem in error.problems])
+
+    def _placed(self, problem: Problem, keys: Mapping[str, str]) -> Problem:
+        name = keys.get(problem.where)
+        if name is None:
+            return problem
+        hint = f"{problem.expected}; {problem.where} on the command line goes before the file"
+        return replace(problem, where=f"{self.path}: {self.found.places.get(name, name)}", expected=hint)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be priced: the user's options, completed by a file where one is given.
+
+    Parameters
+    ----------
+    job, plan : JobOptions, PlanOptions
+        The options.
+    origin : Origin, optional
+        The file.
+    model : ModelSpec, optional
+        A model that only the file describes.
+    """
+
+    job: JobOptions
+    plan: PlanOptions
+    origin: Origin | None = None
+    model: ModelSpec | None = None
+
+    def read(self, reader: Callable[[JobOptions, PlanOptions], T]) -> T:
+        """Return what a reader makes of the options.
+
+        Raises
+        ------
+        InputError
+            With every fault, at its key of the file where it stands there.
+        """
+        from planner.inputs.model_yaml import model_yaml
+
+        with tempfile.TemporaryDirectory(prefix="planner-") if self.model else nullcontext("") as folder:
+            job = self.job
+            if self.model is not None:
+                path = Path(folder) / "model.yaml"
+                path.write_text(model_yaml(self.model), encoding="utf-8")
+                job = replace(job, model=str(path))
+            try:
+                return reader(job, self.plan)
+            except InputError as error:
+                raise (self.origin.placed(error) if self.origin else error) from None
+
+    def notes(self) -> list[str]:
+        """Return what is to be told of the file."""
+        return self.origin.notes() if self.origin else []
+
+    def saved_names(self, names: Names, plan: Path, force: bool) -> Names:
+        """Return the names for a plan file; a model without a name is written beside it."""
+        if self.model is None:
+            return names
+        from planner.cli.files import write_whole
+        from planner.inputs.model_yaml import model_yaml
+
+        path = plan.with_name(f"{plan.stem}.model.yaml")
+        write_whole(path, model_yaml(self.model), force, "--save")
+        return replace(names, model=str(path))
+
+
+def asked_of(path: Path | None, job: JobOptions, plan: PlanOptions) -> Request:
+    """Return the options completed by a runner's file; what the user gave goes before it.
+
+    Raises
+    ------
+    InputError
+        If the file is wrong, or no model can be told.
+    """
+    if path is None:
+        if not job.model:
+            expected = (
+                "a name, a config.json or a model YAML; or --from FILE with launch files that describe one"
+            )
+            raise InputError(Problem("MODEL", "nothing", expected))
+        return Request(job, plan)
+    from planner.runtimes._imports.dispatch import read_runner_file
+
+    found = read_runner_file(path)
+    model = job.model or found.model_name or ""
+    if not model and found.model is None:
+        hint = "".join(f" ({note})" for note in found.notes if "MODEL" in note)
+        raise InputError(Problem("MODEL", "nothing", f"a model, since {path} describes none{hint}"))
+    user = {
+        field.name: str(getattr(options, field.name))
+        for options in (job, plan)
+        for field in fields(options)
+        if getattr(options, field.name) is not None
+    }
+    values = completed({**found.options, **user} | _node(found, job))
+    taken = {name: value for name, value in values.items() if name not in user and name not in DERIVED}
+    filled = _filled(job, taken)
+    filled = replace(
+        filled,
+        model=model,
+        runtime=job.runtime or [found.runtime],
+        changes=[*found.changes, *(job.changes or ())] or None,
+    )
+    own = None if model else found.model
+    return Request(filled, _filled(plan, taken), Origin(path, found, taken), own)
+
+
+def _filled(options: Options, values: Mapping[str, str]) -> Options:
+    """Return a record of options with those of ``values`` that are its own."""
+    own: dict[str, Any] = {
+        field.name: values[field.name] for field in fields(options) if field.name in values
+    }
+    if "sequence_parallel" in own:
+        own["sequence_parallel"] = own["sequence_parallel"] == "true"
+    return replace(options, **own)
+
+
+def _node(found: Imported, job: JobOptions) -> dict[str, str]:
+    """Return the accelerators of a node in use, where a script starts fewer than the cluster's have."""
+    from planner.inputs.load_hardware import load_hardware
+
+    ranks = found.options.get("ranks", "")
+    if not ranks.isdigit() or len(job.hardware or ()) != 1 or job.gpus_per_node or job.gpus:
+        return {}
+    try:
+        whole = load_hardware((job.hardware or [""])[0], "cluster").pool.gpus_per_node
+    except InputError:
+        return {}
+    return {"gpus_per_node": ranks} if whole % int(ranks) == 0 and int(ranks) < whole else {}
+
+
+def completed(values: Mapping[str, str]) -> dict[str, str]:
+    """Return options with what follows from them: the global batch, the shards, the accelerators.
+
+    Examples
+    --------
+    >>> whole = completed({"gpus": "16", "tp": "2", "micro_batch": "1", "accumulation": "4"})
+    >>> whole["global_batch"]
+    '32'
+    """
+    filled = dict(values)
+
+    def number(name: str, default: int | None = None) -> int | None:
+        text = filled.get(name)
+        return int(text) if text is not None and text.isdigit() and 0 < int(text) < 10**9 else default
+
+    split = (number("tp", 1) or 1) * (number("pp", 1) or 1) * (number("cp", 1) or 1)
+    micro, passes, batch = number("micro_batch"), number("accumulation"), number("global_batch")
+    if "gpus" not in filled and micro and passes and batch and batch % (micro * passes) == 0:
+        filled["gpus"] = str(batch // (micro * passes) * split)
+    gpus = number("gpus")
+    dp = number("dp") or (gpus // split if gpus and gpus % split == 0 else None)
+    if "global_batch_tokens" in filled:
+        filled.pop("global_batch", None)
+    elif "global_batch" not in filled and micro and passes and dp:
+        filled["global_batch"] = str(micro * passes * dp)
+    copies = number("instances")
+    if copies and dp and "zero_shards" not in filled:
+        filled["zero_shards"] = str(dp * (number("cp", 1) or 1) // copies)
+    return filled

@@ -1,0 +1,1 @@
+"""The way back: what a runner's own file says of a plan, by the names of the command line's options."""

@@ -1,0 +1,115 @@
+"""The keys of one file, and what they were found to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.errors import InputError, Problem
+from planner.inputs.model import ModelSpec
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a file says.
+
+    Parameters
+    ----------
+    runtime : str
+        Whose file it is.
+    options : mapping
+        Option of the command line, as the fields of its records spell it, to its text.
+    places : mapping
+        Option to the key that says it.
+    model : ModelSpec, optional
+        The architecture, where the file has it whole.
+    model_name : str, optional
+        The name of a model of the zoo, where the file names one.
+    changes : tuple of str
+        Traits that the file sets, as ``TRAIT=VALUE``.
+    unknown : tuple of str
+        Keys that were not understood.
+    notes : tuple of str
+        What was read otherwise than as written.
+    """
+
+    runtime: str
+    options: Mapping[str, str]
+    places: Mapping[str, str]
+    model: ModelSpec | None = None
+    model_name: str | None = None
+    changes: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Sheet:
+    """Keys that are taken one by one; those never asked for are the unknown ones."""
+
+    def __init__(self, where: str, values: Mapping[str, Any]) -> None:
+        self.where = where
+        self.values = values
+        self.seen: set[str] = set()
+        self.options: dict[str, str] = {}
+        self.places: dict[str, str] = {}
+        self.changes: list[str] = []
+        self.notes: list[str] = []
+        self.problems: list[Problem] = []
+
+    def take(self, *keys: str) -> Any:
+        """Return the value of the first key that is there, or None; all of them count as understood."""
+        self.seen.update(keys)
+        return next((self.values[key] for key in keys if self.values.get(key) is not None), None)
+
+    def has(self, *keys: str) -> bool:
+        """Return whether a switch is set: there without a value, or not false."""
+        value = self.take(*keys)
+        return value is not None and str(value).lower() not in ("false", "0", "no")
+
+    def whole(self, *keys: str) -> int | None:
+        """Return a whole number, or None where it is not said; another value is a fault."""
+        value = self.take(*keys)
+        if value is None or value == "auto":
+            return None
+        text = str(value).strip()
+        if isinstance(value, bool) or not text.lstrip("-").isdigit() or len(text) > 18:
+            self.fault(next(key for key in keys if key in self.values), repr(text), "a whole number")
+            return None
+        return int(text)
+
+    def fault(self, key: str, found: str, expected: str, near: str = "") -> None:
+        """Note a fault of the file."""
+        self.problems.append(Problem(f"{self.where}: {key}", found, expected, near))
+
+    def say(self, option: str, value: object, *keys: str) -> None:
+        """Set an option; None and ``auto`` leave it open."""
+        if value is None or value == "auto":
+            return
+        self.options[option] = str(value)
+        self.places[option] = next((key for key in keys if key in self.values), keys[0] if keys else option)
+
+    def copy(self, option: str, *keys: str) -> None:
+        """Set an option to the value of the first key that is there."""
+        self.say(option, self.take(*keys), *keys)
+
+    def unknown(self) -> tuple[str, ...]:
+        """Return the keys that nobody asked for, in the file's order."""
+        return tuple(key for key in self.values if key not in self.seen)
+
+    def imported(
+        self, runtime: str, model: ModelSpec | None = None, model_name: str | None = None
+    ) -> Imported:
+        """Return what was found.
+
+        Raises
+        ------
+        InputError
+            With every fault noted.
+        """
+        if self.problems:
+            raise InputError(self.problems)
+        return Imported(
+            runtime, self.options, self.places, model, model_name, tuple(self.changes), self.unknown(),
+            tuple(self.notes),
+        )  # fmt: skip

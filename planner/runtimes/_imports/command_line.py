@@ -1,0 +1,140 @@
+"""The training command of a shell script: its program, its flags, and on how many accelerators it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from planner.errors import InputError, Problem
+from planner.runtimes._imports.shell import read_script
+
+_MEGATRON: Final = re.compile(r"(?:.*/)?(?:pretrain|finetune|train)_(?:gpt|mamba|llama|\w+)\.py")
+_TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
+_DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
+_NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
+
+NODES: Final = ("--nnodes", "--num_nodes", "--num_machines", "-N", "--nodes")
+RANKS: Final = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--gpus-per-node", "--ntasks-per-node")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a script trains with.
+
+    Parameters
+    ----------
+    kind : str
+        ``megatron-lm``, ``torchtitan``, ``deepspeed`` or ``fsdp``.
+    flags : mapping
+        Flag of the program to its values joined by blanks; empty for a switch.
+    nodes, ranks : int, optional
+        Nodes, and accelerators of each, where the script says.
+    config : str, optional
+        The configuration file that the command names.
+    doubts : tuple of str
+        Variables of the command that have several values, under conditions.
+    """
+
+    kind: str
+    flags: Mapping[str, str]
+    nodes: int | None
+    ranks: int | None
+    config: str | None
+    doubts: tuple[str, ...]
+
+    @property
+    def gpus(self) -> int | None:
+        """Accelerators in all."""
+        return self.nodes * self.ranks if self.nodes and self.ranks else None
+
+
+def flag_values(words: Iterable[str]) -> dict[str, str]:
+    """Return flags with their values; of a repeated flag the last counts, as for argparse.
+
+    Examples
+    --------
+    >>> flag_values(["--tp", "8", "--bf16", "--lr=1e-4", "--window", "-1", "0"])
+    {'--tp': '8', '--bf16': '', '--lr': '1e-4', '--window': '-1 0'}
+    """
+    flags: dict[str, str] = {}
+    last = ""
+    for word in words:
+        if word.startswith("-") and not _NUMBER.match(word):
+            last, equals, value = word.partition("=")
+            flags.pop(last, None)
+            flags[last] = value
+            last = "" if equals else last
+        elif last:
+            flags[last] = f"{flags[last]} {word}".strip()
+        else:
+            flags[word] = ""
+    return flags
+
+
+def training_of(text: str, where: str) -> Training:
+    """Return what a script trains with.
+
+    Raises
+    ------
+    InputError
+        If no command of it is known, or it cannot be read.
+    """
+    script = read_script(text, where)
+    for words, doubts in zip(reversed(script.commands), reversed(script.doubts), strict=True):
+        place = _program(words)
+        if place is not None:
+            return _training(words, place, script.directives, doubts)
+    expected = "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config or accelerate launch"
+    raise InputError(Problem(where, "no training command", expected))
+
+
+def _program(words: tuple[str, ...]) -> int | None:
+    for place, word in enumerate(words):
+        if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word):
+            return place
+    known = any(flag in words or any(w.startswith(f"{flag}=") for w in words) for flag in _DEEPSPEED)
+    if known or words[:2] == ("accelerate", "launch"):
+        return next((place for place, word in enumerate(words) if word.endswith(".py")), None)
+    return None
+
+
+def _training(
+    words: tuple[str, ...], place: int, directives: Mapping[str, str], doubts: tuple[str, ...]
+) -> Training:
+    before, flags = flag_values(words[:place]), flag_values(words[place + 1 :])
+    kind, config = _kind(words, place, before, flags)
+    nodes = _first(NODES, before, directives)
+    ranks = _first(RANKS, before, directives) or _gres(directives)
+    if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
+        nodes, ranks = 1, total
+    if nodes is None and ranks is not None and "--standalone" in before:
+        nodes = 1
+    return Training(kind, flags, nodes, ranks, config, doubts)
+
+
+def _kind(
+    words: tuple[str, ...], place: int, before: Mapping[str, str], flags: Mapping[str, str]
+) -> tuple[str, str | None]:
+    if _TITAN.fullmatch(words[place]):
+        return "torchtitan", flags.get("--job.config_file", flags.get("--job.config-file"))
+    if words[:2] == ("accelerate", "launch"):
+        return "fsdp", before.get("--config_file", before.get("--config-file"))
+    named = next((flags[flag] for flag in _DEEPSPEED if flags.get(flag, "").endswith(".json")), None)
+    if _MEGATRON.fullmatch(words[place]) and named is None:
+        return "megatron-lm", None
+    return "deepspeed", named
+
+
+def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
+    for table in tables:
+        for name in names:
+            if table.get(name, "").isdigit():
+                return int(table[name])
+    return None
+
+
+def _gres(directives: Mapping[str, str]) -> int | None:
+    match = re.fullmatch(r"gpu:(?:\w+:)?(\d+)", directives.get("--gres", ""))
+    return int(match[1]) if match else None

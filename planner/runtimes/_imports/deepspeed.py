@@ -1,0 +1,129 @@
+"""A DeepSpeed JSON as the options of a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.runtimes._imports._sheet import Imported, Sheet
+from planner.runtimes._imports.literals import flat
+
+OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
+
+WITHOUT_EFFECT: Final = re.compile(
+    r"gradient_clipping|steps_per_print|wall_clock_breakdown|prescale_gradients|dump_state|memory_breakdown"
+    r"|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|disable_allgather"
+    r"|communication_data_type|gradient_predivide_factor"
+    r"|(?:scheduler|optimizer\.params|flops_profiler|tensorboard|wandb|csv_monitor|comms_logger|checkpoint"
+    r"|aio|data_efficiency|elasticity|autotuning|compile|timers|zero_optimization\.log_trace_cache_warnings"
+    r"|pipeline)\..*"
+    r"|(?:fp16|bf16)\.(?!enabled).*"
+    r"|zero_optimization\.(?:reduce_scatter|contiguous_gradients|allgather_partitions|.*bucket_size|round_robin.*"
+    r"|sub_group_size|stage3_.*|ignore_unused_parameters|zero_quantized_.*|load_from_fp32_weights|elastic_.*)"
+    r"|zero_optimization\.offload_optimizer\.(?!device|ratio).*"
+)
+"""Keys that decide neither layout nor what is kept in memory."""
+
+
+def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) -> Imported:
+    """Return what a DeepSpeed JSON says, with the constants of the training script beside it.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file.
+    """
+    sheet = Sheet(where, flat(tree))
+    auto = [key for key, value in sheet.values.items() if value == "auto"]
+    if auto:
+        sheet.seen.update(auto)
+        sheet.notes.append(f"left to the trainer (auto): {', '.join(auto)}; say them as options")
+    _batch(sheet)
+    _zero(sheet)
+    _degrees(sheet)
+    _kinds(sheet)
+    _script(sheet, settings)
+    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    return sheet.imported("deepspeed")
+
+
+def _batch(sheet: Sheet) -> None:
+    for option, key in (
+        ("micro_batch", "train_micro_batch_size_per_gpu"),
+        ("accumulation", "gradient_accumulation_steps"),
+        ("global_batch", "train_batch_size"),
+    ):
+        sheet.say(option, sheet.whole(key), key)
+
+
+def _zero(sheet: Sheet) -> None:
+    stage = sheet.whole("zero_optimization.stage")
+    sheet.say("zero", 0 if stage is None else stage, "zero_optimization.stage")
+    shards = sheet.whole("zero_optimization.mics_shard_size")
+    if shards and shards > 0:
+        sheet.say("zero_shards", shards, "zero_optimization.mics_shard_size")
+    device = sheet.take("zero_optimization.offload_optimizer.device")
+    share = sheet.take("zero_optimization.offload_optimizer.ratio")
+    if device not in (None, "none", "auto"):
+        sheet.say("offload", "optimizer", "zero_optimization.offload_optimizer.device")
+        if device != "cpu" or share not in (None, 1, 1.0):
+            sheet.notes.append(
+                f"optimizer offload to {device}, share {share or 1}: priced as all to host memory"
+            )
+    weights = "zero_optimization.offload_param.device"
+    if sheet.values.get(weights) in (None, "none"):
+        sheet.seen.update(
+            (weights, *(key for key in sheet.values if key.startswith("zero_optimization.offload_param")))
+        )
+    if sheet.take("zero_optimization.overlap_comm") is False:
+        sheet.changes.append("dp_exposed=1")
+        sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism (dp_exposed=1)")
+
+
+def _degrees(sheet: Sheet) -> None:
+    sheet.say("tp", sheet.whole("tensor_parallel.autotp_size"), "tensor_parallel.autotp_size")
+    ranks = sheet.whole("sequence_parallel_size")
+    if ranks and ranks > 1:
+        sheet.say("cp", ranks, "sequence_parallel_size")
+        sheet.say("cp_method", "all-to-all", "sequence_parallel_size")
+    experts = sheet.whole("expert_parallel.autoep_size")
+    inner = sheet.whole("expert_parallel.expert_tensor_parallel_size")
+    if sheet.has("expert_parallel.enabled"):
+        sheet.say("ep", experts, "expert_parallel.autoep_size")
+        sheet.say("etp", inner, "expert_parallel.expert_tensor_parallel_size")
+
+
+def _kinds(sheet: Sheet) -> None:
+    half, brain = sheet.has("fp16.enabled"), sheet.has("bf16.enabled", "bfloat16.enabled")
+    precision = "bf16" if brain else "fp16" if half else "fp32"
+    said = "auto" in (sheet.values.get("fp16.enabled"), sheet.values.get("bf16.enabled"))
+    sheet.say("precision", None if said else precision, "bf16.enabled", "fp16.enabled")
+    gradient = sheet.take("data_types.grad_accum_dtype")
+    if gradient not in (None, precision):
+        sheet.say("gradient_dtype", gradient, "data_types.grad_accum_dtype")
+    kind = sheet.take("optimizer.type")
+    if kind is not None:
+        sheet.say("optimizer", OPTIMIZERS.get(str(kind).lower(), str(kind).lower()), "optimizer.type")
+    section = [key for key in sheet.values if key.startswith("activation_checkpointing.")]
+    if section:
+        sheet.seen.update(section)
+        sheet.notes.append(
+            "activation_checkpointing tunes it; whether layers are recomputed says --recompute"
+        )
+
+
+def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
+    """Say what the training script beside the JSON decides."""
+    sheet.say("seq_len", settings.get("SEQ_LEN"))
+    if settings.get("RECOMPUTE"):
+        sheet.say("recompute", "full")
+    stages = settings.get("STAGE_LAYERS")
+    if isinstance(stages, tuple | list) and len(stages) > 1:
+        sheet.say("pp", len(stages))
+        sheet.say("stage_layers", ",".join(map(str, stages)))
+    elif any(key.startswith("pipeline.") for key in sheet.values) and stages is None:
+        sheet.notes.append("a pipeline section: how many stages there are says the script, or --pp")
+    if settings.get("LORA_RANK"):
+        sheet.say("method", "lora")
+        sheet.say("lora_rank", settings["LORA_RANK"])

@@ -1,0 +1,259 @@
+"""A Megatron-LM script's arguments as the options of a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.runtimes._imports._sheet import Imported, Sheet
+from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.megatron_model import model_record
+from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
+from planner.runtimes.megatron_lm.recompute import MODULES
+
+RECIPES: Final = {
+    "delayed": "fp8-delayed",
+    "tensorwise": "fp8",
+    "blockwise": "fp8-block",
+    "mxfp8": "mxfp8",
+}
+OPTIMIZERS: Final = {"adam": "adamw", "sgd": "sgd", "muon": "muon"}
+METHODS: Final = {ours: theirs for theirs, ours in CP_COMM.items()}
+OURS: Final = {theirs: ours for ours, theirs in MODULES.items()}
+STAGES: Final = {theirs: str(stage) for stage, theirs in SHARDING.items()} | {"no_shard": "0", "optim": "1"}
+
+WITHOUT_EFFECT: Final = re.compile(
+    r"--(?:"
+    r"lr(?:-.*)?|min-lr|train-.*|eval-.*|exit-.*|save(?:-.*)?|load|log-.*|tensorboard-.*|wandb-.*|seed|split"
+    r"|data-.*|mock-data|tokenizer-.*|vocab-file|merge-file|weight-decay.*|adam-.*|clip-grad|init-method-std"
+    r"|distributed-.*|dist-.*|num-workers|timing-.*|ckpt-.*|async-save|no-load-.*|no-save-.*|finetune"
+    r"|rotary-.*|rope-.*|use-rotary-position-embeddings|use-rope-scaling|norm-epsilon|no-rope-fusion"
+    r"|make-vocab-size-divisible-by|padded-vocab-size|attention-dropout|hidden-dropout|transformer-impl"
+    r"|use-mcore-models|use-legacy-models|manual-gc.*|no-create-attention-mask-in-dataloader|override-.*"
+    r"|moe-router-(?:dtype|load-balancing-type|score-function|bias-update-rate|topk-scaling-factor"
+    r"|num-groups|group-topk|pre-softmax|padding-for-quantization|force-load-balancing)"
+    r"|moe-aux-loss-coeff|moe-z-loss-coeff|moe-grouped-gemm|moe-permute-fusion"
+    r"|microbatch-group-size-per-virtual-pipeline-stage|megatron-fsdp-version|use-mcore|mtp-loss-.*"
+    r"|decay-.*|loss-scale|initial-loss-scale|hysteresis|reset-.*|eod-mask-loss|local-rank|world-size|rank"
+    r"|overlap-cpu-optimizer-d2h-h2d|attention-softmax-in-fp32|no-.*-fusion|cross-entropy-.*|dataloader-type"
+    r"|check-for-nan-in-loss-and-grad|bias-swiglu-fusion|report-.*|profile.*|use-checkpoint-.*|yaml-cfg"
+    r"|fp8-amax-.*|fp8-margin|fp8-interval|overlap-grad-reduce|overlap-param-gather|attention-backend"
+    r"|use-flash-attn|use-precision-aware-optimizer|moe-token-dispatcher-type|sequence-parallel"
+    r"|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
+    r")"
+)
+"""Flags that decide neither layout nor shape; where they change speed, the runtime's traits are priced."""
+
+
+def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any] | None]:
+    """Return what the arguments say, and the record of the model with its vocabulary as far as it is said.
+
+    Raises
+    ------
+    InputError
+        With every fault of the arguments.
+    """
+    sheet = Sheet(where, training.flags)
+    sheet.say("gpus", training.gpus)
+    sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
+    record = model_record(sheet)
+    _degrees(sheet, record)
+    _stages(sheet, record)
+    _sharding(sheet)
+    _recompute(sheet)
+    _precision(sheet)
+    _workload(sheet, training.gpus)
+    sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))
+    if training.doubts:
+        names = ", ".join(training.doubts)
+        sheet.notes.append(f"{names}: several values under conditions; the one met first was taken")
+    return sheet.imported("megatron-lm"), record
+
+
+def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
+    for name, words in {
+        "tp": "tensor-model",
+        "pp": "pipeline-model",
+        "cp": "context",
+        "ep": "expert-model",
+    }.items():
+        key = f"--{words}-parallel-size"
+        sheet.say(name, sheet.whole(key), key)
+    sheet.copy("etp", "--expert-tensor-parallel-size")
+    sparse = record is not None and any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
+    if "etp" not in sheet.options and (sparse or "ep" in sheet.options):
+        sheet.say("etp", sheet.options.get("tp", "1"), "--tensor-model-parallel-size")
+    if sheet.has("--sequence-parallel"):
+        sheet.say("sequence_parallel", "true", "--sequence-parallel")
+    method = sheet.take("--cp-comm-type")
+    if method is not None:
+        sheet.say("cp_method", METHODS.get(str(method), method), "--cp-comm-type")
+
+
+def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
+    """Say the chunks of a rank, the schedule, and the layers of each virtual stage."""
+    per_stage = sheet.whole("--num-layers-per-virtual-pipeline-stage")
+    chunks = sheet.whole("--num-virtual-stages-per-pipeline-rank")
+    layout = sheet.take("--pipeline-model-parallel-layout")
+    ends = (
+        sheet.whole("--decoder-first-pipeline-num-layers"),
+        sheet.whole("--decoder-last-pipeline-num-layers"),
+    )
+    extra = (
+        sheet.has("--account-for-embedding-in-pipeline-split"),
+        sheet.has("--account-for-loss-in-pipeline-split"),
+    )
+    text = sheet.options.get("pp", "1")
+    pp, layers = int(text) if text.isdigit() else 1, len(record["layers"]) if record is not None else None
+    split: list[int] | None = None
+    if layout is not None:
+        split = layout_layers(str(layout))
+        chunks = len(split) // pp if pp > 0 and len(split) % pp == 0 else chunks
+    elif layers is not None and pp > 1:
+        if per_stage:
+            chunks = max(1, layers // pp // per_stage)
+        split = _even(layers, pp, chunks or 1, ends, extra)
+    if chunks is not None and chunks != 1:
+        sheet.say(
+            "vpp", chunks, "--num-layers-per-virtual-pipeline-stage", "--pipeline-model-parallel-layout"
+        )
+    if split is not None and len(split) > 1:
+        keys = ("--pipeline-model-parallel-layout", "--pipeline-model-parallel-size")
+        sheet.say("stage_layers", ",".join(map(str, split)), *keys)
+    sheet.say("schedule", "interleaved-1f1b" if (chunks or 1) > 1 else "1f1b")
+
+
+def layout_layers(text: str) -> list[int]:
+    """Return the layers of each virtual stage of a layout string.
+
+    Examples
+    --------
+    >>> layout_layers("Et*3|(t*4|)*2tmL"), layout_layers("Ett|(tt|)*2L")
+    ([3, 4, 4, 1], [2, 2, 2, 0])
+    """
+    plain = text.replace(",", "").replace(" ", "")
+    for pattern in (r"\(([^()]*)\)\*(\d{1,4})", r"([A-Za-z])\*(\d{1,4})"):
+        for _ in range(100):
+            fresh = re.sub(pattern, lambda match: match[1] * int(match[2]), plain)
+            if fresh == plain or len(fresh) > 100_000:
+                break
+            plain = fresh
+    return [stage.count("t") for stage in plain.split("|")]
+
+
+def _even(
+    layers: int, pp: int, chunks: int, ends: tuple[int | None, int | None], extra: tuple[bool, bool]
+) -> list[int] | None:
+    """Return the layers of each virtual stage as Megatron-core cuts them, None where they do not divide."""
+    first, last = ends
+    if first is None and last is None:
+        whole = layers + sum(extra)
+        if whole % (pp * chunks):
+            return None
+        share = whole // (pp * chunks)
+        return [share - extra[0], *[share] * (pp * chunks - 2), share - extra[1]]
+    middle = pp - (first is not None) - (last is not None)
+    rest = layers - (first or 0) - (last or 0)
+    if middle <= 0 or rest % middle:
+        return None
+    ranks = [first if first is not None else rest // middle, *[rest // middle] * (pp - 2)]
+    ranks.append(last if last is not None else rest // middle)
+    if any(count % chunks for count in ranks):
+        return None
+    return [count // chunks for _ in range(chunks) for count in ranks]
+
+
+def _sharding(sheet: Sheet) -> None:
+    strategy = sheet.take("--data-parallel-sharding-strategy")
+    sharded = sheet.has("--use-megatron-fsdp", "--use-custom-fsdp")
+    instances = sheet.whole("--num-distributed-optimizer-instances")
+    distributed = sheet.has("--use-distributed-optimizer")
+    if sharded:
+        stage = STAGES.get(str(strategy or "no_shard"), str(strategy))
+        sheet.say("zero", stage, "--data-parallel-sharding-strategy", "--use-megatron-fsdp")
+    elif sheet.has("--use-torch-fsdp2"):
+        sheet.say("zero", "3", "--use-torch-fsdp2")
+    else:
+        sheet.say("zero", "1" if distributed else "0", "--use-distributed-optimizer")
+    if instances and instances > 1:
+        sheet.say("instances", instances, "--num-distributed-optimizer-instances")
+    if not sheet.has("--overlap-grad-reduce"):
+        sheet.changes.append("dp_exposed=1")
+        sheet.notes.append(
+            "no --overlap-grad-reduce: priced without overlap of data parallelism (dp_exposed=1)"
+        )
+    if sheet.take("--attention-backend") in ("unfused", "local"):
+        sheet.changes.append("attention=unfused")
+
+
+def _recompute(sheet: Sheet) -> None:
+    kind, method = sheet.take("--recompute-granularity"), sheet.take("--recompute-method")
+    layers, modules = (
+        sheet.whole("--recompute-num-layers"),
+        str(sheet.take("--recompute-modules") or "").split(),
+    )
+    if sheet.has("--recompute-activations") and kind is None:
+        kind = "selective"
+    if sheet.has("--checkpoint-activations") and kind is None:
+        kind, method = "full", method or "uniform"
+    if kind is None:
+        return
+    text = str(kind)
+    if text == "selective" and modules and modules != ["core_attn"]:
+        text += f":{'+'.join(OURS.get(module, module) for module in modules)}"
+    elif text == "full" and method == "block" and layers is not None:
+        vpp = sheet.options.get("vpp", "1")
+        text = f"full:{layers * int(vpp)}" if vpp.isdigit() and layers else "none"
+    elif text == "full" and layers is not None and layers > 1:
+        sheet.notes.append(f"recompute in groups of {layers} layers: priced layer by layer")
+    sheet.say("recompute", text, "--recompute-modules", "--recompute-granularity", "--recompute-activations")
+
+
+def _precision(sheet: Sheet) -> None:
+    half, brain = sheet.has("--fp16"), sheet.has("--bf16")
+    recipe = str(sheet.take("--fp8-recipe") or "delayed")
+    eight = sheet.take("--fp8-format") or sheet.has("--fp8-hybrid", "--fp8-e4m3")
+    four, _ = sheet.take("--fp4-format"), sheet.take("--fp4-recipe")
+    if four:
+        sheet.say("precision", "nvfp4", "--fp4-format")
+    elif eight:
+        sheet.say("precision", RECIPES.get(recipe, recipe), "--fp8-recipe", "--fp8-format")
+    else:
+        sheet.say("precision", "fp16" if half else "bf16" if brain else "fp32", "--fp16", "--bf16")
+    sheet.seen.update(("--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag"))
+    full = sheet.has("--accumulate-allreduce-grads-in-fp32")
+    short = sheet.has("--grad-reduce-in-bf16")
+    said = sheet.take("--main-grads-dtype", "--megatron-fsdp-main-grads-dtype")
+    sheet.take("--megatron-fsdp-grad-comm-dtype", "--grad-reduce-in-bf16")
+    gradient = "fp16" if half and not full else "bf16" if short else str(said or "fp32")
+    if gradient != "fp32":
+        sheet.say("gradient_dtype", gradient, "--main-grads-dtype", "--grad-reduce-in-bf16", "--fp16")
+
+
+def _workload(sheet: Sheet, gpus: int | None) -> None:
+    sheet.say("seq_len", sheet.whole("--seq-length", "--encoder-seq-length"), "--seq-length")
+    micro = sheet.whole("--micro-batch-size", "--batch-size")
+    sheet.say("micro_batch", micro, "--micro-batch-size")
+    batch = sheet.whole("--global-batch-size")
+    model = [sheet.options.get(name, "1") for name in ("tp", "pp", "cp")]
+    if batch is None and gpus and micro and all(degree.isdigit() and int(degree) for degree in model):
+        tp, pp, cp = map(int, model)
+        batch = micro * max(1, gpus // (tp * pp * cp))
+        sheet.notes.append(f"no --global-batch-size: one micro-batch on every replica, {batch} sequences")
+    sheet.say("global_batch", batch, "--global-batch-size")
+    optimizer = str(sheet.take("--optimizer") or "adam")
+    sheet.say("optimizer", OPTIMIZERS.get(optimizer, optimizer), "--optimizer")
+    first, second = sheet.take("--exp-avg-dtype"), sheet.take("--exp-avg-sq-dtype")
+    if first not in (None, "fp32") or second not in (None, "fp32"):
+        sheet.say("state_dtype", first or "fp32", "--exp-avg-dtype")
+    if first != second:
+        sheet.notes.append("moments of two dtypes: both priced as the first")
+    master = sheet.take("--main-params-dtype")
+    if master not in (None, "fp32"):
+        sheet.say("master_dtype", master, "--main-params-dtype")
+    share = sheet.take("--optimizer-offload-fraction")
+    if sheet.has("--optimizer-cpu-offload"):
+        sheet.say("offload", "optimizer", "--optimizer-cpu-offload")
+        if share is not None and str(share) not in ("1", "1.0"):
+            sheet.notes.append(f"--optimizer-offload-fraction {share}: priced as 1")

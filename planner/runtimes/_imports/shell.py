@@ -1,0 +1,368 @@
+"""The commands of a shell script as text: variables, arrays and quotes are followed, nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.errors import InputError, Problem
+
+MOST_CHARACTERS: Final = 1_000_000
+"""Length of a variable's value, or of all commands together, beyond which a script is refused."""
+
+_OPENS: Final = {"if", "for", "while", "until", "case"}
+_CLOSES: Final = {"fi", "done", "esac"}
+_WORDS: Final = _OPENS | _CLOSES | {"then", "else", "elif", "do", "!", "{", "}", "time", "exec", "function"}
+_DECLARES: Final = {"export", "local", "declare", "readonly", "typeset"}
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+_BRACED: Final = re.compile(r"(!?)([A-Za-z_]\w*|[0-9@*]+)(\[[@*]\])?(?:(:?[-=+?])(.*))?", re.DOTALL)
+_REDIRECT: Final = re.compile(r"\d*(?:<<-?|<<<|<>|>>|>&|<&|>\||&>>|&>|>|<)")
+_DIRECTIVE: Final = re.compile(r"^#SBATCH\s+(--[\w-]+)(?:[=\s]+(\S+))?", re.MULTILINE)
+_ARITHMETIC: Final = re.compile(r"[\d\s+*/()%-]{1,200}")
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a script would start.
+
+    Parameters
+    ----------
+    commands : tuple of tuple of str
+        The words of each simple command, expanded; a variable that the script does not set stays ``${NAME}``.
+    directives : dict
+        What ``#SBATCH`` lines say.
+    doubts : tuple of tuple of str
+        For each command the variables in it that have several values, by conditions that nobody has tried.
+    """
+
+    commands: tuple[tuple[str, ...], ...]
+    directives: dict[str, str]
+    doubts: tuple[tuple[str, ...], ...]
+
+
+@dataclass
+class _Fields:
+    """The fields of a word while it is read: an unquoted expansion may end one and begin another."""
+
+    done: list[str] = field(default_factory=list)
+    open: str | None = None
+
+    def add(self, text: str) -> None:
+        self.open = (self.open or "") + text
+
+    def spread(self, parts: list[str]) -> None:
+        for number, part in enumerate(parts):
+            if number:
+                self.close()
+            self.add(part)
+
+    def split(self, text: str) -> None:
+        if text[:1].isspace():
+            self.close()
+        self.spread(text.split())
+        if text[-1:].isspace():
+            self.close()
+
+    def close(self) -> None:
+        if self.open is not None:
+            self.done.append(self.open)
+        self.open = None
+
+
+def read_script(text: str, where: str) -> Script:
+    """Return the commands of a shell script.
+
+    Raises
+    ------
+    InputError
+        If a quote or a bracket is not closed, or if its variables grow without bound.
+    """
+    reader = _Reader(text.replace("\r\n", "\n"), where)
+    reader.run()
+    directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
+    doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
+    return Script(tuple(map(tuple, reader.commands)), directives, doubts)
+
+
+class _Reader:
+    """Goes through the text once, expanding as a shell would."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self.text, self.where, self.at, self.size = text, where, 0, 0
+        self.variables: dict[str, list[str]] = {}
+        self.commands: list[list[str]] = []
+        self.doubtful: set[str] = set()
+        self.using: set[str] = set()
+        self.sources: dict[str, set[str]] = {}
+        self.used: list[set[str]] = []
+        self.depth = 0
+        self.heredocs: list[str] = []
+
+    def fault(self, found: str, expected: str) -> InputError:
+        line = self.text.count("\n", 0, self.at) + 1
+        return InputError(Problem(f"{self.where}:{line}", found, expected))
+
+    def run(self) -> None:
+        words: list[str] = []
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if sign in "\n;&|()":
+                self.finish(words)
+                words = []
+                self.at += 1
+                if sign == "\n":
+                    self.skip_heredocs()
+            elif not self.blank() and not self.redirection(words):
+                words = self.next_word(words)
+        self.finish(words)
+
+    def next_word(self, words: list[str]) -> list[str]:
+        start = not words or words[0] in _DECLARES
+        match = _ASSIGNMENT.match(self.text, self.at) if start else None
+        if match is not None:
+            self.at = match.end()
+            self.assign(match[1], self.value(), bool(match[2]))
+            return words
+        found = self.word()
+        if not words and len(found) == 1 and found[0] in _WORDS:
+            self.depth = max(0, self.depth + (found[0] in _OPENS) - (found[0] in _CLOSES))
+            return words
+        return words + found
+
+    def finish(self, words: list[str]) -> None:
+        """Keep a command."""
+        self.size += sum(map(len, words))
+        if self.size > MOST_CHARACTERS:
+            raise self.fault("commands without end", "a script that people write")
+        if words and words[0] not in _DECLARES:
+            self.commands.append(words)
+            self.used.append(self.using)
+        self.using = set()
+
+    def behind(self, names: set[str]) -> set[str]:
+        """Return ``names`` and the variables that their values were made of."""
+        found: set[str] = set()
+        left = list(names)
+        while left:
+            name = left.pop()
+            left += self.sources.get(name, set()) - found
+            found.add(name)
+        return found
+
+    def blank(self) -> bool:
+        """Skip a blank, a continued line or a comment."""
+        sign = self.text[self.at]
+        if sign in " \t":
+            self.at += 1
+        elif self.text.startswith("\\\n", self.at):
+            self.at += 2
+        elif sign == "#":
+            end = self.text.find("\n", self.at)
+            self.at = len(self.text) if end < 0 else end
+        else:
+            return False
+        return True
+
+    def redirection(self, words: list[str]) -> bool:
+        """Skip a redirection and its file; the body of a here-document is skipped at the end of the line."""
+        match = _REDIRECT.match(self.text, self.at)
+        if match is None or self.text.startswith(("<(", ">("), self.at):
+            return False
+        self.at = match.end()
+        while self.at < len(self.text) and self.text[self.at] in " \t":
+            self.at += 1
+        target = "".join(self.word())
+        if match[0].endswith(("<<", "<<-")):
+            self.heredocs.append(target)
+        return True
+
+    def skip_heredocs(self) -> None:
+        for mark in self.heredocs:
+            end = re.compile(rf"^\t*{re.escape(mark)}$", re.MULTILINE).search(self.text, self.at)
+            self.at = end.end() if end else len(self.text)
+        self.heredocs = []
+
+    def assign(self, name: str, parts: list[str], appended: bool) -> None:
+        before = self.variables.get(name, [])
+        self.sources.setdefault(name, set()).update(self.using - {name})
+        self.using = set()
+        if self.depth and before and (appended or before != parts):
+            self.doubtful.add(name)
+        if self.depth and before and not appended:
+            return
+        if appended and len(parts) == 1 and len(before) == 1 and self.text[self.at - 1] != ")":
+            parts = [before[0] + parts[0]]
+        elif appended:
+            parts = before + parts
+        if sum(map(len, parts)) > MOST_CHARACTERS:
+            raise self.fault(f"{name} without end", "a script that people write")
+        self.variables[name] = parts
+
+    def value(self) -> list[str]:
+        """Read what stands right of an equals sign: an array, or one word that is not split."""
+        if not self.text.startswith("(", self.at):
+            return [" ".join(self.word(splits=False))]
+        self.at += 1
+        parts: list[str] = []
+        while not self.text.startswith(")", self.at):
+            if self.at >= len(self.text):
+                raise self.fault("an array without end", "a closing bracket")
+            if self.text[self.at] in "\n;&|(<>":
+                self.at += 1
+            elif not self.blank():
+                parts += self.word()
+        self.at += 1
+        return parts
+
+    def word(self, splits: bool = True) -> list[str]:
+        """Read one word and return its fields."""
+        fields = _Fields()
+        while self.at < len(self.text) and self.text[self.at] not in " \t\n;&|()<>":
+            sign = self.text[self.at]
+            if sign == "\\":
+                fields.add(
+                    "" if self.text.startswith("\\\n", self.at) else self.text[self.at + 1 : self.at + 2]
+                )
+                self.at += 2
+            elif sign == "'" or self.text.startswith("$'", self.at):
+                self.at += 1 + (sign == "$")
+                fields.add(self.until("'"))
+            elif sign == '"':
+                self.at += 1
+                self.quoted(fields)
+            elif sign in "$`":
+                parts = self.expansion()
+                for number, part in enumerate(parts):
+                    if number:
+                        fields.close()
+                    fields.split(part) if splits else fields.add(part)
+            else:
+                fields.add(sign)
+                self.at += 1
+        fields.close()
+        return fields.done
+
+    def until(self, mark: str) -> str:
+        end = self.text.find(mark, self.at)
+        if end < 0:
+            raise self.fault(f"{mark} without its end", "closed quotes")
+        inside, self.at = self.text[self.at : end], end + 1
+        return inside
+
+    def quoted(self, fields: _Fields) -> None:
+        fields.add("")
+        while True:
+            if self.at >= len(self.text):
+                raise self.fault('" without its end', "closed quotes")
+            sign = self.text[self.at]
+            if sign == '"':
+                self.at += 1
+                return
+            if sign == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
+                after = self.text[self.at + 1]
+                fields.add("" if after == "\n" else after)
+                self.at += 2
+            elif sign in "$`":
+                fields.spread(self.expansion() or [""])
+            else:
+                fields.add(sign)
+                self.at += 1
+
+    def expansion(self) -> list[str]:
+        """Read what follows a dollar sign or a backquote; what only a shell can tell stays as written."""
+        start = self.at
+        if self.text[self.at] == "`":
+            self.at += 1
+            return [f"`{self.until('`')}`"]
+        if self.text.startswith("$(", self.at):
+            inside = self.balanced("(", ")")
+            whole = self.text[start : self.at]
+            return [_arithmetic(self.named(inside[1:-1]), whole)] if inside.startswith("(") else [whole]
+        if self.text.startswith("${", self.at):
+            inside = self.balanced("{", "}")
+            return self.braced(inside, self.text[start : self.at])
+        match = _NAME.match(self.text, self.at + 1)
+        self.at = match.end() if match else self.at + 1
+        if match is None:
+            return ["$"]
+        self.using.add(match[0])
+        return self.variables.get(match[0], [f"${{{match[0]}}}"])[:1]
+
+    def balanced(self, left: str, right: str) -> str:
+        """Read from the bracket after the dollar sign to its partner and return what is between."""
+        start, depth = self.at + 2, 0
+        for place in range(self.at + 1, len(self.text)):
+            depth += (self.text[place] == left) - (self.text[place] == right)
+            if depth == 0:
+                self.at = place + 1
+                return self.text[start:place]
+        raise self.fault(f"${left} without its end", "closed brackets")
+
+    def braced(self, inside: str, whole: str) -> list[str]:
+        match = _BRACED.fullmatch(inside)
+        if match is None or match[1]:
+            return [whole]
+        name, every, operator, word = match[2], match[3], match[4] or "", match[5] or ""
+        self.using.add(name)
+        known = self.variables.get(name)
+        if operator.endswith("+"):
+            return [self.expanded(word)] if known and any(known) else [""]
+        if known is None or (operator.startswith(":") and not any(known)):
+            if operator.endswith(("-", "=")):
+                return [self.expanded(word)]
+            return [""] if every else [f"${{{name}}}"]
+        return known if every else known[:1]
+
+    def expanded(self, text: str) -> str:
+        """Return a default of a braced variable, its own variables followed."""
+        inner = _Reader(text, self.where)
+        inner.variables, inner.using = self.variables, self.using
+        words: list[str] = []
+        while inner.at < len(text):
+            if not inner.blank():
+                before = inner.at
+                words += inner.word()
+                inner.at += inner.at == before
+        return " ".join(words)
+
+    def named(self, text: str) -> str:
+        """Return arithmetic with its variables replaced."""
+
+        def value(match: re.Match[str]) -> str:
+            self.using.add(match[1])
+            return "".join(self.variables.get(match[1], [match[0]])[:1])
+
+        return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)
+
+
+def _arithmetic(text: str, whole: str) -> str:
+    """Return the value of whole-number arithmetic, or it as it was written."""
+    if not _ARITHMETIC.fullmatch(text) or "**" in text:
+        return whole
+    try:
+        return str(_number(ast.parse(text.strip(), mode="eval").body))
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return whole
+
+
+def _number(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_number(node.operand)
+    if isinstance(node, ast.BinOp):
+        left, right = _number(node.left), _number(node.right)
+        if isinstance(node.op, ast.Add):
+            return left + right
+        if isinstance(node.op, ast.Sub):
+            return left - right
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        if isinstance(node.op, ast.Div | ast.FloorDiv):
+            return left // right
+        if isinstance(node.op, ast.Mod):
+            return left % right
+    raise ValueError("not whole-number arithmetic")

@@ -1,0 +1,256 @@
+"""A torchtitan TOML, or its newer command line, as the options of a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from planner.runtimes._imports._sheet import Imported, Sheet
+from planner.runtimes._imports.literals import flat
+from planner.runtimes.torchtitan.schedules import SCHEDULES
+
+OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
+METHODS: Final = {"allgather": "all-gather", "alltoall": "ring"}
+ZOO: Final = {
+    ("llama3", "8b"): "llama3-8b", ("llama3", "70b"): "llama3-70b", ("llama3", "405b"): "llama3.1-405b",
+    ("deepseek_v3", "671b"): "deepseek-v3", ("qwen3", "8b"): "qwen3-8b", ("qwen3", "32b"): "qwen3-32b",
+    ("qwen3", "30b-a3b"): "qwen3-30b-a3b", ("qwen3", "235b-a22b"): "qwen3-235b-a22b",
+}  # fmt: skip
+"""torchtitan's families and flavors that the zoo has."""
+
+WITHOUT_EFFECT: Final = re.compile(
+    r"(?:job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|experimental|validation|fault_tolerance"
+    r"|debug|memory_estimation|dataloader)\..*"
+    r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion)|hf_assets_path"
+    r"|dump_folder|--?module|--?config|module|config|dump-folder"
+    r"|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|dtype|mixed_precision_reduce"
+    r"|disable_cuda_graphs)"
+    r"|parallelism\.(?:context_parallel_load_balancer|enable_async_tensor_parallel|disable_loss_parallel)"
+    r"|compile\.components"
+)
+"""Keys that decide neither layout nor shape."""
+
+P: Final = "parallelism."
+
+
+def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported:
+    """Return what the job config of a release up to 0.2.2 says.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file.
+    """
+    sheet = Sheet(where, flat(tree))
+    sheet.say("gpus", gpus)
+    name, flavor = sheet.take("model.name"), sheet.take("model.flavor")
+    sheet.copy("seq_len", "training.seq_len")
+    local, batch = (
+        sheet.whole("training.local_batch_size", "training.batch_size"),
+        sheet.whole("training.global_batch_size"),
+    )
+    _mesh(sheet, gpus)
+    piece = sheet.whole(f"{P}pipeline_parallel_microbatch_size")
+    piped = sheet.options.get("pp", "1") != "1"
+    sheet.say(
+        "micro_batch",
+        (piece or 1) if piped else local,
+        f"{P}pipeline_parallel_microbatch_size",
+        "training.local_batch_size",
+    )
+    if batch is not None and batch > 0:
+        sheet.say("global_batch", batch, "training.global_batch_size")
+    elif local is not None:
+        sheet.say("accumulation", local // (piece or 1) if piped else 1, "training.local_batch_size")
+    _stages(sheet, sheet.take(f"{P}module_fqns_per_model_part"))
+    if int(sheet.options["tp"]) > 1:
+        sheet.say("sequence_parallel", "true", f"{P}tensor_parallel_degree")
+    _rest(sheet, sheet.take("activation_checkpoint.mode"))
+    option = sheet.take("activation_checkpoint.selective_ac_option")
+    if option not in (None, "op") and sheet.options.get("recompute") == "selective":
+        sheet.notes.append(f"selective_ac_option {option}: priced as selective by operator")
+    known = ZOO.get((str(name).lower(), str(flavor).lower()))
+    return _done(sheet, known)
+
+
+def from_flags(flags: Mapping[str, str], parts: Any, gpus: int | None, where: str, experts: bool) -> Imported:
+    """Return what the command line of a release after 0.2.2 says.
+
+    Parameters
+    ----------
+    flags : mapping
+        Flags to their values.
+    parts : list, optional
+        ``PARTS`` of the module that the command names: the modules of each virtual stage.
+    gpus : int, optional
+        Accelerators in all.
+    where : str
+        The file, for messages.
+    experts : bool
+        Whether the model has experts, which tensor parallelism splits where nothing else does.
+
+    Raises
+    ------
+    InputError
+        With every fault of the arguments.
+    """
+    mode, values = _subcommand(flags)
+    sheet = Sheet(where, values)
+    sheet.say("gpus", gpus)
+    _mesh(sheet, gpus)
+    length = sheet.whole("training.max_context_length", "training.seq_len")
+    tokens = sheet.whole("training.num_tokens_per_microbatch_per_dp_rank")
+    whole = sheet.whole("training.num_tokens_per_train_step")
+    passes = sheet.whole(f"{P}num_pp_microbatches")
+    sheet.say("seq_len", length, "training.max_context_length")
+    if length and tokens:
+        sheet.say("micro_batch", tokens // length, "training.num_tokens_per_microbatch_per_dp_rank")
+        if whole is not None and whole > 0:
+            sheet.say("global_batch", whole // length, "training.num_tokens_per_train_step")
+        else:
+            sheet.say("accumulation", passes or 1, f"{P}num_pp_microbatches")
+    _stages(sheet, parts)
+    off = sheet.has(f"{P}no-enable_sequence_parallel")
+    if sheet.has(f"{P}enable_sequence_parallel") and not off:
+        sheet.say("sequence_parallel", "true", f"{P}enable_sequence_parallel")
+    _rest(sheet, mode)
+    if experts:
+        sheet.say("etp", 1 if int(sheet.options.get("ep", "1")) > 1 else sheet.options["tp"])
+    return _done(sheet, None)
+
+
+def _subcommand(flags: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
+    """Return the recompute subcommand, which stands as a bare word after some flag, and the flags."""
+    mode, values = None, {}
+    for key, value in flags.items():
+        words = value.split()
+        for word in [word for word in (key, *words) if word.startswith("activation-checkpoint:")]:
+            mode = word.partition(":")[2]
+        kept = [word for word in words if not word.startswith("activation-checkpoint:")]
+        if not key.startswith("activation-checkpoint:"):
+            values[key.lstrip("-")] = " ".join(kept)
+    return mode, values
+
+
+def _mesh(sheet: Sheet, gpus: int | None) -> None:
+    names = {
+        "tp": "tensor_parallel",
+        "cp": "context_parallel",
+        "pp": "pipeline_parallel",
+        "ep": "expert_parallel",
+    }
+    degrees = {option: sheet.whole(f"{P}{name}_degree") or 1 for option, name in names.items()}
+    for option, degree in degrees.items():
+        sheet.say(option, degree, f"{P}{names[option]}_degree")
+    inner = sheet.whole(f"{P}expert_tensor_parallel_degree")
+    sheet.say("etp", inner, f"{P}expert_tensor_parallel_degree")
+    copies = sheet.whole(f"{P}data_parallel_replicate_degree") or 1
+    shard = sheet.whole(f"{P}data_parallel_shard_degree")
+    others = degrees["tp"] * degrees["cp"] * degrees["pp"] * copies
+    if shard is None or shard < 0:
+        shard = gpus // others if gpus and gpus % others == 0 else None
+    again = str(sheet.take(f"{P}fsdp_reshard_after_forward") or "default")
+    never = again == "never" or (again == "default" and degrees["pp"] > 1)
+    key = f"{P}data_parallel_shard_degree"
+    if shard is not None:
+        sheet.say("dp", shard * copies, key)
+        sharded = shard * degrees["cp"] > 1
+        sheet.say("zero", (2 if never else 3) if sharded else 0, f"{P}fsdp_reshard_after_forward", key)
+        if sharded:
+            sheet.say("zero_shards", shard * degrees["cp"], key)
+    else:
+        sheet.say("zero", 2 if never else 3, f"{P}fsdp_reshard_after_forward", key)
+    method = sheet.take(f"{P}context_parallel_rotate_method")
+    if degrees["cp"] > 1:
+        sheet.say(
+            "cp_method", METHODS.get(str(method or "allgather"), method), f"{P}context_parallel_rotate_method"
+        )
+
+
+def _stages(sheet: Sheet, parts: Any) -> None:
+    schedule = sheet.take(f"{P}pipeline_parallel_schedule")
+    pp = int(sheet.options.get("pp", "1"))
+    if pp == 1:
+        return
+    name = str(schedule or "1F1B")
+    known = OURS.get(name.lower().removeprefix("schedule"))
+    sheet.say("schedule", known or name, f"{P}pipeline_parallel_schedule")
+    if isinstance(parts, Sequence) and not isinstance(parts, str) and len(parts) > 1:
+        split = [sum(str(module).startswith("layers.") for module in part) for part in parts]
+        sheet.say("vpp", max(1, len(split) // pp))
+        sheet.say("stage_layers", ",".join(map(str, split)), f"{P}module_fqns_per_model_part")
+    elif known is not None and SCHEDULES[known].least_chunks > 1:
+        sheet.say("vpp", 2, f"{P}pipeline_parallel_schedule")
+        sheet.notes.append(f"{name} without named stages: two on each rank, as torchtitan cuts them")
+
+
+def _rest(sheet: Sheet, mode: Any) -> None:
+    sheet.say("recompute", mode or "none", "activation_checkpoint.mode")
+    kind = sheet.take("optimizer.name")
+    sheet.say("optimizer", str(kind).lower() if kind is not None else None, "optimizer.name")
+    number = str(sheet.take("training.mixed_precision_param") or "bfloat16")
+    precision = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(number, number)
+    converters = sheet.take("model.converters") or []
+    low = {"float8": "fp8", "quantize.linear.float8": "fp8", "mx": "mxfp8", "quantize.linear.mx": "mxfp8"}
+    for converter in converters if isinstance(converters, list) else [converters]:
+        precision = low.get(str(converter), precision)
+    sheet.say("precision", precision, "model.converters", "training.mixed_precision_param")
+    enabled, off = sheet.take("compile.enable"), sheet.has("compile.no-enable")
+    splits = sheet.options.get("schedule") in {
+        name for name, entry in SCHEDULES.items() if entry.splits_backward
+    }
+    if (enabled is False or off) and not splits:
+        sheet.changes.append("compiled=false")
+    if not sheet.values.get("training.enable_cpu_offload"):
+        sheet.seen.add("training.enable_cpu_offload")
+
+
+def _done(sheet: Sheet, known: str | None) -> Imported:
+    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    return sheet.imported("torchtitan", model_name=known)
+
+
+def module_record(data: Any) -> dict[str, Any] | None:
+    """Return the record of the model that ``MODEL`` of a module written by the planner holds."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("runs"), list):
+        return None
+    blocks: dict[str, Any] = {}
+    layers: list[str] = []
+    for number, (count, block) in enumerate(data["runs"]):
+        name = f"block{number + 1}"
+        blocks[name] = {"mixer": _mixer(block), "ffn": _ffn(block)}
+        layers += [name] * count
+    return {
+        "hidden": data.get("dim"),
+        "vocab": data.get("vocab_size"),
+        "tied_embeddings": data.get("tied"),
+        "max_positions": data.get("max_context_length"),
+        "blocks": blocks,
+        "layers": layers,
+    }
+
+
+def _mixer(block: Mapping[str, Any]) -> dict[str, Any]:
+    if "kv_lora_rank" in block:
+        names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+        return {"kind": "latent", "heads": block.get("n_heads")} | {name: block.get(name) for name in names}
+    return {
+        "kind": "attention",
+        "heads": block.get("n_heads"),
+        "kv_heads": block.get("n_kv_heads"),
+        "head_dim": block.get("head_dim"),
+        "qk_norm": "head" if block.get("qk_norm") else "none",
+    }
+
+
+def _ffn(block: Mapping[str, Any]) -> dict[str, Any]:
+    if "hidden_dim" in block:
+        return {"kind": "dense", "inner": block["hidden_dim"]}
+    return {
+        "kind": "moe",
+        "experts": block.get("num_experts"),
+        "topk": block.get("top_k"),
+        "inner": block.get("moe_hidden_dim"),
+        "shared_inner": block.get("shared_hidden_dim") or 0,
+    }

@@ -1,0 +1,62 @@
+"""The model of the zoo that has exactly the parts which a file describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from planner.inputs.build import build
+from planner.inputs.load import data_folder, load_model, model_names
+from planner.inputs.model import ModelSpec
+
+
+def same_parts(one: ModelSpec, other: ModelSpec) -> bool:
+    """Return whether two models are built alike, whatever their names and longest rotary sequence."""
+    return _parts(one) == _parts(other)
+
+
+def _parts(model: ModelSpec) -> tuple[Any, ...]:
+    positions = model.max_positions if model.learned_positions else None
+    whole = (model.hidden, model.vocab, model.tied_embeddings, positions)
+    norms = (model.norm, model.norm_bias, model.final_norm)
+    extra = model.prediction and (model.prediction.layers, model.blocks[model.prediction.block])
+    return (*whole, *norms, tuple(model.blocks[name] for name in model.layers), extra)
+
+
+def known_model(record: Mapping[str, Any], where: str) -> tuple[str | None, ModelSpec | None]:
+    """Return the zoo's name of a model, or the model itself where the zoo has none such.
+
+    Parameters
+    ----------
+    record : mapping
+        Fields of a `ModelSpec` but for its name; a vocabulary of None is taken from the zoo's model.
+    where : str
+        The file, for messages.
+
+    Raises
+    ------
+    InputError
+        If the numbers do not make a model.
+    """
+    filled = dict(record) | {"name": "model", "vocab": record.get("vocab") or 1}
+    if filled.get("learned_positions") and not filled.get("max_positions"):
+        filled["max_positions"] = 1
+    model = build(ModelSpec, filled, where)
+    said = bool(record.get("vocab"))
+    name = zoo_name(model, any_vocab=not said)
+    return name, model if said and name is None else None
+
+
+def zoo_name(model: ModelSpec, any_vocab: bool = False) -> str | None:
+    """Return the name of the model of the zoo that is built alike, if there is one."""
+    folder = data_folder("models_zoo")
+    hidden = re.compile(rf"^hidden: *{model.hidden}$", re.MULTILINE)
+    for name in model_names():
+        if not hidden.search((folder / f"{name}.yaml").read_text(encoding="utf-8")):
+            continue
+        known = load_model(name)
+        alike = model.model_copy(update={"vocab": known.vocab}) if any_vocab else model
+        if same_parts(alike, known):
+            return name
+    return None

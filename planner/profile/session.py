@@ -111,9 +111,9 @@ class Session:
         if not roomy(self.device, point.nbytes * 2):
             return {"refused": "too large for the device's memory"}
         try:
-            calls = self.input_sets(point, bench)
             clock = bench.clock(point, self.device)
-            timing = measure(calls, clock, POINT_SECONDS[self.device.kind], bench.hold_seconds)
+            seconds = POINT_SECONDS[self.device.kind]
+            timing = measure(self.input_sets(point, bench), clock, seconds, bench.hold_seconds)
         except (RuntimeError, NotImplementedError, AttributeError, ImportError, TypeError) as error:
             return {"refused": (str(error).splitlines() or [type(error).__name__])[0][:200]}
         finally:

@@ -104,7 +104,7 @@ def validate_out_of_fold(
     catalogue: Catalogue,
     fit: Fit,
     fold: Fold,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], object] = lambda line: None,
 ) -> Validation:
     """Price every row with constants fitted to the rows of the other sources, or of the other models.
 

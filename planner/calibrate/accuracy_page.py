@@ -1,0 +1,263 @@
+"""The accuracy page in Markdown: tables by source, accelerator, runtime, model family and precision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from planner.calibrate.accuracy import KINDS, Accuracy, Line, error_of
+from planner.calibrate.scores import GROUP_KEYS
+from planner.calibrate.validate import Outcome
+from planner.inputs.fitted import Constant, all_constants, fitted_file
+from planner.inputs.yaml_file import read_yaml
+
+WORST: Final = 10
+"""Rows with the largest errors that the page lists. [-]"""
+EACH: Final = 1
+"""Of them, rows of one source and model. [-]"""
+
+REMARKS: Final[Mapping[str, str]] = {
+    "internevo": "all data parallel on up to 1,024 ranks: gradients travel in the small buckets that "
+    "were fitted to another site, and each bucket pays a ring's latency over all ranks, which grows "
+    "with them; the library there does better",
+    "megatron-sc21": "DeepSpeed's ZeRO-3 on up to 2,240 ranks: gathered weights are taken as not "
+    "overlapped, and as ring messages whose latency grows with the ranks",
+    "deepspeed-azure-2022": "ZeRO-3 on 1,024 ranks with prefetched weights: the predicted traffic is "
+    "exposed, the measured one partly hidden",
+    "megatron-bridge": "a mixture of experts: dispatch by a fused kernel, its overlap and host work "
+    "differ from one recipe to the next and are not in the table",
+    "distflashattn": "long sequences in research code: attention kernels by hand and waits between "
+    "their steps are slower than the library kernels that price them",
+    "dlperf-v100": "tensor parallelism across nodes on an older Ethernet or InfiniBand: nothing hides"
+    " its messages, and the site's rate is not known",
+    "vtrain-single": "small batches of 4 accelerators: the host's time for a layer is fitted for all "
+    "sizes at once",
+    "litgpt-thunder": "compilers that fuse more, or less, than the one trait that stands for them",
+    "torchtitan-nvfp4": "4-bit products of a preview: their rates are extrapolated",
+    "colossalai-readme": "the layout is not stated in full; a default fills it",
+    "megatron-llama": "the network's rate and overlap are that code's own",
+    "deepspeed-zeropp": "the site's network is varied on purpose, and messages are quantised",
+    "bigscience-bloom-prequel": "repeats of the same layout differ by 3-11% there",
+}
+"""What is probably wrong with the rows of a source that stand among the worst."""
+
+Cells = Sequence[tuple[str, Callable[[Line], str]]]
+
+
+def percent(value: float | None, signed: bool = False) -> str:
+    """Return a share as a percentage, a dash where unknown.
+
+    Examples
+    --------
+    >>> percent(0.0312), percent(-0.2, signed=True), percent(None)
+    ('3.1%', '-20.0%', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{100 * value:+.1f}%" if signed else f"{100 * value:.1f}%"
+
+
+def number(value: float | None) -> str:
+    """Return a rank with two decimals, a dash where unknown."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def called(line: Line) -> str:
+    """Return how many calls of fit or out of memory were right, where a row ran out or was thought to."""
+    counts = line.outcomes
+    if not counts["true_positive"] + counts["false_positive"] + counts["false_negative"]:
+        total = counts["true_negative"]
+        return f"all {total} fit" if total else "-"
+    text = f"{percent(line.right)} of {sum(counts.values())}"
+    return f"{text} ({counts['false_negative']} missed, {counts['false_positive']} in vain)"
+
+
+def memory(line: Line) -> str:
+    """Return the error of peak memory and its rows."""
+    return f"{percent(line.memory_error)} ({line.memory_rows})" if line.memory_rows else "-"
+
+
+SCORES: Final[Cells] = (
+    ("rows", lambda line: str(line.rows)),
+    ("timed", lambda line: str(line.timed)),
+    ("error", lambda line: percent(line.error)),
+    ("bias", lambda line: percent(line.bias, signed=True)),
+    ("p90", lambda line: percent(line.p90)),
+    ("rule of thumb", lambda line: percent(line.naive)),
+    ("rank in groups", lambda line: number(line.rank)),
+    ("regret", lambda line: percent(line.regret)),
+    ("picks out of memory", lambda line: str(line.picks_oom)),
+    ("memory error (rows)", memory),
+    ("fit or not", called),
+)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [list(head), ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def scores_table(kind: str, lines: Sequence[Line], cells: Cells = SCORES) -> str:
+    """Return the scores of lines as a table."""
+    return table([kind, *(head for head, _ in cells)], [_scores_row(line, cells) for line in lines])
+
+
+def _scores_row(line: Line, cells: Cells) -> list[str]:
+    return [line.name, *(text(line) for _, text in cells)]
+
+
+def source_table(found: Accuracy) -> str:
+    """Return the table of sources, with the errors out of fold where they were asked for."""
+    outside = {
+        f"error without this {fold}" if fold == "source" else "error, each model left out": errors
+        for fold in found.folds
+        if (errors := found.fold_errors(fold))
+    }
+    cells = list(SCORES)
+    extra: list[tuple[str, Callable[[Line], str]]] = [
+        ("rank of source", lambda line: number(line.source_rank))
+    ]
+    extra += [(head, _looked_up(errors)) for head, errors in outside.items()]
+    return scores_table("source", found.lines("source"), [*cells[:6], *extra, *cells[6:]])
+
+
+def _looked_up(errors: Mapping[str, float | None]) -> Callable[[Line], str]:
+    return lambda line: percent(errors.get(line.name))
+
+
+def constants_table(constants: Sequence[Constant]) -> str:
+    """Return every fitted constant with what it stands for."""
+    rows = [
+        [
+            f"{entry.scope} `{entry.owner}`",
+            f"`{entry.name}`",
+            entry.meaning,
+            f"{entry.value:.4g}",
+            percent(entry.standard_error),
+            str(entry.rows),
+            percent(entry.without),
+        ]
+        for entry in constants
+    ]
+    return table(["belongs to", "name", "meaning", "value", "standard error", "runs", "error without"], rows)
+
+
+def bands_table() -> str:
+    """Return the error bands out of group by runtime and accelerator."""
+    path = fitted_file("bands")
+    entries: list[dict[str, Any]] = read_yaml(path)["bands"] if path.is_file() else []
+    rows = [
+        [entry["runtime"], entry["accelerator"], str(entry["runs"]), percent(entry["mean_error"]),
+         f"± {percent(entry['band'])}"]
+        for entry in entries
+    ]  # fmt: skip
+    return table(["runtime", "accelerator", "runs", "mean error out of group", "band"], rows)
+
+
+def worst_table(outcomes: Sequence[Outcome]) -> str:
+    """Return the worst rows and what is probably wrong with them."""
+    rows = []
+    for outcome in outcomes:
+        row = outcome.scored
+        key = dict(zip(GROUP_KEYS, row.key, strict=True))
+        rows.append(
+            [f"{row.id} ({row.source})", f"{key['model']} on {key['num_gpus']} {key['gpu']}",
+             f"{row.measured_s:.4g}", f"{row.predicted_s:.4g}", percent(error_of(row), signed=True),
+             REMARKS.get(row.source, "not looked into")]
+        )  # fmt: skip
+    head = ["row", "model", "measured s", "predicted s", "error", "what is probably wrong"]
+    return table(head, rows)
+
+
+def skipped_table(found: Accuracy) -> str:
+    """Return why rows could not be priced."""
+    reasons = Counter(_reason(skip.reason) for skip in found.skipped)
+    return table(["rows", "reason"], [[str(count), reason] for reason, count in reasons.most_common()])
+
+
+def _reason(text: str) -> str:
+    """Return a reason without the row's number and, where a column clashes, without its values."""
+    parts = text.split(", column ", 1)
+    if len(parts) == 1:
+        return text
+    column = parts[1].split(":", 1)[0]
+    value = parts[1].split("found ", 1)[-1].split(";", 1)[0]
+    return f"column {column}: blank" if value.startswith("blank") else f"column {column}: {value}"
+
+
+def page(found: Accuracy, plot: str = "") -> str:
+    """Return the whole page."""
+    timed = [outcome for outcome in found.ordinary if outcome.scored.timed]
+    parts = [
+        INTRODUCTION.format(
+            rows=found.rows,
+            priced=len(found.outcomes),
+            timed=len(timed),
+            marked=len(found.outcomes) - len(found.ordinary),
+        ),
+        f"![Predicted against measured seconds per step, dashed: 10% away]({plot})\n" if plot else "",
+        "## By source\n",
+        *((FOLDS,) if found.folds else ()),
+        source_table(found),
+        *(
+            f"## By {kind}\n\n{scores_table(kind, found.lines(kind))}"
+            for kind in KINDS
+            if kind != "source"
+        ),
+        "## Rows scored apart\n",
+        "They contradict themselves, are mislabelled, or belong to an odd campaign.\n",
+        scores_table("source: mark", found.marked(), SCORES[:5]),
+        f"## Worst rows\n\n{'One' if EACH == 1 else EACH} of each source and model.\n",
+        worst_table(found.worst(WORST, EACH)),
+        "## Fitted constants\n",
+        CONSTANTS,
+        constants_table(all_constants()),
+        "## Error bands\n",
+        BANDS,
+        bands_table(),
+        "## Rows that cannot be priced\n",
+        skipped_table(found),
+    ]  # fmt: skip
+    return "\n".join(part for part in parts if part)
+
+
+INTRODUCTION: Final = """# Accuracy
+
+Predicted against measured, for public training runs: {rows} rows, of which {priced} can be priced; {timed}
+have a time and no mark, {marked} are marked and scored apart. The sources are listed in
+`tests/measured/runs/README.md`, where an extract of the tables lies; other sources are named as in their own
+tables.
+
+This page is made by `python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg --out-of-fold`;
+`make bench` prints the first table for the extract, or for the folder in the variable `RUNS_DIR`.
+
+- **error**: mean of |predicted / measured - 1| of seconds per step; **bias** is the mean with its sign,
+  **p90** what nine of ten rows stay below. The prices are those that ship: their constants are fitted
+  to these runs.
+- **rule of thumb**: the same mean for 55% of the dense peak, a third more for full recompute, and the
+  bubble.
+- **rank in groups**: mean rank correlation in groups of three and more comparable rows; **rank of
+  source**: of tokens per second and accelerator over all its rows.
+- **regret**: how much slower the row predicted fastest (among those predicted to fit) was than the
+  fastest of its group.
+- **memory error**: of peak memory by the counter that the row names; where it names none, of what the
+  device uses.
+- **fit or not**: calls that were right; *missed* ran out of memory and was said to fit, *in vain* the
+  other way round.
+"""
+
+FOLDS: Final = """*Error without this source* prices a source with constants that are fitted to the
+others alone; its own site is then unknown. *Each model left out* leaves out all rows of one model at a
+time.
+"""
+
+CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard
+error* is that of the logarithm; *error without* is the error out of group of the same runs where the
+constant keeps its plain value.
+"""
+
+BANDS: Final = """What an estimate prints as its error band: nine of ten runs of that runtime and
+accelerator stay below, each priced with constants fitted without its group.
+"""

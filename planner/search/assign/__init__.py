@@ -1,0 +1,1 @@
+"""Assignment: which layers each pipeline stage holds, and what each of them recomputes."""

@@ -1,0 +1,218 @@
+r"""The assignment problem as plain arrays, and the one function that prices an answer.
+
+Layers of a few kinds stand in a fixed order, as runs of equal layers; each pipeline stage takes at least one
+layer, in order, and each layer one strategy. Layers of a kind are counted, never named. Symbols: :math:`K`
+kinds, :math:`S` strategies, :math:`p` stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from planner.errors import Infeasible
+from planner.numeric import Column
+from planner.units import GIB
+
+ROUNDING = 1e-9
+"""Relative slack of a memory limit: sums of the same bytes in another order are the same."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Equal layers under one strategy, standing together on a stage."""
+
+    kind: int
+    strategy: int
+    count: int
+
+
+Stage = tuple[Segment, ...]
+"""What a stage holds, in the order of the model."""
+
+Assignment = tuple[Stage, ...]
+"""What every stage holds."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    r"""Layers, strategies and stages.
+
+    Parameters
+    ----------
+    runs : tuple of (int, int)
+        Kind and number of equal layers, in the order of the model. [-]
+    seconds : array (K, S)
+        Time of a micro-batch in a layer, forward and backward; infinite where a strategy is none. [s]
+    held : array (K, S)
+        Bytes that a layer keeps for each micro-batch in flight. [byte]
+    rebuilt : array (K, S)
+        Bytes that exist while the backward of one such layer runs. [byte]
+    static : array (K, S)
+        Bytes of a layer at rest. [byte]
+    extra_seconds, extra_bytes : array (p,)
+        Time and bytes of each stage beside its layers: embedding, head, messages. [s], [byte]
+    floor_bytes : array (p,)
+        What of a stage's backward exists at least, however little is rebuilt. [byte]
+    in_flight : array (p,)
+        Micro-batches whose activations a stage holds. [-]
+    capacity : array (p,)
+        Bytes that a stage may use. [byte]
+    sum_weight, slowest_weight : float
+        What a step takes of the sum over stages and of the slowest stage; 1 and m - 1 for 1F1B. [-]
+    reshard : array (S, S), optional
+        Time of a micro-batch between neighbours on a stage under unlike strategies. [s]
+    """
+
+    runs: tuple[tuple[int, int], ...]
+    seconds: Column
+    held: Column
+    rebuilt: Column
+    static: Column
+    extra_seconds: Column
+    extra_bytes: Column
+    floor_bytes: Column
+    in_flight: Column
+    capacity: Column
+    sum_weight: float
+    slowest_weight: float
+    reshard: Column | None = None
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return len(self.extra_seconds)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return sum(count for _, count in self.runs)
+
+    @property
+    def strategies(self) -> int:
+        """Number of strategies."""
+        return int(self.seconds.shape[1])
+
+    @cached_property
+    def layer_bytes(self) -> Column:
+        """Bytes of a layer for as long as it lives, by stage, kind and strategy. [byte]"""
+        nbytes: Column = self.static + self.in_flight[:, None, None] * self.held
+        return nbytes
+
+    def step_seconds(self, stage_seconds: Column) -> float:
+        """Seconds of all passes of a step. [s]"""
+        slowest = float(np.max(stage_seconds))
+        return self.sum_weight * float(np.sum(stage_seconds)) + self.slowest_weight * slowest
+
+
+@dataclass(frozen=True)
+class Price:
+    """What an assignment costs.
+
+    Parameters
+    ----------
+    seconds : float
+        All passes of a step. [s]
+    stage_seconds, stage_bytes : array
+        A micro-batch and the memory of every stage. [s], [byte]
+    fits : bool
+        Whether every stage has the memory.
+    """
+
+    seconds: float
+    stage_seconds: Column
+    stage_bytes: Column
+    fits: bool
+
+
+def price(problem: Problem, assignment: Assignment) -> Price:
+    """Price an assignment.
+
+    Parameters
+    ----------
+    problem : Problem
+        Layers, strategies and stages.
+    assignment : tuple of tuple of Segment
+        What each stage holds.
+
+    Raises
+    ------
+    ValueError
+        If it is no assignment of these layers: a layer left out, taken twice, or out of its order, an empty
+        stage, or a strategy that is none.
+    """
+    check(problem, assignment)
+    seconds = problem.extra_seconds + np.array([stage_seconds(problem, stage) for stage in assignment])
+    nbytes = np.array([stage_bytes(problem, index, stage) for index, stage in enumerate(assignment)])
+    fits = bool(np.all(nbytes <= problem.capacity * (1 + ROUNDING)))
+    return Price(problem.step_seconds(seconds), seconds, nbytes, fits)
+
+
+def stage_seconds(problem: Problem, stage: Stage) -> float:
+    """Seconds of a micro-batch in the layers of a stage, resharding between them included. [s]"""
+    seconds = sum(float(problem.seconds[part.kind, part.strategy]) * part.count for part in stage)
+    return seconds + reshard_seconds(problem, [part.strategy for part in stage])
+
+
+def reshard_seconds(problem: Problem, strategies: Sequence[int]) -> float:
+    """Seconds between neighbours under these strategies; what enters a stage comes as it is wanted. [s]"""
+    if problem.reshard is None:
+        return 0.0
+    return sum(float(problem.reshard[one, other]) for one, other in pairwise(strategies) if one != other)
+
+
+def stage_bytes(problem: Problem, index: int, stage: Stage) -> float:
+    """Bytes of a stage at its peak. [byte]"""
+    layers = sum(float(problem.layer_bytes[index, part.kind, part.strategy]) * part.count for part in stage)
+    rebuilt = max(float(problem.rebuilt[part.kind, part.strategy]) for part in stage)
+    return float(problem.extra_bytes[index]) + layers + max(rebuilt, float(problem.floor_bytes[index]))
+
+
+def check(problem: Problem, assignment: Assignment) -> None:
+    """Raise ValueError where something is no assignment of the problem's layers."""
+    if len(assignment) != problem.stages or not all(assignment):
+        raise ValueError(f"{len(assignment)} stages, some of them empty, for {problem.stages}")
+    parts = [part for stage in assignment for part in stage]
+    if any(part.count < 1 or not np.isfinite(problem.seconds[part.kind, part.strategy]) for part in parts):
+        raise ValueError("a part without layers, or under a strategy that is none")
+    placed = [part.kind for part in parts for _ in range(part.count)]
+    if placed != layer_kinds(problem):
+        raise ValueError("the layers are not those of the model, each once and in their order")
+
+
+def layer_kinds(problem: Problem) -> list[int]:
+    """Return the kind of every layer."""
+    return [kind for kind, count in problem.runs for _ in range(count)]
+
+
+def split_of(assignment: Assignment) -> tuple[int, ...]:
+    """Layers of each stage."""
+    return tuple(sum(part.count for part in stage) for stage in assignment)
+
+
+def least_bytes(problem: Problem, index: int, counts: Column) -> Column:
+    """Bytes that a stage needs at least for blocks with these ``counts`` (blocks, K) of layers. [byte]
+
+    For every size of the largest rebuilt layer, the smallest strategies that rebuild no more.
+    """
+    possible = np.isfinite(problem.seconds)
+    best = np.full(len(counts), np.inf)
+    for most in np.unique(problem.rebuilt[possible]):
+        allowed = possible & (problem.rebuilt <= most)
+        smallest = np.min(np.where(allowed, problem.layer_bytes[index], np.inf), axis=1)
+        layers = np.where(counts > 0, counts * np.where(np.isfinite(smallest), smallest, 1e300), 0.0)
+        best = np.minimum(best, layers.sum(axis=1) + max(float(most), float(problem.floor_bytes[index])))
+    total: Column = best + float(problem.extra_bytes[index])
+    return total
+
+
+def infeasible(stage: int, needed: float, capacity: float) -> Infeasible:
+    """Say that no assignment fits, where it fails, and the smallest capacity with which one would."""
+    return Infeasible(
+        f"no assignment of the layers fits: stage {stage} has {capacity / GIB:.3g} GiB and would need "
+        f"at least {needed / GIB:.4g} GiB"
+    )

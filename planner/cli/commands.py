@@ -13,6 +13,8 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "search": ("search", "search", "Rank plans for a model on a cluster."),
     "estimate": ("estimate", "estimate", "Price one plan in full."),
     "explain": ("explain", "explain", "Where a plan's time and memory go, and what would change them."),
+    "compare": ("compare", "compare", "Plans side by side, and one plan on several clusters."),
+    "mfu": ("mfu", "mfu", "A measured speed as MFU and HFU, and its gap to the estimate."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),
     "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),

@@ -11,8 +11,10 @@ from planner.cli.options import Format, FormatOption
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
+    from planner.errors import UnsupportedPlan
     from planner.plan import Plan
     from planner.report.as_json import Unpriced
+    from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
 
 PlanArgument = Annotated[
@@ -43,7 +45,8 @@ def explain(
     from planner.report.explain import explain_document, neighbour_row
     from planner.report.explain_page import explain_page
 
-    saved, answer = read_priced(plan)
+    saved = read_saved(plan)
+    answer = priced(saved, plan)
     if formulas or term is not None:
         show_formulas(answer, term, output)
         return
@@ -88,27 +91,29 @@ def show_formulas(answer: Estimate, term: str | None, output: Format) -> None:
         emit_page(formulas_page(chosen), output)
 
 
-def read_priced(path: Path) -> tuple[PlanFile, Estimate]:
-    """Return a plan file and the price of its plan; what changed since it was saved goes to standard error.
+def priced(saved: PlanFile, label: object) -> Estimate:
+    """Return the price of a file's plan.
 
     Raises
     ------
-    InputError
-        If the file is wrong.
     UnsupportedPlan
-        If the plan's degrees leave no price.
+        If the plan's degrees leave no price; ``label`` names it.
     """
-    from planner.errors import UnsupportedPlan
     from planner.report.as_json import Unpriced
 
-    saved = read_saved(path)
     answer = pricer_of(saved)(saved.plan)
     if isinstance(answer, Unpriced):
-        reasons = (
-            f"{path}: {fault.rule}: {fault.found}; needs {fault.expected}" for fault in answer.violations
-        )
-        raise UnsupportedPlan("\n".join(reasons))
-    return saved, answer
+        raise unpriced(answer, label)
+    return answer
+
+
+def unpriced(answer: Unpriced, label: object) -> UnsupportedPlan:
+    """Return the error that says why a plan has no price."""
+    from planner.errors import UnsupportedPlan
+
+    faults = answer.violations
+    reasons = (f"{label}: {fault.rule}: {fault.found}; needs {fault.expected}" for fault in faults)
+    return UnsupportedPlan("\n".join(reasons))
 
 
 def read_saved(path: Path) -> PlanFile:
@@ -128,11 +133,11 @@ def read_saved(path: Path) -> PlanFile:
     return saved
 
 
-def pricer_of(saved: PlanFile) -> Any:
+def pricer_of(saved: PlanFile) -> Price:
     """Return a function that prices any plan of a file's job."""
     from planner.cli.estimate import price
 
-    def priced(plan: Plan) -> Estimate | Unpriced:
+    def price_of(plan: Plan) -> Estimate | Unpriced:
         return price(plan, saved.job, saved.runtime, saved.names.memory_limit)
 
-    return priced
+    return price_of

@@ -1,0 +1,100 @@
+"""``planner compare``: plans side by side, or one plan on several clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import Format, FormatOption
+
+if TYPE_CHECKING:
+    from planner.report.compare import Named
+
+
+def compare(
+    plans: Annotated[
+        list[Path], typer.Argument(metavar="PLAN...", help="Files that `search` or `estimate` have saved.")
+    ],
+    hardware: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Price the plans on this cluster too; several.", show_default=False
+        ),
+    ] = None,
+    output: FormatOption = Format.table,
+) -> None:
+    """Show plans side by side, and which terms make up the differences to the first.
+
+    With --hardware every plan is also priced as it is on other clusters. Exit code 1 tells that some plan
+    breaks a rule or does not fit.
+    """
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.errors import InputError, Problem
+    from planner.report.compare import compare_document, compare_page
+    from planner.report.flat import flat_row
+
+    named = [*read_all(plans, hardware or ())]
+    if len(named) < 2:
+        raise InputError(Problem("PLAN...", f"one plan, {plans[0]}", "two plans or more, or --hardware"))
+    if output is Format.json:
+        emit_document(compare_document(named))
+    elif output is Format.csv:
+        emit_rows([{"name": plan.name} | flat_row(plan.answer) for plan in named], output)
+    else:
+        emit_page(compare_page(named), output)
+    if not all(plan.answer.feasible for plan in named):
+        raise typer.Exit(1)
+
+
+def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[Named]:
+    """Yield every plan priced where it is for, and on the other clusters; names are made unlike.
+
+    Raises
+    ------
+    InputError
+        If a file or a cluster is wrong: all faults at once.
+    """
+    from planner.cli.explain import priced, read_saved
+    from planner.cli.job import check_precision
+    from planner.cli.reading import Reading
+    from planner.inputs.load_hardware import load_hardware
+    from planner.report.compare import Named
+
+    reading = Reading()
+    saved = [reading.attempt(read_saved, path) for path in paths]
+    others = [reading.attempt(load_hardware, name, "cluster") for name in dict.fromkeys(clusters)]
+    for profile in others:
+        for file in saved:
+            if profile is not None and file is not None:
+                check_precision(profile, file.job.workload, reading)
+    reading.finish()
+    labels = short_names(paths)
+    for label, file in zip(labels, saved, strict=True):
+        if file is not None:
+            yield Named(label, priced(file, label))
+    for profile in others:
+        for label, file in zip(labels, saved, strict=True):
+            if file is not None and profile is not None and profile.name != file.job.hardware.name:
+                moved = replace(file, job=replace(file.job, hardware=profile))
+                place = f"{label} on {profile.name}" if len(paths) > 1 else profile.name
+                yield Named(place, priced(moved, place))
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """Return the stems of files, or their paths where stems are alike.
+
+    Examples
+    --------
+    >>> short_names([Path("a/x.yaml"), Path("a/y.yaml")]), short_names([Path("a/x.yaml"), Path("b/x.yaml")])
+    (['x', 'y'], ['a/x.yaml', 'b/x.yaml'])
+    """
+    stems = [path.stem for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    texts = [str(path) for path in paths]
+    alike = len(set(texts)) < len(texts)
+    return [f"{number}: {text}" for number, text in enumerate(texts, 1)] if alike else texts

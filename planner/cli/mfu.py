@@ -1,0 +1,118 @@
+"""``planner mfu``: a measured step time or token rate as MFU and HFU, beside the estimate."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions, spread
+
+if TYPE_CHECKING:
+    from planner.cost.estimate import Estimate
+
+PLAN_MARK = "format: planner/plan/"
+
+
+@spread
+def mfu(
+    job: JobOptions,
+    plan: PlanOptions,
+    shown: OutputOptions,
+    step_time: Annotated[
+        str | None,
+        typer.Option(metavar="S", help="Measured seconds of an optimizer step.", show_default=False),
+    ] = None,
+    tokens_per_s: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="Measured tokens/s of all accelerators.", show_default=False),
+    ] = None,
+    tokens_per_s_per_gpu: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="Measured tokens/s of one accelerator.", show_default=False),
+    ] = None,
+) -> None:
+    """Turn a measured speed into MFU and HFU, conventions stated, and split its gap to the estimate.
+
+    MODEL may also be a plan file; then everything but the measurement comes from it.
+    """
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.reading import Reading
+    from planner.report.as_json import plain
+    from planner.report.mfu import Measured, mfu_document, mfu_page
+
+    reading = Reading()
+    speeds = {
+        "--step-time": reading.number("--step-time", step_time, 0.0),
+        "--tokens-per-s": reading.number("--tokens-per-s", tokens_per_s, 0.0),
+        "--tokens-per-s-per-gpu": reading.number("--tokens-per-s-per-gpu", tokens_per_s_per_gpu, 0.0),
+    }
+    given = {name: value for name, value in speeds.items() if value is not None}
+    for name, value in given.items():
+        if value == 0:
+            reading.fault(name, "0", "a number above 0")
+    if not reading.problems and len(given) != 1:
+        reading.fault(", ".join(speeds), ", ".join(given) or "nothing", "exactly one measurement")
+    reading.finish()
+    answer = read_answer(job, plan)
+    ((name, value),) = given.items()
+    tokens = answer.job.workload.tokens_per_step
+    share = {"--step-time": 0, "--tokens-per-s": 1, "--tokens-per-s-per-gpu": answer.job.gpus}[name]
+    measured = Measured(answer, tokens / (value * share) if share else value)
+    document = mfu_document(measured)
+    if shown.output is Format.json:
+        emit_document(document)
+    elif shown.output is Format.csv:
+        emit_rows([plain(row) for row in document["conventions"]], shown.output)
+    else:
+        emit_page(mfu_page(measured), shown.output)
+
+
+def read_answer(job: JobOptions, plan: PlanOptions) -> Estimate:
+    """Return the price of the plan that the options or a plan file name.
+
+    Raises
+    ------
+    InputError
+        If something is wrong, or options stand beside a plan file.
+    UnsupportedPlan
+        If the plan's degrees leave no price.
+    """
+    from planner.cli.estimate import price, read
+    from planner.cli.explain import priced, read_saved, unpriced
+    from planner.report.as_json import Unpriced
+
+    path = Path(job.model)
+    if is_plan_file(path):
+        refuse_beside(job, plan)
+        return priced(read_saved(path), path)
+    asked, chosen, runtime, _, names = read(job, plan)
+    answer = price(chosen, asked, runtime, names.memory_limit)
+    if isinstance(answer, Unpriced):
+        raise unpriced(answer, asked.model.name)
+    return answer
+
+
+def is_plan_file(path: Path) -> bool:
+    """Whether a path is a file that says it is a plan."""
+    try:
+        return path.is_file() and PLAN_MARK in path.read_text(encoding="utf-8", errors="replace")[:4096]
+    except OSError:
+        return False
+
+
+def refuse_beside(job: JobOptions, plan: PlanOptions) -> None:
+    """Refuse options that a plan file already answers."""
+    from planner.cli.axes import option
+    from planner.cli.reading import Reading
+
+    reading = Reading()
+    for record in (job, plan):
+        for field in fields(record):
+            value = getattr(record, field.name)
+            if field.name != "model" and value is not None:
+                name = "--set" if field.name == "changes" else option(field.name)
+                reading.fault(name, str(value), f"nothing beside the plan file {job.model}, which says it")
+    reading.finish()

@@ -1,0 +1,235 @@
+"""A measured step as MFU and HFU under stated conventions, and what could explain its gap to the estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.formulas.model_flops import model_flops
+from planner.report.as_json import Document, estimate_document, plain
+from planner.report.estimate_page import job_line, layout
+from planner.report.page import Page, Table, percent, significant
+from planner.report.waterfall import Anatomy, Part, waterfall
+from planner.units import TFLOP
+
+MFU: Final = "planner/mfu/1"
+
+SMALL: Final = 0.005
+"""Share of the estimated step below which a part is left out of the gap's table for people."""
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One way to count the FLOPs of a step.
+
+    Parameters
+    ----------
+    name, counts, source : str
+        What it is called, what it counts, and where it is from.
+    flops : float
+        FLOPs of a step of all accelerators. [FLOP]
+    """
+
+    name: str
+    counts: str
+    source: str
+    flops: float
+
+
+@dataclass(frozen=True)
+class Explains:
+    """One part of the estimate beside the gap between measured and estimated step.
+
+    Parameters
+    ----------
+    part : Part
+        The part.
+    factor : float, optional
+        How many times as long it would have to take to close the gap alone; None where it is zero. [-]
+    hidden_share : float
+        Share of the gap that its hidden communication would explain if nothing hid it. [-]
+    """
+
+    part: Part
+    factor: float | None
+    hidden_share: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured step of a plan.
+
+    Parameters
+    ----------
+    answer : Estimate
+        The plan as the planner prices it.
+    seconds : float
+        Measured time of an optimizer step. [s]
+    """
+
+    answer: Estimate
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """Measured less estimated. [s]"""
+        return self.seconds - self.answer.step
+
+    def share(self, flops: float) -> float:
+        """Return FLOPs of a step over what the accelerators could do in the measured time. [-]"""
+        return flops / self.seconds / self.answer.job.gpus / self.answer.peak_rate
+
+
+def conventions(answer: Estimate) -> tuple[Convention, ...]:
+    """Return the FLOPs of a step under each convention."""
+    job = answer.job
+    tokens, active = float(job.workload.tokens_per_step), float(job.model.active_params)
+    again = answer.model_flops + answer.recompute_flops
+    return (
+        Convention(
+            "MFU", "products of the model with half of causal attention, no recompute",
+            "Megatron-LM, num_floating_point_operations", answer.model_flops,
+        ),
+        Convention(
+            "HFU", _again(answer.plan.recompute),
+            "arXiv:2205.05198, sec. 6.3", again,
+        ),
+        Convention(
+            "PaLM's MFU", "6 for each active parameter and all of attention, masked or not",
+            "arXiv:2204.02311, app. B", float(model_flops(tokens, active, _reach(answer), 1.0)),
+        ),
+        Convention(
+            "6ND", "6 for each active parameter, no attention",
+            "arXiv:2001.08361, sec. 2.1", float(model_flops(tokens, active, 0.0, 0.0)),
+        ),
+    )  # fmt: skip
+
+
+def _again(recompute: str) -> str:
+    """Return what HFU counts beside MFU."""
+    if recompute == "none":
+        return "the same: nothing is recomputed"
+    return f"the same and what {recompute} recompute repeats"
+
+
+def _reach(answer: Estimate) -> float:
+    """Sum over layers of heads times head sizes times the keys that a query meets without a causal mask."""
+    model, seq = answer.job.model, answer.job.workload.seq_len
+    mixers = [model.blocks[name].mixer for name in model.layers]
+    return float(
+        sum(m.heads * (m.qk_head_dim + m.value_head_dim) * min(m.window or seq, seq) for m in mixers)
+    )
+
+
+def explanations(measured: Measured) -> tuple[Explains, ...]:
+    """Return for each part of the estimate how it could explain the gap."""
+    gap = measured.gap
+    return tuple(
+        Explains(
+            part,
+            1 + gap / part.seconds if part.seconds > 1e-9 * measured.answer.step else None,
+            min(1.0, part.hidden / gap) if gap > 0 else 0.0,
+        )
+        for part in waterfall(Anatomy(measured.answer))
+    )
+
+
+def doubts(measured: Measured) -> Iterator[str]:
+    """Yield what is wrong with a measurement, or makes it hard to believe."""
+    if measured.share(measured.answer.model_flops) > 1:
+        yield (
+            "MFU is above 100%, which no device reaches: is the time that of a whole optimizer step, is the "
+            "batch counted once, are all accelerators counted, is the precision the one that ran?"
+        )
+    elif measured.seconds < 0.8 * measured.answer.step:
+        yield (
+            "Measured is far faster than the estimate: check batch, sequence length and layers first, then "
+            "that the plan and the runtime's traits are those of the run."
+        )
+    band = measured.answer.error_band
+    if band is not None and abs(measured.gap) <= band * measured.answer.step:
+        yield f"The gap lies within the estimate's error band, {percent(band)}: nothing needs explaining."
+
+
+def mfu_page(measured: Measured) -> Page:
+    """Return a measured step for people."""
+    answer, seconds = measured.answer, measured.seconds
+    tokens = answer.job.workload.tokens_per_step
+    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
+    page.append(
+        f"Measured {significant(seconds)} s for a step of {tokens:,} tokens: {tokens / seconds:,.0f} "
+        f"tokens/s, {tokens / seconds / answer.job.gpus:,.0f} on each of {answer.job.gpus:,} accelerators, "
+        f"whose dense peak is {answer.peak_rate / TFLOP:,.0f} TFLOP/s."
+    )
+    page.append(
+        Table(
+            tuple(
+                {
+                    "convention": row.name,
+                    "share": percent(measured.share(row.flops)),
+                    "TFLOP/s": f"{row.flops / seconds / answer.job.gpus / TFLOP:.1f}",
+                }
+                for row in conventions(answer)
+            )
+        )
+    )
+    counted = (f"  {row.name} counts {row.counts} ({row.source})" for row in conventions(answer))
+    page.append("\n".join(counted))
+    page.append(
+        f"The estimate is {significant(answer.step)} s, MFU {percent(answer.mfu)}: measured is "
+        f"{measured.gap / answer.step:+.1%}, {measured.gap:+.4g} s."
+    )
+    page += list(doubts(measured))
+    if measured.gap > 0:
+        page += ["What could explain the gap, one part at a time:", _gap_table(measured)]
+    return page
+
+
+def _gap_table(measured: Measured) -> Table:
+    step = measured.answer.step
+    rows = [
+        {
+            "part of the estimate": row.part.meaning,
+            "s": significant(row.part.seconds),
+            "times as long": "-" if row.factor is None else f"{row.factor:.2f}",
+            "unhidden explains": percent(row.hidden_share, 0) if row.hidden_share else "-",
+        }
+        for row in explanations(measured)
+        if max(row.part.seconds, row.part.hidden) >= SMALL * step and row.part.name != "useful"
+    ]
+    return Table(tuple(rows))
+
+
+def mfu_document(measured: Measured) -> Document:
+    """Return a measured step as JSON."""
+    answer = measured.answer
+    tokens = answer.job.workload.tokens_per_step
+    document: Document = plain(
+        {
+            "schema": MFU,
+            "step_time_s": measured.seconds,
+            "tokens_per_s": tokens / measured.seconds,
+            "tokens_per_s_per_gpu": tokens / measured.seconds / answer.job.gpus,
+            "model_tflops_per_gpu": answer.model_flops / measured.seconds / answer.job.gpus / TFLOP,
+            "peak_tflops": answer.peak_rate / TFLOP,
+            "mfu": measured.share(answer.model_flops),
+            "hfu": measured.share(answer.model_flops + answer.recompute_flops),
+            "conventions": [
+                {"name": row.name, "counts": row.counts, "source": row.source, "flops_per_step": row.flops,
+                 "share": measured.share(row.flops)}
+                for row in conventions(answer)
+            ],
+            "gap_s": measured.gap,
+            "gap_share": measured.gap / answer.step,
+            "explains": [
+                {"part": row.part.name, "meaning": row.part.meaning, "time_s": row.part.seconds,
+                 "hidden_s": row.part.hidden, "factor": row.factor, "hidden_share": row.hidden_share}
+                for row in explanations(measured)
+            ],
+            "doubts": list(doubts(measured)),
+            "estimate": estimate_document(answer, {}),
+        }
+    )  # fmt: skip
+    return document

@@ -1,0 +1,184 @@
+"""``planner explain`` as a user meets it: text of 80 columns, JSON that adds up, every mistake told."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.command import Done, planner
+
+JOB = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "16", "--seq-len", "4096", "--global-batch", "64")
+
+
+def save(path: Path, *arguments: str, job: tuple[str, ...] = JOB) -> Path:
+    done = planner("estimate", *job, *arguments, "--save", str(path), "--quiet")
+    assert done.code in (0, 1), done.err
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    axes = (
+        "--tp",
+        "4",
+        "--pp",
+        "2",
+        "--vpp",
+        "2",
+        "--sequence-parallel",
+        "--micro-batch",
+        "1",
+        "--zero",
+        "1",
+    )
+    return save(tmp_path_factory.mktemp("plans") / "plan.yaml", *axes)
+
+
+@pytest.fixture(scope="module")
+def told(plan: Path) -> Done:
+    return planner("explain", str(plan), "--format", "json")
+
+
+def test_the_waterfall_adds_up_to_the_step_that_estimate_prints(told: Done) -> None:
+    document = told.json
+    estimate = planner(
+        "estimate", *JOB, "--tp", "4", "--pp", "2", "--vpp", "2", "--sequence-parallel", "--micro-batch", "1",
+        "--zero", "1", "--format", "json",
+    ).json  # fmt: skip
+    assert document["schema"] == "planner/explain/1"
+    assert document["estimate"]["step_time_s"] == estimate["step_time_s"]
+    assert sum(part["time_s"] for part in document["waterfall"]) == pytest.approx(estimate["step_time_s"])
+    assert sum(part["share"] for part in document["waterfall"]) == pytest.approx(1)
+    named = {part["part"]: part["time_s"] for part in document["waterfall"]}
+    for term in ("tp_comm", "pp_comm", "dp_comm", "bubble", "optimizer"):
+        assert named[term] == estimate["time_s"][term]
+
+
+def test_every_neighbour_is_what_estimate_says_of_it(told: Done) -> None:
+    rows = {(row["axis"], row["to"]): row for row in told.json["neighbours"]}
+    changed = {
+        ("tp", "2"): ("--tp", "2", "--pp", "2", "--vpp", "2", "--sequence-parallel", "--zero", "1"),
+        ("pp", "1"): ("--tp", "4", "--sequence-parallel", "--zero", "1"),
+        ("recompute", "full"): ("--tp", "4", "--pp", "2", "--vpp", "2", "--sequence-parallel", "--zero", "1",
+                                "--recompute", "full"),
+        ("micro_batch", "2"): ("--tp", "4", "--pp", "2", "--vpp", "2", "--sequence-parallel", "--zero", "1",
+                               "--micro-batch", "2"),
+    }  # fmt: skip
+    for key, axes in changed.items():
+        answer = planner("estimate", *JOB, *axes, "--format", "json").json
+        assert rows[key]["step_time_s"] == answer["step_time_s"], key
+        assert rows[key]["peak_gib"] == answer["memory"]["peak_gib"]
+        assert rows[key]["feasible"] == answer["feasible"]
+
+
+def test_a_neighbour_that_breaks_a_rule_says_which(tmp_path: Path) -> None:
+    path = save(tmp_path / "flat.yaml", "--micro-batch", "4", "--zero", "3", "--recompute", "full")
+    rows = planner("explain", str(path), "--format", "json").json["neighbours"]
+    (row,) = (row for row in rows if (row["axis"], row["to"]) == ("micro_batch", "8"))
+    assert row["refused"].startswith("batch-divides")
+    assert (row["legal"], row["feasible"], row["step_time_s"]) == (False, False, None)
+
+
+def test_groups_name_the_links_that_they_cross(told: Done) -> None:
+    groups = {row["axis"]: row for row in told.json["groups"]}
+    assert (groups["tp"]["ranks"], groups["tp"]["stride"], groups["tp"]["domain"]) == (4, 1, 8)
+    assert (groups["dp"]["ranks"], groups["dp"]["stride"]) == (2, 4)
+    assert groups["dp"]["tier"] == groups["tp"]["tier"]
+    assert groups["pp"]["domain"] is None
+    assert groups["pp"]["stride"] == 8
+
+
+def test_every_number_has_its_standing_and_an_open_source(told: Done) -> None:
+    facts = told.json["facts"]
+    assert {"dense peak bf16", "memory visible", "memory bandwidth"} <= {fact["name"] for fact in facts}
+    assert all(fact["standing"] and fact["value"] for fact in facts)
+    assert all(fact["source"] for fact in facts if fact["standing"] != "user")
+
+
+def test_text_is_of_80_columns_and_shows_its_arithmetic(plan: Path) -> None:
+    done = planner("explain", str(plan))
+    assert done.code == 0
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "\x1b" not in done.out
+    assert "dp 2 = 16 / (tp 4 × pp 2 × cp 1)" in done.out
+    assert "micro-batches 32 = 64 / (micro_batch 1 × dp 2)" in done.out
+    for heading in ("where the step goes", "What binds", "Who talks to whom", "One change of one axis"):
+        assert heading in done.out
+
+
+def test_the_other_formats(plan: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(planner("explain", str(plan), "--format", "csv").out)))
+    parts = [float(row["time_s"]) for row in rows if row["table"] == "waterfall"]
+    step = planner("explain", str(plan), "--format", "json").json["estimate"]["step_time_s"]
+    assert sum(parts) == pytest.approx(step)
+    assert any(row["table"] == "neighbours" for row in rows)
+    assert "| where the step goes |" in planner("explain", str(plan), "--format", "markdown").out
+
+
+def test_formulas_show_equation_numbers_result_and_source(plan: Path) -> None:
+    done = planner("explain", str(plan), "--formulas")
+    assert done.code == 0
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "arXiv:2307.08691" in done.out
+    rows = planner("explain", str(plan), "--term", "tp_comm", "--format", "json").json["formulas"]
+    (row,) = rows
+    ranks, nbytes = row["inputs"]["ranks"], row["inputs"]["nbytes"]
+    assert (ranks, nbytes) == (4, 2 * 4096 * 4096)
+    link = row["inputs"]["tiers"][0]
+    by_hand = (ranks - 1) * link["latency"] + nbytes * (ranks - 1) / ranks / link["bandwidth"]
+    assert row["result"] == pytest.approx(by_hand)
+    assert "doi:10.1177/1094342005051521" in row["source"]
+
+
+def test_the_bubble_formula_gives_the_bubble_of_the_waterfall(plan: Path, told: Done) -> None:
+    (row,) = planner("explain", str(plan), "--term", "bubble", "--format", "json").json["formulas"]
+    bubble = next(part for part in told.json["waterfall"] if part["part"] == "bubble")["time_s"]
+    assert row["result"] == pytest.approx(bubble, rel=1e-6)
+
+
+def test_a_plan_that_does_not_fit_is_explained_and_exits_1(tmp_path: Path) -> None:
+    done = planner("explain", str(save(tmp_path / "big.yaml", "--zero", "1", "--micro-batch", "4")))
+    assert done.code == 1
+    assert "GiB are missing" in done.out
+
+
+def test_a_model_of_experts_and_adapters_is_explained(tmp_path: Path) -> None:
+    job = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "16", "--global-batch", "64")
+    path = save(tmp_path / "moe.yaml", "--ep", "8", "--tp", "2", "--sequence-parallel", job=job)
+    document = planner("explain", str(path), "--format", "json").json
+    named = {part["part"]: part["time_s"] for part in document["waterfall"]}
+    assert sum(named.values()) == pytest.approx(document["estimate"]["step_time_s"])
+    assert named["ep_comm"] > 0
+    assert named["grouped"] > 0
+    assert any(row["axis"] == "ep" for row in document["neighbours"])
+    assert "expert data parallel" in " ".join(document["arithmetic"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("nothing.yaml",), 2, "nothing.yaml"),
+        ((), 2, "PLAN"),
+        (("{plan}", "--term", "tpcomm"), 2, "nearest: tp_comm"),
+        (("{plan}", "--format", "yaml"), 2, "yaml"),
+    ],
+)
+def test_mistakes_are_told(plan: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = planner("explain", *(argument.format(plan=plan) for argument in arguments))
+    assert done.code == code
+    assert words in done.err
+    assert done.out == ""
+
+
+def test_a_plan_without_a_price_exits_1(plan: Path, tmp_path: Path) -> None:
+    document = yaml.safe_load(plan.read_text())
+    document["plan"] |= {"stage_layers": [30, 1, 1, 1]}
+    path = tmp_path / "broken.yaml"
+    path.write_text(yaml.safe_dump(document))
+    done = planner("explain", str(path))
+    assert done.code == 1
+    assert "broken.yaml" in done.err

@@ -106,17 +106,9 @@ def measure_machine(request: Request, tell: Tell) -> Measured | None:
     ranks = open_ranks(device, request.patience)
     if ranks is None:
         return _measure_one(request, tell, (device, driver), own, found)
-    try:
-        return _measure_ranks(request, tell, (device, driver, ranks), (own, of_ranks), found)
-    finally:
-        _leave(ranks)
-
-
-def _leave(ranks: Ranks) -> None:
-    try:
-        ranks.close()
-    except RuntimeError:
-        return
+    result = _measure_ranks(request, tell, (device, driver, ranks), (own, of_ranks), found)
+    ranks.close()
+    return result
 
 
 def _table(request: Request, device: Device, driver: Driver) -> RawTable:

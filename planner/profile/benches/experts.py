@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from planner.profile.benches._family import Bench, Point, grid, random_tensor, scattered
 from planner.profile.device import Device
 from planner.profile.timing import Call
+
+GROUPED_FROM: Final = 9.0
+"""Compute capability from which PyTorch multiplies all experts in one kernel."""
 
 
 def point(shape: dict[str, int]) -> Point:
@@ -68,8 +71,9 @@ def prepare(one: Point, device: Device) -> Call:
 def grouped_product(device: Device, rows: Any, weights: Any, ends: Any) -> Any:
     """Multiply each expert's rows by its weights: in one kernel where the device has one."""
     torch = device.torch
-    if device.capability >= 9.0 and hasattr(torch, "_grouped_mm"):
-        return torch._grouped_mm(rows, weights, offs=ends)
+    grouped = getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+    if device.capability >= GROUPED_FROM and grouped is not None:
+        return grouped(rows, weights, offs=ends)
     parts = torch.tensor_split(rows, ends[:-1].cpu().long())
     return torch.cat([part @ weight for part, weight in zip(parts, weights, strict=True)])
 

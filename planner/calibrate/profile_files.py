@@ -102,6 +102,8 @@ def profile_files(out: Path, machine: Machine, rows: Sequence[Raw]) -> Files:
 
 def fit_rows(content: Mapping[str, Any], place: str = "") -> list[dict[str, Any]]:
     """Return one row for each fitted curve: points, and the error of a fit that did not see the point."""
+    if content.get("standing", "measured") != "measured":
+        return []
     if "held_out_error" in content:
         row = {
             "curve": place,

@@ -55,8 +55,8 @@ def check(
     opened = open_device(device)
     notes = list(saved.changed)
     if not allow_busy:
-        notes += check_works(opened)
         check_free(opened, open_driver(uuid_of(opened)))
+        notes += check_works(opened)
     priced = estimate(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
     with Progress() as progress:
         checked = check_plan(priced, opened, progress)

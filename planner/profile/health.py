@@ -7,10 +7,10 @@ from typing import Any, Final
 from planner.profile.device import Device
 from planner.profile.nvml import Driver, Reading
 from planner.profile.stopped import Stopped
-from planner.units import GIB, MIB, show
+from planner.units import GIB, show
 
-IDLE_BYTES: Final = 512 * MIB
-"""Memory that others may hold on a GPU that counts as free: contexts of monitors. [byte]"""
+IDLE_BYTES: Final = GIB
+"""Memory in use on a GPU that counts as free: contexts of monitors, its own as a container sees it. [byte]"""
 
 
 def uuid_of(device: Device) -> str | None:
@@ -70,21 +70,24 @@ def works(torch: Any, where: str) -> str:
     return "" if total == 256.0**3 else f"a product of ones gives {total:g}, not {256.0**3:g}"
 
 
-def check_works(device: Device) -> list[str]:
+def check_works(device: Device, alone: bool = False) -> list[str]:
     """Refuse a device that cannot multiply, and return notes on the others of its host.
+
+    Parameters
+    ----------
+    device : Device
+        What is to be measured.
+    alone : bool
+        Leave the others to the ranks that drive them.
 
     Raises
     ------
     Stopped
         If the device itself is broken.
     """
-    if device.is_cpu:
-        count, name = 1, "cpu"
-    else:
-        count, name = device.torch.cuda.device_count(), "cuda"
+    count = 1 if device.is_cpu or alone else device.torch.cuda.device_count()
     notes = []
-    for index in range(count):
-        where = name if device.is_cpu else f"{name}:{index}"
+    for where in [device.where] if count == 1 else [f"cuda:{index}" for index in range(count)]:
         fault = works(device.torch, where)
         if fault and where == device.where:
             raise Stopped(

@@ -14,7 +14,7 @@ from planner.profile.device import Device, open_device
 from planner.profile.health import check_free, check_works, uuid_of
 from planner.profile.nvml import Driver, open_driver
 from planner.profile.provenance import provenance_of
-from planner.profile.ranks import Group, Ranks, open_ranks
+from planner.profile.ranks import Group, Ranks, open_ranks, started_ranks
 from planner.profile.session import Session, Tell, notes, usable
 from planner.profile.store import RawTable, Row
 from planner.registry import find
@@ -99,9 +99,9 @@ def measure_machine(request: Request, tell: Tell) -> Measured | None:
     own, of_ranks = chosen(request.only)
     device = open_device(request.device)
     driver = open_driver(uuid_of(device))
-    found = [] if request.allow_busy else check_works(device)
     if not request.allow_busy:
         check_free(device, driver)
+    found = [] if request.allow_busy else check_works(device, alone=started_ranks() > 1)
     device.torch.manual_seed(0)
     ranks = open_ranks(device, request.patience)
     if ranks is None:

@@ -399,6 +399,12 @@ def test_one_broken_gpu_of_eight_is_named() -> None:
         check_works(gpu(torch=broken_torch(5), index=5))
 
 
+def test_a_rank_touches_no_gpu_but_its_own() -> None:
+    assert check_works(gpu(torch=broken_torch(5)), alone=True) == []
+    with pytest.raises(Stopped, match="cuda:5"):
+        check_works(gpu(torch=broken_torch(5), index=5), alone=True)
+
+
 def test_a_gpu_that_multiplies_wrongly_is_broken() -> None:
     torch = broken_torch(-1, count=1)
     torch.ones(1, dtype="", device="").__class__.sum = lambda _self: 3.0

@@ -254,5 +254,11 @@ def test_diff_shows_curves_and_versions(tmp_path: Path) -> None:
     assert "curves.gemm.bf16.efficiency" not in lines
 
 
+def test_borrowed_curves_are_not_shown_as_fits(tmp_path: Path) -> None:
+    machine = Machine("NVIDIA H100 80GB HBM3", 79.6 * GIB, 132.0, PROVENANCE)
+    made = profile_files(tmp_path / "mine.yaml", machine, product_rows() + gather_rows(1, 8, 333e9))
+    assert [fit["curve"] for fit in made.fits] == ["gemm bf16", "collectives nccl all_gather ranks 8"]
+
+
 def test_the_files_of_a_profile_lie_side_by_side() -> None:
     assert beside(Path("a/b.yml"), CURVES) == Path("a/b.curves.yaml")

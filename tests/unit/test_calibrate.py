@@ -1,0 +1,274 @@
+"""A site's factors come back from runs that were made with them; few runs pin few, and none are made up."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planner.calibrate.catalogue import shipped_catalogue
+from planner.calibrate.constants import predictions_with
+from planner.calibrate.conventions import Measured
+from planner.calibrate.fit import PULL
+from planner.calibrate.pricing import Prediction
+from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.run_table import read_runs
+from planner.calibrate.site_file import as_json, base_file, cluster_yaml
+from planner.calibrate.site_fit import (
+    SHARES,
+    SiteRuns,
+    fit_site,
+    other_constants,
+    runs_needed,
+    site_runs,
+)
+from planner.cli.calibrate import calibrate
+from planner.cli.options import Format
+from planner.errors import InputError
+from planner.inputs.load_hardware import load_hardware
+
+HEAD = (
+    "id,source,gpu,gpus_per_node,num_gpus,framework,model,seq_len,tp,pp,cp,dp,zero,micro_batch,global_batch,"
+    "recompute,precision,step_time_s,peak_mem_gib,memory_kind,oom,mark"
+)
+SITE = "dgx-a100-80gb"
+MODEL = "llama2-7b"
+
+
+def row(number: int, tp: int, dp: int, micro_batch: int, **more: object) -> str:
+    """Return one line of a table: LLaMA 7B on A100 with Megatron-core and flash attention."""
+    cells: dict[str, object] = {
+        "id": f"r{number}", "source": "ours", "gpu": "a100-80gb-sxm", "gpus_per_node": 8, "num_gpus": tp * dp,
+        "framework": "megatron-core", "model": MODEL, "seq_len": 4096, "tp": tp, "pp": 1, "cp": 1, "dp": dp,
+        "zero": 1, "micro_batch": micro_batch, "global_batch": 4 * micro_batch * dp, "recompute": "none",
+        "precision": "bf16", "step_time_s": 30,
+    }  # fmt: skip
+    cells |= more
+    return ",".join(str(cells.get(name, "")) for name in HEAD.split(","))
+
+
+LAYOUTS = tuple(
+    row(number, tp, dp, micro_batch)
+    for number, (tp, dp, micro_batch) in enumerate(
+        [(1, 8, 1), (2, 4, 1), (4, 2, 1), (8, 1, 2), (1, 16, 1), (2, 16, 1), (4, 16, 2), (8, 8, 1),
+         (8, 16, 1), (1, 64, 1), (2, 64, 1), (4, 32, 1)]
+    )
+)  # fmt: skip
+
+
+def read(*lines: str) -> SiteRuns:
+    table = read_runs([HEAD, *lines])
+    return site_runs(table.rows, shipped_catalogue(), load_hardware(SITE))
+
+
+def seconds(runs: Sequence[PricedRun], **shares: float) -> list[float]:
+    """Return what the cost model says of runs at a site with these shares."""
+    values = other_constants() | {("site", SITE, name): value for name, value in shares.items()}
+    found = predictions_with(values)(runs)
+    return [price.step_s for price in found if isinstance(price, Prediction)]
+
+
+def made_with(site: SiteRuns, noise: float = 0.0, **shares: float) -> SiteRuns:
+    """Return the runs as they would have been measured at a site with these shares."""
+    scatter = np.exp(np.random.default_rng(1).normal(0, noise, len(site.runs)))
+    times = np.array(seconds(site.runs, **shares)) * scatter
+    runs = tuple(
+        replace(run, measured=Measured(float(time), "step_time_s"))
+        for run, time in zip(site.runs, times, strict=True)
+    )
+    return replace(site, runs=runs)
+
+
+def test_the_shares_that_made_the_runs_come_back() -> None:
+    truth = {"compute_share": 0.85, "scaleup_share": 0.5, "network_share": 0.4}
+    result = fit_site(made_with(read(*LAYOUTS), **truth), load_hardware(SITE))
+    found = {factor.field: factor.value for factor in result.factors}
+    assert found.keys() == truth.keys()
+    assert found["compute_share"] == pytest.approx(0.85, rel=0.02)
+    assert found["scaleup_share"] == pytest.approx(0.5, rel=0.15)
+    assert found["network_share"] == pytest.approx(0.4, rel=0.15)
+    assert np.abs(result.after).max() < 0.01 < np.abs(result.before).mean()
+
+
+def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
+    site = read(*LAYOUTS)
+    clean = fit_site(made_with(site, compute_share=0.85), load_hardware(SITE), ["compute"])
+    noisy = fit_site(made_with(site, noise=0.05, compute_share=0.85), load_hardware(SITE), ["compute"])
+    assert noisy.factors[0].standard_error > clean.factors[0].standard_error
+    assert noisy.held_out is not None
+    assert np.abs(noisy.held_out).mean() > np.abs(noisy.after).mean()
+
+
+def test_a_single_run_pins_compute_against_what_is_known_before() -> None:
+    # One accelerator, no messages: the time is nearly c / share, whose logarithm the prior holds by 1%.
+    alone = read(row(1, 1, 1, 1))
+    slow = replace(
+        alone,
+        runs=tuple(
+            replace(run, measured=Measured(1.25 * time, "step_time_s"))
+            for run, time in zip(alone.runs, seconds(alone.runs), strict=True)
+        ),
+    )
+    result = fit_site(slow, load_hardware(SITE))
+    (factor,) = result.factors
+    width = SHARES["compute"][1]
+    held = 1 + (PULL / width) ** 2
+    slope = float(result.after[0] - result.before[0]) / math.log(factor.value)
+    assert factor.name == "compute"
+    assert -1 <= slope < -0.7
+    assert math.log(factor.value) == pytest.approx(math.log(1.25) / slope / held, rel=0.1)
+    assert abs(result.after[0]) < 0.01
+    assert result.held_out is None
+    assert set(result.left_out) == {"network", "scale-up"}
+
+
+@pytest.mark.parametrize(
+    ("count", "asked", "needed"), [(1, "compute,network", 6), (8, "compute,network,scale-up", 9)]
+)
+def test_too_few_runs_for_what_is_asked_say_how_many(count: int, asked: str, needed: int) -> None:
+    site = made_with(read(*LAYOUTS[:count]), compute_share=0.9)
+    with pytest.raises(InputError, match=f"{needed} timed runs"):
+        fit_site(site, load_hardware(SITE), asked.split(","))
+
+
+def test_runs_inside_a_node_say_nothing_of_the_network() -> None:
+    site = made_with(read(*LAYOUTS[:4]), compute_share=0.9)
+    with pytest.raises(InputError, match="leave the scale-up domain"):
+        fit_site(site, load_hardware(SITE), ["network"])
+    assert "network" in fit_site(site, load_hardware(SITE)).left_out
+
+
+def test_an_unknown_factor_names_the_nearest() -> None:
+    with pytest.raises(InputError, match="nearest: network"):
+        fit_site(made_with(read(*LAYOUTS[:4])), load_hardware(SITE), ["netwrk"])
+
+
+def test_runs_needed_grow_with_the_factors() -> None:
+    assert [runs_needed(count) for count in range(4)] == [1, 1, 6, 9]
+
+
+def test_rows_of_other_accelerators_marked_rows_and_faults_are_told() -> None:
+    site = read(
+        LAYOUTS[0],
+        row(20, 1, 8, 1, gpu="h100-80gb-sxm"),
+        row(21, 1, 8, 1, mark="odd campaign"),
+        row(22, 1, 8, 1, pp="two"),
+        row(23, 2, 8, 1, num_gpus=8),
+    )
+    told = {skip.id: skip.reason for skip in site.skipped}
+    assert [run.run.id for run in site.runs] == ["r0"]
+    assert site.rows == 5
+    assert "a100-80gb-sxm" in told["r20"]
+    assert "odd campaign" in told["r21"]
+    assert "column pp" in told["r22"]
+    assert "num_gpus" in told["r23"]
+
+
+def test_no_timed_run_is_wrong_input() -> None:
+    with pytest.raises(InputError, match="none of them with a time"):
+        fit_site(read(row(1, 1, 8, 1, step_time_s="", oom=1)), load_hardware(SITE))
+
+
+def test_the_device_count_of_memory_gives_what_the_allocator_does_not_see() -> None:
+    site = read(*LAYOUTS[:4])
+    (price, *_) = predictions_with(other_constants())(site.runs)
+    assert isinstance(price, Prediction)
+    measured = price.total_gib - price.framework_gib + 5.0
+    lines = [row(0, 1, 8, 1, peak_mem_gib=measured, memory_kind="device")]
+    result = fit_site(made_with(read(*lines)), load_hardware(SITE))
+    assert result.framework is not None
+    assert result.framework.value_gib == pytest.approx(5.0, abs=0.001)
+    assert result.framework.error_after < 1e-3 < result.framework.error_before
+
+
+def test_the_profile_loads_with_the_shares_and_their_source(tmp_path: Path) -> None:
+    profile = load_hardware(SITE)
+    result = fit_site(made_with(read(*LAYOUTS), compute_share=0.8, network_share=0.4), profile)
+    path = tmp_path / "ours.yaml"
+    path.write_text(cluster_yaml(base_file(SITE, profile), "ours", result, "runs.csv"), encoding="utf-8")
+    loaded = load_hardware(str(path))
+    share = loaded.pool.compute_share
+    assert share is not None
+    assert loaded.name == "ours"
+    assert (share.standing, share.source[:9]) == ("fitted", "runs.csv:")
+    assert float(share) == result.factors[0].value
+    assert loaded.pool.node == profile.pool.node
+    assert loaded.pool.network == profile.pool.network
+
+
+def test_a_calibrated_profile_is_the_start_of_the_next_calibration(tmp_path: Path) -> None:
+    profile = load_hardware(SITE)
+    site = made_with(read(*LAYOUTS), compute_share=0.8)
+    path = tmp_path / "ours.yaml"
+    first = fit_site(site, profile, ["compute"])
+    path.write_text(cluster_yaml(base_file(SITE, profile), "ours", first, "runs.csv"), encoding="utf-8")
+    ours = load_hardware(str(path))
+    table = read_runs([HEAD, *LAYOUTS])
+    again = site_runs(table.rows, shipped_catalogue(), ours)
+    runs = tuple(replace(run, measured=old.measured) for run, old in zip(again.runs, site.runs, strict=True))
+    second = fit_site(replace(again, runs=runs), ours, ["compute"])
+    assert second.factors[0].start == first.factors[0].value
+    assert second.factors[0].value == pytest.approx(first.factors[0].value, rel=0.02)
+    assert np.abs(second.before).mean() < 0.02
+
+
+def test_parts_beside_the_profile_are_found_from_elsewhere(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "wire.yaml").write_text(
+        "name: wire\nkind: infiniband-hdr\nefficiency: {value: 0.7, source: here}\n"
+        "latency: {value: 5 us, source: here}\n",
+        encoding="utf-8",
+    )
+    (home / "mine.yaml").write_text(
+        "name: mine\npools:\n- {accelerator: a100-80gb-sxm, node: dgx-a100-80gb, network: wire.yaml}\n",
+        encoding="utf-8",
+    )
+    profile = load_hardware(str(home / "mine.yaml"))
+    table = read_runs([HEAD, *LAYOUTS])
+    site = site_runs(table.rows, shipped_catalogue(), profile)
+    result = fit_site(replace(site, runs=made_with(site).runs), profile, ["compute"])
+    out = tmp_path / "out.yaml"
+    out.write_text(
+        cluster_yaml(base_file(str(home / "mine.yaml"), profile), "out", result, "t"), encoding="utf-8"
+    )
+    assert load_hardware(str(out)).pool.network == profile.pool.network
+
+
+def test_the_document_has_every_run_and_no_number_that_json_lacks() -> None:
+    profile = load_hardware(SITE)
+    document = as_json(fit_site(made_with(read(*LAYOUTS)), profile), profile, "runs.csv", "x.yaml")
+    text = json.dumps(document, allow_nan=False)
+    assert document["schema"] == "planner/calibrate/1"
+    assert len(json.loads(text)["per_row"]) == len(LAYOUTS) == document["used"]
+
+
+@pytest.mark.parametrize("output", [Format.table, Format.json, Format.csv, Format.markdown])
+def test_the_command_writes_a_profile_and_tells_the_errors(
+    output: Format, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, out = tmp_path / "runs.csv", tmp_path / "ours.yaml"
+    table.write_text(
+        "\n".join([HEAD, row(1, 1, 8, 1, step_time_s=7), row(2, 2, 4, 1, step_time_s=4)]), "utf-8"
+    )
+    calibrate(table, SITE, out, factors="", force=False, output=output)
+    printed = capsys.readouterr()
+    assert "r1" in printed.out if output is Format.csv else "compute" in printed.out
+    if output is Format.json:
+        assert json.loads(printed.out)["step_time"]["held_out"]["n"] == 2
+    assert load_hardware(str(out)).pool.compute_share is not None
+    with pytest.raises(InputError, match="--force"):
+        calibrate(table, SITE, out, factors="", force=False, output=output)
+
+
+def test_no_profile_is_left_behind_by_a_refusal(tmp_path: Path) -> None:
+    table, out = tmp_path / "runs.csv", tmp_path / "ours.yaml"
+    table.write_text("\n".join([HEAD, LAYOUTS[0]]), "utf-8")
+    with pytest.raises(InputError):
+        calibrate(table, SITE, out, factors="compute,network", force=False, output=Format.table)
+    assert list(tmp_path.iterdir()) == [table]

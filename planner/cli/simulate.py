@@ -1,11 +1,12 @@
-"""``planner simulate``: one step of a bare pipeline, played event by event."""
+"""``planner simulate``: one step of a plan or of a bare pipeline, played event by event."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,20 +14,18 @@ import typer
 
 from planner.cli.files import write_whole
 from planner.cli.options import ForceOption, Format, FormatOption
-from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.output import emit_document
 from planner.cli.reading import Reading, shown
+from planner.cli.simulation_page import document, figures, show
 from planner.errors import UnsupportedPlan
-from planner.report.page import Page, Table, significant
 from planner.simulate.ascii import picture
 from planner.simulate.bare import bare_step
-from planner.simulate.engine import Pipeline
-from planner.simulate.record import StepRecord, step_record
+from planner.simulate.engine import Pipeline, Timeline
+from planner.simulate.record import step_record
 from planner.simulate.trace import trace
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules._family import PassTimes
-from planner.units import GIB
 
-SCHEMA: Final = "planner/simulate/1"
 MOST_RANKS: Final = 4096
 MOST_PASSES: Final = 2_000_000
 TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
@@ -59,12 +58,46 @@ class BarePipeline:
         return Pipeline.uniform(ranks, self.times, self.schedule.routes)
 
     @property
+    def title(self) -> str:
+        """What is played, in words."""
+        return f"{self.schedule.name}: pp {self.pp}, vpp {self.vpp}, {self.microbatches} micro-batches."
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why the schedule cannot run these numbers."""
         return self.schedule.supports(self.pp, self.vpp, self.microbatches)
 
 
+@dataclass(frozen=True)
+class Answer:
+    """How a played step is told, beside its figures."""
+
+    trace_file: Path | None
+    drawn: bool
+    force: bool
+    output: Format
+
+    def write_trace(self, make: Callable[[], Any]) -> None:
+        """Write the trace, where one is asked for."""
+        if self.trace_file is not None:
+            write_whole(self.trace_file, json.dumps(make(), allow_nan=False), self.force, "--trace")
+
+    def draw(self, timeline: Timeline, pp: int, route_chunks: int) -> None:
+        """Draw the step, where asked for: to standard error where the output is for scripts."""
+        if not self.drawn:
+            return
+        drawn = picture(timeline, pp, route_chunks)
+        aside = self.output in (Format.json, Format.csv)
+        fence = "```" if self.output is Format.markdown else ""
+        lines = ["", fence, drawn, fence] if fence else ["", drawn] if not aside else [drawn]
+        (sys.stderr if aside else sys.stdout).write("\n".join(lines) + "\n")
+
+
 def simulate(
+    plan: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PLAN]", help="A file that `search` or `estimate` has saved."),
+    ] = None,
     schedule: Annotated[
         str | None, typer.Option(metavar="NAME", help="Order of the passes.", show_default=False)
     ] = None,
@@ -98,27 +131,43 @@ def simulate(
     force: ForceOption = False,
     output: FormatOption = Format.table,
 ) -> None:
-    """Play one step of a pipeline pass by pass: makespan, bubble, and what each rank does and holds."""
+    """Play one step pass by pass: makespan, bubble, and what each rank does and holds.
+
+    Either of a saved PLAN, with the cost model's times in seconds, or of a bare pipeline that --schedule,
+    --pp, --microbatches and --pass-times describe.
+    """
     reading = Reading()
     spread = reading.number("--jitter", jitter, 0.0) or 0.0
     start = reading.count("--seed", seed, least=0) or 0
+    answer = Answer(trace_file, ascii_picture, force, output)
+    bare = {
+        "--schedule": schedule, "--pp": pp, "--vpp": vpp, "--microbatches": microbatches,
+        "--pass-times": pass_times,
+    }  # fmt: skip
+    if plan is not None:
+        from planner.cli.simulate_plan import simulate_plan
+
+        for option, text in (bare | {"--sends-occupy": "set" if sends_occupy else None}).items():
+            if text is not None:
+                reading.fault(option, shown(text), "no such option beside a plan, which says it itself")
+        simulate_plan(plan, reading, (spread, start), answer)
+        return
     asked = read_bare(reading, schedule, pp, vpp, microbatches, pass_times)
     if asked.reasons:
         if output is Format.json:
-            emit_document(document(asked.schedule, None) | {"violations": list(asked.reasons)})
+            emit_document(document(asked.schedule.name, None) | {"violations": list(asked.reasons)})
         raise UnsupportedPlan("\n".join(asked.reasons))
     numbers = (asked.pp, asked.vpp, asked.microbatches)
     timeline = bare_step(asked.schedule, *numbers, asked.times, sends_occupy, spread, start)
-    if trace_file is not None:
-        text = json.dumps(trace(timeline, asked.pipeline, unit=0.001), allow_nan=False)
-        write_whole(trace_file, text, force, "--trace")
-    show(asked, step_record(timeline), output)
-    if ascii_picture:
-        drawn = picture(timeline, asked.pp, asked.pp * asked.vpp)
-        aside = output in (Format.json, Format.csv)
-        fence = "```" if output is Format.markdown else ""
-        lines = ["", fence, drawn, fence] if fence else ["", drawn] if output is Format.table else [drawn]
-        (sys.stderr if aside else sys.stdout).write("\n".join(lines) + "\n")
+    answer.write_trace(lambda: trace(timeline, asked.pipeline, unit=0.001))
+    step = step_record(timeline)
+    show(
+        asked.schedule.name,
+        f"{asked.title} {figures(step)}; times in the unit of the pass times.",
+        step,
+        output,
+    )
+    answer.draw(timeline, asked.pp, asked.pp * asked.vpp)
 
 
 def read_bare(
@@ -147,15 +196,19 @@ def read_bare(
     chunks = reading.count("--vpp", vpp, most=MOST_RANKS)
     passes = reading.count("--microbatches", microbatches, most=MOST_PASSES)
     times = read_times(reading, pass_times)
-    if ranks and passes and 3 * ranks * (chunks or 1) * passes > MOST_PASSES:
-        most = max(1, MOST_PASSES // (3 * ranks * (chunks or 1)))
-        reading.fault(
-            "--microbatches", str(passes), f"at most {MOST_PASSES:,} passes on all ranks", str(most)
-        )
+    if ranks and passes:
+        check_size(reading, ranks * (chunks or 1), passes, "--microbatches")
     reading.finish()
     if entry is None or ranks is None or passes is None or times is None:
         raise TypeError("a fault of the options was not noted")
     return BarePipeline(entry, ranks, chunks or fewest_chunks(entry, ranks, passes), passes, times)
+
+
+def check_size(reading: Reading, chunks: int, microbatches: int, option: str) -> None:
+    """Note a step with more passes than are played."""
+    if 3 * chunks * microbatches > MOST_PASSES:
+        most = max(1, MOST_PASSES // (3 * chunks))
+        reading.fault(option, str(microbatches), f"at most {MOST_PASSES:,} passes on all ranks", str(most))
 
 
 def read_times(reading: Reading, text: str | None) -> PassTimes | None:
@@ -182,55 +235,3 @@ def fewest_chunks(schedule: Schedule, pp: int, microbatches: int) -> int:
     (1, 2)
     """
     return min((1, 2), key=lambda vpp: len(schedule.supports(pp, vpp, microbatches)))
-
-
-def document(schedule: Schedule, step: StepRecord | None) -> dict[str, Any]:
-    """Return a simulation as the contract's JSON; its figures are null where it could not run."""
-    head: dict[str, Any] = {"schema": SCHEMA, "schedule": schedule.name}
-    if step is None:
-        return head | {"makespan": None, "bubble": None, "longest_span": None, "stages": []}
-    figures = {"makespan": step.makespan, "bubble": step.bubble, "longest_span": step.longest_span}
-    return head | figures | {"stages": stage_rows(step)}
-
-
-def stage_rows(step: StepRecord) -> list[dict[str, Any]]:
-    """Return the figures of every rank under the contract's keys."""
-    rows = []
-    for stage in step.stages:
-        row = asdict(stage)
-        held = row.pop("peak_bytes")
-        rows.append(row | {"peak_gib": None if held is None else held / GIB})
-    return rows
-
-
-def show(asked: BarePipeline, step: StepRecord, output: Format) -> None:
-    """Write a simulation to standard output."""
-    if output is Format.json:
-        emit_document(document(asked.schedule, step))
-    elif output is Format.csv:
-        emit_rows(stage_rows(step), output)
-    else:
-        emit_page(page(asked, step), output)
-
-
-def page(asked: BarePipeline, step: StepRecord) -> Page:
-    """Return a simulation for people."""
-    share = step.bubble / step.makespan if step.makespan else 0.0
-    head = (
-        f"{asked.schedule.name}: pp {asked.pp}, vpp {asked.vpp}, {asked.microbatches} micro-batches. "
-        f"Makespan {significant(step.makespan)}, bubble {significant(step.bubble)} ({share:.1%} of it), "
-        f"longest span of a rank {significant(step.longest_span)}; times in the unit of the pass times."
-    )
-    rows = tuple(
-        {
-            "rank": str(stage.stage),
-            "busy": significant(stage.busy),
-            "idle": f"{1 - stage.busy / step.makespan:.1%}" if step.makespan else "-",
-            "forwards": str(stage.forwards),
-            "backwards": str(stage.backwards),
-            "weight passes": str(stage.weight_passes),
-            "peak in flight": str(stage.peak_in_flight),
-        }
-        for stage in step.stages
-    )
-    return [head, Table(rows)]

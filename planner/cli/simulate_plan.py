@@ -1,0 +1,100 @@
+"""``planner simulate PLAN``: one step of a saved plan, with the cost model's times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from planner.cli.job import check_precision, with_node_size
+from planner.cli.options import Format
+from planner.cli.output import emit_document
+from planner.cli.reading import Reading
+from planner.cli.simulate import Answer, check_size
+from planner.cli.simulation_page import document, figures, show
+from planner.cost.case import case_of
+from planner.cost.estimate import all_rules
+from planner.errors import Infeasible, UnsupportedPlan
+from planner.report.page import percent, significant
+from planner.report.plan_file import read_plan_file
+from planner.rules import structural_rules, violations
+from planner.simulate.plan import play_plan
+from planner.simulate.plan_trace import plan_trace
+from planner.units import GIB
+
+if TYPE_CHECKING:
+    from planner.report.plan_file import PlanFile
+    from planner.simulate.plan import PlayedPlan
+
+
+def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answer: Answer) -> None:
+    """Play a saved plan.
+
+    Parameters
+    ----------
+    path : Path
+        The plan file.
+    reading : Reading
+        Faults of the options so far.
+    spread : tuple of (float, int)
+        Relative spread of pass times, and its seed.
+    answer : Answer
+        How the step is told.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file or the options.
+    UnsupportedPlan, Infeasible
+        If the plan breaks a rule, or does not fit.
+    """
+    saved = reading.attempt(read_plan_file, path, with_node_size)
+    if saved is not None:
+        check_precision(saved.job.hardware, saved.job.workload, reading)
+        chunks = int(saved.plan.pp * saved.plan.vpp)
+        check_size(reading, chunks, int(saved.plan.num_microbatches), f"{path}: plan.num_microbatches")
+    reading.finish()
+    if saved is None:
+        raise AssertionError("a fault was not told")
+    for line in saved.changed:
+        typer.echo(f"note: {line}", err=True)
+    refuse_broken(saved, answer.output)
+    played = play_plan(saved.plan, saved.job, saved.runtime, saved.names.memory_limit, *spread)
+    answer.write_trace(lambda: plan_trace(played))
+    show(saved.plan.schedule, headline(saved, played), played.record, answer.output)
+    answer.draw(played.timeline, int(saved.plan.pp), chunks)
+    known = played.estimate
+    if not known.feasible:
+        peak, capacity = known.peak / GIB, known.capacity / GIB
+        raise Infeasible(f"{path}: the plan does not fit: {peak:.1f} GiB of {capacity:.1f} GiB")
+
+
+def refuse_broken(saved: PlanFile, output: Format) -> None:
+    """Refuse a plan that breaks a rule; JSON is written in full.
+
+    Raises
+    ------
+    UnsupportedPlan
+        With every rule that it breaks.
+    """
+    plan, job = saved.plan, saved.job
+    whole = structural_rules(plan, job.model, job.workload, job.gpus)
+    broken = violations(whole) or violations(all_rules(plan, case_of(plan, job, saved.runtime)))
+    reasons = [f"{fault.rule}: {fault.found}; needs {fault.expected}" for fault in broken]
+    if reasons:
+        if output is Format.json:
+            emit_document(document(plan.schedule, None) | {"violations": reasons})
+        raise UnsupportedPlan("\n".join(reasons))
+
+
+def headline(saved: PlanFile, played: PlayedPlan) -> str:
+    """Return what was played, its figures, and how far the closed form is from them."""
+    plan, step = saved.plan, played.record
+    closed = played.estimate.step
+    return (
+        f"{saved.job.model.name} on {saved.job.gpus:,} accelerators of {saved.job.hardware.name}, "
+        f"{saved.runtime.name}: {plan.slug}, {plan.schedule}, {plan.num_microbatches:.0f} micro-batches. "
+        f"{figures(step)}; seconds. The estimate's closed form says {significant(closed)}, "
+        f"{percent(abs(closed / step.makespan - 1), 2)} {'more' if closed >= step.makespan else 'less'}."
+    )

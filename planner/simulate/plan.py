@@ -1,0 +1,255 @@
+"""One step of a plan, played with the cost model's times for every chunk of the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost
+from planner.cost.case import Case, case_of
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.layout import piece_costs, priced_layers, ranks_of, split_of, with_split
+from planner.cost.stages import ENDS, Piece, stages_of
+from planner.cost.step import StepPrice, piece_totals, price_passes, price_step
+from planner.errors import UnsupportedPlan
+from planner.formulas.collectives import point_to_point_seconds
+from planner.plan import Plan
+from planner.runtimes._family import Job, Runtime
+from planner.simulate.engine import Pipeline, Timeline, Times, play
+from planner.simulate.record import ActivationBytes, StepRecord, step_record
+from planner.techniques.schedules._family import PassTimes
+
+
+@dataclass(frozen=True)
+class PlayedPlan:
+    """A plan's step, played.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The closed form's answer.
+    pipeline : Pipeline
+        Chunks, and the times of their passes, exposed messages included.
+    wires : tuple of float
+        Time of the message from each chunk to the next, hidden or not. [s]
+    timeline : Timeline
+        The passes.
+    exchange, optimizer, offload : tuple of float
+        What each rank does after the last pass of all: the exposed data-parallel traffic, the optimizer and
+        its offload. [s]
+    sizes : ActivationBytes
+        What a micro-batch leaves in each chunk, allocator slack included. [byte]
+    resting : tuple of float
+        All other bytes of each rank at its peak. [byte]
+    """
+
+    estimate: Estimate
+    pipeline: Pipeline
+    wires: Times
+    timeline: Timeline
+    exchange: Times
+    optimizer: Times
+    offload: Times
+    sizes: ActivationBytes
+    resting: Times
+
+    @property
+    def tails(self) -> Times:
+        """Seconds of each rank after the last pass of all. [s]"""
+        parts = zip(self.exchange, self.optimizer, self.offload, strict=True)
+        return tuple(map(sum, parts))
+
+    @property
+    def record(self) -> StepRecord:
+        """The step summed up: passes, data parallelism and optimizer."""
+        passes, tails = step_record(self.timeline, self.sizes), self.tails
+        makespan = passes.makespan + max(tails)
+        stages = tuple(
+            replace(stage, busy=stage.busy + tail, peak_bytes=(stage.peak_bytes or 0.0) + resting)
+            for stage, tail, resting in zip(passes.stages, tails, self.resting, strict=True)
+        )
+        spans = [
+            passes.makespan + tail - starts[0]
+            for starts, tail in zip(self.timeline.starts, tails, strict=True)
+        ]
+        return StepRecord(
+            makespan=makespan,
+            bubble=makespan - max(stage.busy for stage in stages),
+            longest_span=max(spans),
+            stages=stages,
+        )
+
+
+def play_plan(
+    plan: Plan,
+    job: Job,
+    runtime: Runtime,
+    memory_limit: float | None = None,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> PlayedPlan:
+    """Play one step of a scalar plan.
+
+    Parameters
+    ----------
+    plan, job, runtime : Plan, Job, Runtime
+        What is played.
+    memory_limit : float, optional
+        Device memory that may be used. [byte]
+    jitter : float
+        Relative spread of pass times, log-normal with mean one. [-]
+    seed : int
+        Seed of the spread.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the schedule cannot run the plan's degrees; has every reason.
+    """
+    known = estimate(plan, job, runtime, memory_limit)
+    plan, case = known.plan, case_of(known.plan, job, runtime)
+    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    if reasons := case.schedule.supports(*degrees):
+        raise UnsupportedPlan("\n".join(reasons))
+    chunks = chunk_pieces(plan, case)
+    layers = priced_layers(case, plan, {piece for chunk in chunks for piece in chunk})
+    costs = piece_costs(case, plan, layers, {piece for chunk in chunks for piece in chunk})
+    wires = message_seconds(plan, case)
+    pipeline = chunk_pipeline(plan, case, chunks, costs, wires)
+    orders = case.schedule.order(*degrees, mean_times(pipeline))
+    result = _step_price(plan, case)
+    ends = [
+        _each_rank(column, degrees[0]) for column in (result.data_parallel, result.optimizer, result.offload)
+    ]
+    slack = 1.0 + case.traits.reserve_share
+    held = _route_twice(case, [slack * _sum(chunk, costs, "held", ends=False) for chunk in chunks])
+    return PlayedPlan(
+        estimate=known,
+        pipeline=pipeline,
+        wires=wires,
+        timeline=play(orders, pipeline, jitter, seed),
+        exchange=exchange,
+        optimizer=optimizer,
+        offload=offload,
+        sizes=ActivationBytes(held, held),
+        resting=resting_bytes(plan, case, known, costs),
+    )
+
+
+def chunk_pieces(plan: Plan, case: Case) -> list[Counter[Piece]]:
+    """Pieces of every chunk of a scalar plan; over the chunks of a rank they add up to `ranks_of`."""
+    model, choice = case.model, case.recompute
+    pp, vpp = int(plan.pp), int(plan.vpp)
+    chunks: list[Counter[Piece]] = []
+    again = [0] * pp
+    start = 0
+    for chunk, size in enumerate(split_of(plan, case)):
+        pieces: Counter[Piece] = Counter()
+        rank = case.schedule.placement(chunk, pp, vpp)
+        for name in model.layers[start : start + size]:
+            recomputed = again[rank] < choice.layers
+            again[rank] += recomputed
+            pieces[name, recomputed] += 1
+        start += size
+        chunks.append(pieces)
+    shared = case.schedule.placement(0, pp, vpp) == case.schedule.placement(pp * vpp - 1, pp, vpp)
+    chunks[0]["embedding", False] += 1
+    chunks[-1]["tied_head" if model.tied_embeddings and shared else "head", False] += 1
+    if model.prediction is not None:
+        chunks[-1]["prediction", False] += model.prediction.layers
+        chunks[-1][model.prediction.block, choice.layers > 0] += model.prediction.layers
+        chunks[-1]["tied_head" if shared else "head", False] += model.prediction.layers
+    return chunks
+
+
+def message_seconds(plan: Plan, case: Case) -> Times:
+    """Seconds of the message from each chunk to the next, by the tier that joins their ranks. [s]"""
+    pp, vpp = int(plan.pp), int(plan.vpp)
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    nbytes = 2.0 * (tokens / plan.tp if case.sequence_parallel else tokens) * case.model.hidden
+    stride = int(plan.tp * plan.cp * plan.dp)
+    ranks = case.schedule.chunk_ranks(pp, vpp)[: pp * vpp]
+    seconds = []
+    for one, other in zip(ranks, (*ranks[1:], ranks[-1]), strict=True):
+        first, last = min(one, other) * stride, (max(one, other) + 1) * stride - 1
+        crossed = [tier.domain for tier in case.tiers if first // tier.domain != last // tier.domain]
+        reach = max([float(stride), *crossed])
+        seconds.append(float(point_to_point_seconds(nbytes, reach, case.tiers)) if pp > 1 else 0.0)
+    return tuple(seconds)
+
+
+def chunk_pipeline(
+    plan: Plan,
+    case: Case,
+    chunks: list[Counter[Piece]],
+    costs: Mapping[Piece, LayerCost],
+    wires: Times,
+) -> Pipeline:
+    """Return the times of every chunk; as in the closed form, each pays for a message in every pass."""
+    exposed = [case.traits.pp_exposed * seconds for seconds in wires]
+    last = max(len(chunks) - 2, 0)
+    forward, data, weight = [], [], []
+    for place, chunk in enumerate(chunks):
+        ahead = _sum(chunk, costs, "forward")
+        behind = _sum(chunk, costs, "weight_gradient")
+        forward.append(ahead + exposed[max(place - 1, 0)])
+        data.append(_sum(chunk, costs, "seconds") - ahead - behind + exposed[min(place, last)])
+        weight.append(behind)
+    ranks = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
+    return Pipeline(
+        ranks=ranks,
+        forward=_route_twice(case, forward),
+        input_gradient=_route_twice(case, data),
+        weight_gradient=_route_twice(case, weight),
+        hops=(0.0,) * len(ranks),
+        routes=case.schedule.routes,
+    )
+
+
+def mean_times(pipeline: Pipeline) -> PassTimes:
+    """Return the mean times of a chunk, for which orders are searched."""
+    return PassTimes(
+        float(np.mean(pipeline.forward)),
+        float(np.mean(pipeline.input_gradient)),
+        float(np.mean(pipeline.weight_gradient)),
+    )
+
+
+def resting_bytes(plan: Plan, case: Case, known: Estimate, costs: Mapping[Piece, LayerCost]) -> Times:
+    """Bytes of each rank at its peak beside the activations of its layers. [byte]"""
+    slack = 1.0 + case.traits.reserve_share
+    resting = []
+    for stage, pieces in zip(known.stages, ranks_of(plan, case), strict=True):
+        ends = Counter({piece: count for piece, count in pieces.items() if piece[0] in ENDS})
+        passing = _sum(ends, costs, "held") + stage.workspace
+        resting.append(stage.weights + stage.gradients + stage.optimizer + slack * passing + stage.framework)
+    return tuple(resting)
+
+
+def _step_price(plan: Plan, case: Case) -> StepPrice:
+    plan = with_split(plan, case)
+    ranks = ranks_of(plan, case)
+    stages, totals = stages_of(ranks), piece_totals(ranks)
+    costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
+    return price_step(case, plan, price_passes(case, plan, costs, stages, totals), stages)
+
+
+def _sum(chunk: Counter[Piece], costs: Mapping[Piece, LayerCost], field: str, ends: bool = True) -> float:
+    """Sum of a field of the cost over the pieces of a chunk, the model's ends included or not."""
+    return sum(
+        count * float(getattr(costs[piece], field))
+        for piece, count in sorted(chunk.items())
+        if ends or piece[0] not in ENDS
+    )
+
+
+def _route_twice(case: Case, values: list[float]) -> Times:
+    """Return the values of all chunks: a second route has its own copies."""
+    return tuple(values) * case.schedule.routes
+
+
+def _each_rank(column: object, ranks: int) -> Times:
+    return tuple(np.broadcast_to(np.asarray(column, float), (ranks,)).tolist())

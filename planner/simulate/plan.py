@@ -121,9 +121,8 @@ def play_plan(
     pipeline = chunk_pipeline(plan, case, chunks, costs, wires)
     orders = case.schedule.order(*degrees, mean_times(pipeline))
     result = _step_price(plan, case)
-    ends = [
-        _each_rank(column, degrees[0]) for column in (result.data_parallel, result.optimizer, result.offload)
-    ]
+    columns = (result.data_parallel, result.optimizer, result.offload)
+    exchange, optimizer, offload = (_each_rank(column, degrees[0]) for column in columns)
     slack = 1.0 + case.traits.reserve_share
     held = _route_twice(case, [slack * _sum(chunk, costs, "held", ends=False) for chunk in chunks])
     return PlayedPlan(

@@ -88,8 +88,8 @@ def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
 
 
 def test_an_all_reduce_over_two_nodes_by_hand() -> None:
-    """Two nodes of eight H100: 15/16 of 4 GB twice at the rate of the slowest link, in one message."""
-    case, plan = setting({"dp_exposed": 1.0, "bucket_bytes": 1e30}, zero=0, micro_batch=2)
+    """Two nodes of eight H100: 15/16 of 4 GB twice at the rate of the slowest link."""
+    case, plan = setting({"dp_exposed": 1.0}, zero=0, micro_batch=2)
     nvlink, network = case.tiers
     slowest = max(1 / nvlink.bandwidth, 1 / (8 * network.bandwidth))
     expected = 2 * 15 / 16 * 4 * PARAMS * slowest
@@ -118,3 +118,20 @@ def test_muon_pays_for_its_arithmetic() -> None:
         for name in ("adamw", "muon")
     )
     assert muon > adam
+
+
+def test_experts_have_their_own_share_of_the_optimizer() -> None:
+    case, plan = setting(zero=1, model="experts", ep=8)
+    both, dense = (optimizer_seconds(case, plan, PARAMS, experts)[0] for experts in (2e9, 0.0))
+    assert both - dense == pytest.approx(30 * 2e9 / 2 / case.kernels.memory_bandwidth)
+
+
+def test_replicas_of_hybrid_shards_are_on_other_nodes() -> None:
+    """Eight shards inside a node, two replicas across: half a shard each way through one's own port."""
+    traits = {"dp_exposed": 1.0, "dp_byte_seconds": 0.0, "hidden_collective_traffic": 0.0}
+    case, plan = setting(traits, zero=1, zero_shards=8, micro_batch=2)
+    nvlink, network = case.tiers
+    inside = 7 / 8 * (4 + 2) * PARAMS / nvlink.bandwidth
+    across = 2 * 1 / 2 * 4 * PARAMS / 8 / network.bandwidth
+    exposed = float(data_parallel_seconds(case, plan, PARAMS, 0.0, 0.0))
+    assert exposed == pytest.approx(inside + across, rel=0.02)

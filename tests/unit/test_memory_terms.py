@@ -126,3 +126,12 @@ def test_fp8_adds_copies_of_weights_and_halves_saved_inputs() -> None:
     products = TOTAL - EMBEDDING - 25 * 2048
     assert low.weights - plain.weights == 2 * products
     assert low.activations < plain.activations
+
+
+def test_interleaving_holds_a_little_more_than_1f1b() -> None:
+    """arXiv:2104.04473, sec. 2.2, and arXiv:2205.05198, sec. 4.2.3: (v + 1) p - 1 chunks at first."""
+    work = job(gpus=4, global_batch=32)
+    plain = priced(work, pp=4, zero=0).stages[1].activations
+    rank = priced(work, pp=4, vpp=3, zero=0, schedule="interleaved-1f1b").stages[1].activations
+    # Rank 1 of four: 2 (4 - 1 - 1) + (3 - 1) 4 + 1 = 13 chunks of a layer, against three slices of three.
+    assert rank / plain == pytest.approx(13 / 9)

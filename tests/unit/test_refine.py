@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from planner.cost.estimate import estimate
+from planner.cost.estimate import Estimate, estimate
 from planner.search.choices import choices_of
 from planner.search.optimise import objective_column
 from planner.search.refine import balanced, best_of, refine
@@ -40,18 +40,21 @@ def test_a_heavy_head_takes_layers_from_its_stage() -> None:
     assert best_of(candidate(pp=4), scan(), None).step < default.step
 
 
+def passes(known: Estimate) -> float:
+    """Seconds of a step without what its end adds."""
+    return known.step - known.time.dp_comm - known.time.optimizer
+
+
 @pytest.mark.parametrize("pp", [2, 4])
-def test_the_balanced_split_is_the_fastest_of_all(pp: int) -> None:
-    plan = candidate(pp=pp, micro_batch=2).plan
-    steps = {}
+def test_the_balanced_split_has_the_fastest_passes_of_all(pp: int) -> None:
+    found = balanced(candidate(pp=pp, micro_batch=2).plan, scan())
+    assert found is not None
+    times = []
     for cut in combinations(range(1, 12), pp - 1):
         split = tuple(b - a for a, b in zip((0, *cut), (*cut, 12), strict=True))
-        steps[split] = estimate(
-            plan_of(WORK, zero=1, pp=pp, micro_batch=2, stage_layers=split), WORK, runtime()
-        ).step
-    found = best_of(candidate(pp=pp, micro_batch=2), scan(), None)
-    assert found.step == pytest.approx(min(steps.values()), rel=1e-3)
-    assert balanced(plan, scan()) is not None
+        plan = plan_of(WORK, zero=1, pp=pp, micro_batch=2, stage_layers=split)
+        times.append(passes(estimate(plan, WORK, runtime())))
+    assert passes(estimate(found, WORK, runtime())) == pytest.approx(min(times), rel=1e-9)
 
 
 def test_one_stage_chunks_and_a_given_split_stay() -> None:

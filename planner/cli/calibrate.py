@@ -37,7 +37,8 @@ def calibrate(
     from planner.calibrate.catalogue import shipped_catalogue
     from planner.calibrate.run_table import read_runs
     from planner.calibrate.site_file import as_json, base_file, cluster_yaml
-    from planner.calibrate.site_fit import fit_site, site_runs
+    from planner.calibrate.site_fit import fit_site
+    from planner.calibrate.site_runs import site_runs
     from planner.cli.validate import opened
     from planner.inputs.load_hardware import load_hardware
 

@@ -19,14 +19,8 @@ from planner.calibrate.pricing import Prediction
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.run_table import read_runs
 from planner.calibrate.site_file import as_json, base_file, cluster_yaml
-from planner.calibrate.site_fit import (
-    SHARES,
-    SiteRuns,
-    fit_site,
-    other_constants,
-    runs_needed,
-    site_runs,
-)
+from planner.calibrate.site_fit import SHARES, fit_site, other_constants, runs_needed
+from planner.calibrate.site_runs import SiteRuns, site_runs
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
 from planner.errors import InputError

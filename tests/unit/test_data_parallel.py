@@ -8,6 +8,7 @@ import pytest
 
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import data_parallel_seconds, data_parallel_sent, optimizer_seconds
+from planner.cost.estimate import estimate
 from planner.plan import Plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
@@ -135,3 +136,12 @@ def test_replicas_of_hybrid_shards_are_on_other_nodes() -> None:
     across = 2 * 1 / 2 * 4 * PARAMS / 8 / network.bandwidth
     exposed = float(data_parallel_seconds(case, plan, PARAMS, 0.0, 0.0))
     assert exposed == pytest.approx(inside + across, rel=0.02)
+
+
+def test_adapters_alone_travel_where_the_base_is_frozen() -> None:
+    """LoRA of rank 8: gradients of rank times the widths of each linear layer, nothing else."""
+    work = job(gpus=2, method="lora", lora_rank=8)
+    widths = (2048 + 3072) + (2048 + 2048) + (2048 + 16384) + (8192 + 2048)
+    adapters = 8 * (12 * widths + (2048 + 32000))
+    sent = estimate(plan_of(work, zero=0), work, runtime()).sent
+    assert sent.dp == 2 * 1 / 2 * 4 * adapters

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from planner.errors import InputError
+from planner.inputs.load_hardware import load_accelerator
 from planner.profile.benches import benches
 from planner.profile.benches._family import Bench, Point, scattered
-from planner.profile.check import same_product
+from planner.profile.check import same_product, version_notes
 from planner.profile.collectives import sizes, straggler_note
 from planner.profile.device import Device, open_device, read_device, torch_module
 from planner.profile.health import check_free, check_works, refuse_slow
@@ -517,3 +518,19 @@ def test_the_command_refuses_what_makes_no_sense_all_at_once(tmp_path: Path) -> 
     assert done.returncode == 2
     assert all(option in done.stderr for option in ("--minutes", "--timeout", "--out"))
     assert "x.yaml" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "told"),
+    [
+        ("2.13.0", "13.0", []),
+        ("2.14.0", "13.0", ["the curves were measured with other versions: torch was 2.13.0 and is 2.14.0"]),
+        ("2.13.0", "12.8", ["the curves were measured with other versions: cuda was 13.0 and is 12.8"]),
+    ],
+)
+def test_curves_of_other_versions_are_told(tmp_path: Path, torch: str, cuda: str, told: list[str]) -> None:
+    curves = tmp_path / "mine.curves.yaml"
+    curves.write_text("provenance: {torch: '2.13.0', cuda: '13.0'}\n", encoding="utf-8")
+    part = load_accelerator("h100-80gb-sxm").model_copy(update={"curves": str(curves)})
+    running = SimpleNamespace(__version__=torch, version=SimpleNamespace(cuda=cuda))
+    assert version_notes(part, gpu(torch=running)) == told

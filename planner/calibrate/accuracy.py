@@ -10,12 +10,13 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from planner.calibrate.catalogue import shipped_catalogue
-from planner.calibrate.constants import predictions_with, shipped_values
+from planner.calibrate.constants import Key, predictions_with, shipped_values
+from planner.calibrate.fit import ROWS_PER_FACTOR, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
 from planner.calibrate.run_defaults import Skip
 from planner.calibrate.run_table import Fault, Run, read_runs
@@ -29,7 +30,8 @@ from planner.calibrate.scores import (
     source_scores,
     time_scores,
 )
-from planner.calibrate.validate import Fold, Outcome, validate, validate_out_of_fold
+from planner.calibrate.stages import STAGES
+from planner.calibrate.validate import Fold, Outcome, prepared, validate, validate_out_of_fold
 
 FAMILIES: Final = (
     "deepseek", "qwen", "mixtral", "mistral", "nemotron", "gpt-oss", "kimi", "gemma", "llama", "mpt",
@@ -170,12 +172,15 @@ class Accuracy:
         Those that could not.
     folds : mapping
         ``source`` and ``model`` to the same rows, each priced without its fold; empty where not asked for.
+    group_errors : mapping
+        Constant to the error out of group of the runs that it is fitted to; empty where not asked for. [-]
     """
 
     rows: int
     outcomes: tuple[Outcome, ...]
     skipped: tuple[Skip, ...]
-    folds: Mapping[Fold, tuple[Outcome, ...]]
+    folds: Mapping[Fold, tuple[Outcome, ...]] = field(default_factory=dict)
+    group_errors: Mapping[Key, float] = field(default_factory=dict)
 
     @property
     def ordinary(self) -> list[Outcome]:
@@ -241,7 +246,35 @@ def accuracy_of(
     inside = validate(rows, catalogue, predictions_with(shipped_values()))
     refit = Refit()
     outside = {fold: validate_out_of_fold(rows, catalogue, refit, fold, tell).outcomes for fold in folds}
-    return Accuracy(len(rows), inside.outcomes, inside.skipped, outside)
+    errors = errors_out_of_group(rows, tell) if folds else {}
+    return Accuracy(len(rows), inside.outcomes, inside.skipped, outside, errors)
+
+
+def errors_out_of_group(
+    rows: Sequence[Run | Fault], tell: Callable[[str], object] = lambda line: None
+) -> dict[Key, float]:
+    """Return each constant's error out of group: its stage's runs, priced without their own group. [-]
+
+    Parameters
+    ----------
+    rows : sequence of Run or Fault
+        The tables.
+    tell : callable
+        Takes a line after each stage.
+    """
+    runs = prepared(rows, shipped_catalogue(), [])
+    timed = [run for run in runs if run.measured.seconds and not run.run.mark]
+    errors: dict[Key, float] = {}
+    for stage in STAGES:
+        wanted = [run for run in timed if stage.wanted(run)]
+        if len(wanted) < ROWS_PER_FACTOR * len(stage.factors):
+            continue
+        keys = {factor.key for factor in stage.factors}
+        fixed = {key: value for key, value in shipped_values().items() if key not in keys}
+        error = mean_error(out_of_group_errors(wanted, stage.factors, stage.group, fixed, most=4))
+        tell(f"{stage.name}: {len(wanted)} runs, {error:.1%} out of group")
+        errors |= dict.fromkeys(keys, error)
+    return errors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from planner.calibrate.accuracy import KINDS, Accuracy, Line, error_of
+from planner.calibrate.constants import Key
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.validate import Outcome
 from planner.inputs.fitted import Constant, all_constants, fitted_file
@@ -127,7 +128,7 @@ def _looked_up(errors: Mapping[str, float | None]) -> Callable[[Line], str]:
     return lambda line: percent(errors.get(line.name))
 
 
-def constants_table(constants: Sequence[Constant]) -> str:
+def constants_table(constants: Sequence[Constant], errors: Mapping[Key, float]) -> str:
     """Return every fitted constant with what it stands for."""
     rows = [
         [
@@ -137,11 +138,14 @@ def constants_table(constants: Sequence[Constant]) -> str:
             f"{entry.value:.4g}",
             percent(entry.standard_error),
             str(entry.rows),
+            percent(errors.get((entry.scope, entry.owner, entry.name))),
             percent(entry.without),
         ]
         for entry in constants
     ]
-    return table(["belongs to", "name", "meaning", "value", "standard error", "runs", "error without"], rows)
+    return table(
+        ["belongs to", "name", "meaning", "value", "standard error", "runs", "error", "error without"], rows
+    )
 
 
 def bands_table() -> str:
@@ -213,7 +217,7 @@ def page(found: Accuracy, plot: str = "") -> str:
         worst_table(found.worst(WORST, EACH)),
         "## Fitted constants\n",
         CONSTANTS,
-        constants_table(all_constants()),
+        constants_table(all_constants(), found.group_errors),
         "## Error bands\n",
         BANDS,
         bands_table(),
@@ -253,9 +257,9 @@ others alone; its own site is then unknown. *Each model left out* leaves out all
 time.
 """
 
-CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard
-error* is that of the logarithm; *error without* is the error out of group of the same runs where the
-constant keeps its plain value.
+CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard error*
+is that of the logarithm. *Error* is that of step time out of group: each of these runs priced with constants
+fitted without its group; *error without* is the same where this constant keeps its plain value.
 """
 
 BANDS: Final = """What an estimate prints as its error band: nine of ten runs of that runtime and

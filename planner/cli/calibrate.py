@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,9 @@ from planner.cli.files import write_whole
 from planner.cli.options import ForceOption, Format, FormatOption
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.errors import InputError, Problem
+
+MANY: Final = 20
+"""Timed runs above which the fit takes seconds, and is announced. [-]"""
 
 
 def calibrate(
@@ -54,6 +57,8 @@ def calibrate(
             typer.echo(f"note: {warning}", err=True)
         site = site_runs(table.rows, shipped_catalogue(), profile)
     asked = [word.strip().lower() for word in factors.split(",") if word.strip()]
+    if len(site.timed) > MANY:
+        typer.echo(f"fitting to {len(site.timed)} timed runs", err=True)
     result = fit_site(site, profile, asked)
     write_whole(out, cluster_yaml(base_file(hardware, profile), out.stem, result, name), force)
     load_hardware(str(out), "--out")

@@ -106,6 +106,7 @@ def test_the_program_prints_the_page_and_draws_the_plot(
     text = capsys.readouterr().out
     assert "error without this source" in text
     assert "| ours | 2 | 2 |" in text
+    assert re.search(r"\| error \| error without \|", text)
     ElementTree.fromstring((tmp_path / "plot.svg").read_text(encoding="utf-8"))
 
 

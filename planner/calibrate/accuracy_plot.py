@@ -10,6 +10,7 @@ from planner.calibrate.validate import Outcome
 
 SIDE: Final = 520.0
 LEFT: Final = 64.0
+RIGHT: Final = 32.0
 TOP: Final = 16.0
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """The colours of Okabe and Ito, which colour-blind readers can tell apart."""
@@ -28,10 +29,10 @@ def scatter(outcomes: Iterable[Outcome]) -> str:
     low, high = math.floor(min(every)), max(math.ceil(max(every)), math.floor(min(every)) + 1)
     names = sorted(points, key=lambda name: (-len(points[name]), name))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIDE + LEFT + 16:g} {SIDE + TOP + 56:g}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIDE + LEFT + RIGHT:g} {SIDE + TOP + 56:g}" '
         'font-family="sans-serif" font-size="12">',
         "<title>Predicted against measured seconds per step</title>",
-        f'<rect width="{SIDE + LEFT + 16:g}" height="{SIDE + TOP + 56:g}" fill="white"/>',
+        f'<rect width="{SIDE + LEFT + RIGHT:g}" height="{SIDE + TOP + 56:g}" fill="white"/>',
         *_axes(low, high),
     ]
     for place, name in enumerate(names):

@@ -91,6 +91,7 @@ _GPT_2021: Settings = {
 }
 _HALF: Settings = {"gradient_dtype": "fp16", "reduce_dtype": "fp16"}
 _HALF_GRADIENTS: Settings = {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}
+_BRIDGE: Settings = {**_HALF_GRADIENTS, "logit_bytes": 4.0, "loss_traffic": 10.0}
 _IN_HOUSE: Settings = {
     **_EAGER,
     "attention": "flash-2",
@@ -127,15 +128,15 @@ ERAS: Final = (
         r"megatron.?bridge.*container (26\.(0[6-9]|1\d)|2[7-9])",
         "megatron-bridge",
         "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch, "
-        "16-bit gradients",
-        _HALF_GRADIENTS,
+        "16-bit gradients, Transformer Engine's loss",
+        _BRIDGE,
     ),
     Era(
         "megatron-bridge",
         r"megatron.?bridge",
         "megatron-bridge",
-        "recipes of the performance pages: overlap on, forced expert balance, 16-bit gradients",
-        _HALF_GRADIENTS,
+        "recipes of the performance pages: overlap on, forced expert balance, 16-bit gradients, TE's loss",
+        _BRIDGE,
     ),
     Era(
         "nemo-2024",
@@ -180,8 +181,17 @@ ERAS: Final = (
         old_only=True,
     ),
     Era(
+        "internevo",
+        r"intern.?evo",
+        "megatron-lm",
+        "InternEvo: Megatron's layouts on eager PyTorch, ZeRO-1 whose traffic hides behind backward",
+        {**_IN_HOUSE, "dp_exposed": 0.3},
+        sequence_parallel=False,
+        no_flash="unfused",
+    ),
+    Era(
         "megatron-like",
-        r"in.?house|megatron.?like|megatron.?llama|colossal|intern.?evo",
+        r"in.?house|megatron.?like|megatron.?llama|colossal",
         "megatron-lm",
         "in-house code with Megatron's layouts: kernels one by one, bf16 gradients, logits not divided",
         _IN_HOUSE,

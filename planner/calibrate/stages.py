@@ -80,9 +80,9 @@ STAGES = (
                 1.0,
             ),
             Factor(
-                ("era", "megatron-like", "bucket_bytes"),
-                2.5e7,
-                "size of the pieces in which gradients travel [byte]",
+                ("era", "megatron-like", "dp_byte_seconds"),
+                5e-11,
+                "time for each byte sent for data parallelism, beside the links' own [s/byte]",
                 1.5,
             ),
         ),

@@ -56,23 +56,21 @@ def groups(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> list[Gr
 def gradient_seconds(case: Case, group: Group) -> Num:
     """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
     nbytes = group.params * case.reduce_bytes
-    inside = ring_seconds(nbytes, group.shards, group.stride, case.tiers, buckets(case, nbytes))
+    inside = ring_seconds(nbytes, group.shards, group.stride, case.tiers)
+    inside = inside + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, group.shards)
     if not group.replicated:
         return inside
     part = nbytes / group.shards
     stride = group.stride * group.shards
-    return inside + 2 * ring_seconds(part, group.replicas, stride, case.tiers, buckets(case, part))
-
-
-def buckets(case: Case, nbytes: Num) -> Num:
-    """Messages that a buffer is cut into, at least one. [-]"""
-    return np.maximum(1.0, nbytes / case.traits.bucket_bytes)
+    each = ring_seconds(part, group.replicas, stride, case.tiers)
+    return inside + 2 * (each + case.traits.dp_byte_seconds * ring_sent_bytes(part, group.replicas))
 
 
 def weight_seconds(case: Case, group: Group) -> Num:
     """Seconds to gather the weights of a group once. [s]"""
     nbytes = group.params * GATHERED_BYTES
-    return ring_seconds(nbytes, group.shards, group.stride, case.tiers, buckets(case, nbytes))
+    seconds = ring_seconds(nbytes, group.shards, group.stride, case.tiers)
+    return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, group.shards)
 
 
 def gathers(case: Case, plan: Plan) -> Num:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from planner.cost.communication import ACTIVATION_BYTES
-from planner.cost.data_parallel import buckets, groups
+from planner.cost.data_parallel import groups
 from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
 from planner.cost.operators import mean_keys
@@ -237,13 +237,13 @@ def _data(anatomy: Anatomy) -> Iterator[Use]:
     times = "" if group.shards > 1 else ", of which an all-reduce has two"
     yield Use(
         "dp_comm", f"one pass over the gradients of a rank outside experts{times}", ring_seconds,
-        {"nbytes": nbytes, **shared, "messages": float(buckets(case, nbytes))},
+        {"nbytes": nbytes, **shared},
     )  # fmt: skip
     if case.sharding.shards_optimizer:
         nbytes = float(group.params) * WEIGHT_BYTES
         yield Use(
             "dp_comm", "one gather of the weights of a rank outside experts", ring_seconds,
-            {"nbytes": nbytes, **shared, "messages": float(buckets(case, nbytes))},
+            {"nbytes": nbytes, **shared},
         )  # fmt: skip
 
 

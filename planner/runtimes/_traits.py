@@ -64,8 +64,9 @@ class Traits:
         Share of these messages that no compute hides. [-]
     dp_exposed : float
         Share of data-parallel traffic that is exposed however long the window; 1 without overlap. [-]
-    bucket_bytes : float
-        Size of the pieces in which gradients and weights travel. [byte]
+    dp_byte_seconds : float
+        Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
+        out of buckets, ranks that wait for one another. [s/byte]
     dp_window : float
         Share of the last micro-batch (of every layer's compute, for ZeRO-3) that data-parallel traffic may
         hide behind. [-]
@@ -119,7 +120,7 @@ class Traits:
     ep_exposed: float = 1.0
     pp_exposed: float = 1.0
     dp_exposed: float = 0.3
-    bucket_bytes: float = 160e6
+    dp_byte_seconds: float = 0.0
     dp_window: float = 0.8
     hidden_collective_traffic: float = 0.0
     cp_slowdown: float = 1.2

@@ -100,7 +100,7 @@ def test_casts_appear_with_low_precision() -> None:
 def test_hidden_communication_is_what_the_links_need_less_what_is_exposed() -> None:
     asked = job()
     plan = plan_of(asked, tp=2, zero=0)
-    answer = estimate(plan, asked, runtime(dp_exposed=0.0, dp_window=1.0, bucket_bytes=1e15))
+    answer = estimate(plan, asked, runtime(dp_exposed=0.0, dp_window=1.0))
     part = {part.name: part for part in waterfall(Anatomy(answer))}["dp_comm"]
     trained = 12 * (2048 * 2048 * 2 + 2048 * 512 * 2 + 3 * 2048 * 8192) / 2 + 2 * 2048 * 32000 / 2
     alone = 2 * ring_seconds(4 * trained, 8.0, 2.0, asked.hardware.pool.tiers)

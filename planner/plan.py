@@ -79,12 +79,13 @@ class Plan:
     def row(self, index: tuple[int, ...], **changes: object) -> Plan:
         """Return the scalar plan at ``index`` of the batch, with fields replaced by ``changes``."""
         shape = self.shape
+        columns = {name: np.asarray(getattr(self, name), float) for name in DEGREES}
         degrees = {
-            name: float(np.broadcast_to(np.asarray(getattr(self, name), float), shape)[index])
-            for name in DEGREES
+            name: float(column[index] if column.shape == shape else np.broadcast_to(column, shape)[index])
+            for name, column in columns.items()
         }
         names = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in DEGREES}
-        return Plan(**(names | degrees | changes))  # type: ignore[arg-type]
+        return Plan(**(names | degrees | changes))
 
     def as_dict(self) -> dict[str, object]:
         """Return the scalar plan with whole degrees as integers, as the contract's JSON has it."""

@@ -235,7 +235,9 @@ def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[
     """Seconds that the slowest stage waits in a step."""
     others = (everything - slowest) / np.maximum(plan.pp - 1, 1.0)
     forward, data, weight = (others * part for part in share)
-    seconds = case.schedule.bubble_seconds(
+    schedule, apart = case.schedule, case.traits.stages_end_apart
+    bubble = schedule.span_bubble_seconds if apart else schedule.bubble_seconds
+    seconds = bubble(
         plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0
     )
     return np.maximum(seconds, 0.0)

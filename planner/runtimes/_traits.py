@@ -56,6 +56,8 @@ class Traits:
         are kept whole.
     persistent_gradients : bool
         Whether the gradient buffer lives through the whole step.
+    stages_end_apart : bool
+        Whether a stage goes on to its next step when its own passes are done: the optimizer validates later.
     p2p_occupies : bool
         Whether a message between stages occupies its sender and receiver.
     tp_bandwidth_share : float
@@ -113,6 +115,7 @@ class Traits:
     recompute_attention: bool = True
     sequence_regather: bool = True
     persistent_gradients: bool = True
+    stages_end_apart: bool = False
     p2p_occupies: bool = True
     tp_bandwidth_share: float = 0.75
     tp_exposed: float = 1.0

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline_split import zb_2p_span_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Mask, Orders, PassTimes, Schedule
 from planner.techniques.schedules._sweep import shortest_order
-from planner.techniques.schedules.zb_h2 import bubble_seconds, span_bubble_seconds
+from planner.techniques.schedules.zb_h2 import bubble_seconds
 from planner.techniques.schedules.zb_h2 import holds as h2_holds
+
+
+def span_bubble_seconds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
+    """Longest span of a rank minus work."""
+    return zb_2p_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
@@ -17,7 +25,7 @@ def holds(
     """Say that ZB-H2 is the best order: passes nearly equal, or all activations kept for weight gradients."""
     exact = h2_holds(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
     equal = np.less_equal(np.maximum(forward, input_gradient), 1.05 * weight_gradient)
-    full = np.logical_and(np.greater_equal(microbatches, 2 * pp), np.less_equal(20 * hop, weight_gradient))
+    full = np.logical_and(np.greater_equal(microbatches, 3 * pp), np.less_equal(20 * hop, weight_gradient))
     return np.logical_and(np.logical_and(exact, equal), full)
 
 

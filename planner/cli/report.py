@@ -1,0 +1,102 @@
+"""``planner report``: a plan or a search as one self-contained HTML page with pictures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli.options import ForceOption
+
+if TYPE_CHECKING:
+    from planner.cost.estimate import Estimate
+    from planner.report.html import HtmlPage
+    from planner.report.plan_file import PlanFile
+
+
+def report(
+    source: Annotated[
+        Path, typer.Argument(metavar="PLAN_OR_SEARCH", help="A plan file, or the JSON that `search` printed.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")],
+    force: ForceOption = False,
+) -> None:
+    """Write one HTML page that needs nothing beside itself: no network, no other file.
+
+    It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
+    """
+    from planner.cli.files import write_whole
+    from planner.report.html import page_html
+    from planner.report.html_search import search_report
+    from planner.report.plan_file import tool_version
+
+    document = search_document_of(source)
+    where = str(source)
+    page = plan_page(source) if document is None else search_report(document, where, tool_version())
+    write_whole(out, page_html(page), force)
+    typer.echo(f"wrote {out}", err=True)
+
+
+def search_document_of(path: Path) -> dict[str, Any] | None:
+    """Return the document of a JSON file; None where the file is no JSON.
+
+    Raises
+    ------
+    InputError
+        If it starts like JSON and is none, or cannot be read.
+    """
+    from planner.errors import InputError, Problem
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise InputError(Problem("PLAN_OR_SEARCH", str(path), f"a readable file ({reason})")) from None
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise InputError(
+            Problem(str(path), f"broken JSON, {error}", "what `search --format json` printed")
+        ) from None
+    return dict(document)
+
+
+def plan_page(path: Path) -> HtmlPage:
+    """Return the page of a plan file."""
+    from planner.cli.explain import priced, pricer_of, read_saved
+    from planner.report.explain import explain
+    from planner.report.html_plan import plan_report
+    from planner.report.plan_file import tool_version
+
+    saved = read_saved(path)
+    told = explain(priced(saved, path), pricer_of(saved))
+    return plan_report(told, scaled(saved), tool_version())
+
+
+def scaled(saved: PlanFile) -> list[Estimate]:
+    """Return the plan's prices on half to eight times the accelerators, where it runs and fits."""
+    from planner.cli.estimate import price
+    from planner.report.as_json import Unpriced
+
+    found = []
+    plan, job = saved.plan, saved.job
+    for factor in (0.25, 0.5, 2.0, 4.0, 8.0):
+        dp, gpus = plan.dp * factor, job.gpus * factor
+        passes = job.workload.global_batch // (plan.micro_batch * dp) if dp >= 1 else 0
+        if dp != int(dp) or passes < 1:
+            continue
+        shards = (
+            plan.zero_shards * factor
+            if plan.zero and plan.zero_shards == plan.dp * plan.cp
+            else plan.zero_shards
+        )
+        other = replace(plan, dp=dp, num_microbatches=float(passes), zero_shards=shards)
+        answer = price(other, replace(job, gpus=int(gpus)), saved.runtime, saved.names.memory_limit)
+        if not isinstance(answer, Unpriced) and answer.feasible:
+            found.append(answer)
+    return found

@@ -1,0 +1,253 @@
+"""The report of one plan: summary, waterfall, memory, timeline, scaling, neighbours, assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.report.as_json import estimate_document
+from planner.report.estimate_page import job_line, layout, money, trust
+from planner.report.explain import (
+    Explanation,
+    arithmetic,
+    as_defaults,
+    binding,
+    facts,
+    groups,
+    neighbour_row,
+    operator_rows,
+)
+from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
+from planner.report.html_figures import (
+    Bar,
+    Point,
+    memory_figure,
+    pareto_figure,
+    scaling_figure,
+    timeline_figure,
+    waterfall_figure,
+)
+from planner.report.page import listed, percent, significant
+from planner.simulate.engine import Pipeline, play
+from planner.techniques.schedules._family import PassTimes
+from planner.units import GIB, MIB, MICROSECOND, TFLOP, show
+
+MOST_BARS: Final = 1200
+"""Passes of a timeline that are drawn; of a longer step the first micro-batches are."""
+
+
+def plan_report(told: Explanation, scaling: Sequence[Estimate], version: str) -> HtmlPage:
+    """Return the page of a plan; ``scaling`` are its prices on other numbers of accelerators."""
+    answer = told.answer
+    head = (job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}", *verdict(answer))
+    parts = [(part.meaning, part.seconds) for part in told.parts]
+    blocks = [
+        Block("text", lines=head),
+        Block("tiles", rows=tuple(tiles(answer))),
+        Block("list", "What binds", lines=tuple(binding(told)) or ("nothing but arithmetic",)),
+        plot("waterfall", "Where the step goes", waterfall_figure(parts, answer.step), _stage_note(told)),
+        _memory(answer),
+        *_timeline(told),
+        *_scaling(answer, scaling),
+        *_neighbours(told),
+        _operators(told),
+        _groups(answer),
+        Block("list", "How the numbers follow", lines=arithmetic(answer)),
+        _facts(answer),
+        _trust(answer),
+    ]
+    title = f"{answer.job.model.name} on {answer.job.gpus:,} × {answer.job.hardware.name}"
+    return HtmlPage(title, tuple(blocks), footer(version))
+
+
+def _trust(answer: Estimate) -> Block:
+    told = [line for line in trust(answer) if isinstance(line, str)]
+    told.append(f"As the defaults are, whoever chose them: {listed(as_defaults(answer))}.")
+    return Block("list", "How far to trust this", lines=tuple(told))
+
+
+def verdict(answer: Estimate) -> tuple[str, ...]:
+    """Return what is wrong with a plan."""
+    broken = tuple(
+        f"Breaks {fault.rule}: {fault.found}; expected {fault.expected}." for fault in answer.violations
+    )
+    if answer.peak > answer.capacity:
+        broken += (f"It does not fit: {(answer.peak - answer.capacity) / GIB:.1f} GiB are missing.",)
+    return broken
+
+
+def tiles(answer: Estimate) -> list[tuple[str, str]]:
+    """Return the figures that stand on top."""
+    band = "never validated" if answer.error_band is None else f"± {percent(answer.error_band)}"
+    bill = answer.bill
+    rows = [
+        ("seconds of a step", significant(answer.step)),
+        ("error band", band),
+        ("tokens/s on one accelerator", f"{answer.tokens_per_second:,.0f}"),
+        ("MFU", percent(answer.mfu)),
+        ("HFU", percent(answer.hfu)),
+        (f"GiB of {answer.capacity / GIB:.1f}", f"{answer.peak / GIB:.1f}"),
+        ("chance to run out of memory", percent(answer.oom_probability)),
+        ("cost of a step", money(bill.usd_per_step)),
+    ]
+    if bill.days_to_train is not None:
+        rows += [
+            ("days to train", significant(bill.days_to_train)),
+            ("cost to train", money(bill.usd_to_train)),
+        ]
+    return rows
+
+
+def _stage_note(told: Explanation) -> str:
+    hidden = [
+        f"{part.name.removesuffix('_comm')} {significant(part.hidden)} s"
+        for part in told.parts
+        if part.hidden > 0
+    ]
+    place = f"Along stage {told.anatomy.stage}, the slowest. " if told.answer.plan.pp > 1 else ""
+    words = ", ".join(hidden) or "no communication"
+    return f"{place}The parts add up to the step. Hidden behind compute: {words}."
+
+
+def _memory(answer: Estimate) -> Block:
+    memory = estimate_document(answer, {})["memory"]
+    return plot("memory", "Memory of each stage", memory_figure(memory["stages"], memory["capacity_gib"]))
+
+
+def timeline_bars(told: Explanation) -> tuple[int, list[Bar]]:
+    """Return the micro-batches that are played, and every pass of them; none for a single stage."""
+    plan, anatomy = told.answer.plan, told.anatomy
+    pp, vpp, schedule = int(plan.pp), int(plan.vpp), anatomy.case.schedule
+    if pp == 1:
+        return 0, []
+    wanted = int(plan.num_microbatches)
+    while 3 * pp * vpp * wanted > MOST_BARS and wanted > 2 * pp and not wanted % 2:
+        wanted //= 2
+    if schedule.supports(pp, vpp, wanted) or 3 * pp * vpp * wanted > 10 * MOST_BARS:
+        return 0, []
+    each = [_pass_times(told, rank) for rank in range(pp)]
+    ranks = tuple(schedule.chunk_ranks(pp, vpp))
+    pipeline = Pipeline(
+        ranks=ranks,
+        forward=tuple(each[rank].forward / vpp for rank in ranks),
+        input_gradient=tuple(each[rank].input_gradient / vpp for rank in ranks),
+        weight_gradient=tuple(each[rank].weight_gradient / vpp for rank in ranks),
+        hops=(0.0,) * len(ranks),
+        routes=schedule.routes,
+    )
+    timeline = play(schedule.order(pp, vpp, wanted, PassTimes()), pipeline)
+    bars: list[Bar] = [
+        (item.kind, rank, start, end, item.microbatch)
+        for rank in range(pp)
+        for item, start, end in timeline.rank_events(rank)
+    ]
+    return wanted, bars
+
+
+def _pass_times(told: Explanation, rank: int) -> PassTimes:
+    """Return the times of a micro-batch through one rank, messages shared between its passes."""
+    anatomy = told.anatomy
+    forward = whole = weight = 0.0
+    for piece, column in anatomy.stages.counts.items():
+        cost, count = anatomy.costs[piece], float(column[rank])
+        forward += count * float(cost.forward)
+        weight += count * float(cost.weight_gradient)
+        whole += count * float(cost.seconds)
+    hop = float(anatomy.passes.hop) / 2
+    return PassTimes(forward + hop, whole - forward - weight + hop, weight)
+
+
+def _timeline(told: Explanation) -> list[Block]:
+    played, bars = timeline_bars(told)
+    if not bars:
+        return []
+    plan = told.answer.plan
+    whole = played == int(plan.num_microbatches)
+    note = f"{plan.schedule}, {played} micro-batches" + ("" if whole else f" of {plan.num_microbatches:.0f}")
+    note += "; each rank's time is shared evenly by its chunks." if plan.vpp > 1 else "."
+    return [plot("timeline", "The pipeline", timeline_figure(bars, int(plan.pp)), note)]
+
+
+def _scaling(answer: Estimate, others: Sequence[Estimate]) -> list[Block]:
+    rows = sorted((other.job.gpus, other.tokens_per_second * other.job.gpus) for other in (answer, *others))
+    if len(rows) < 2:
+        return []
+    note = "The same plan and batch with data parallelism changed; plans that do not fit are left out."
+    return [plot("scaling", "More or fewer accelerators", scaling_figure(rows, answer.job.gpus), note)]
+
+
+def _neighbours(told: Explanation) -> list[Block]:
+    answer = told.answer
+    rows, points = [], {"fits": list[Point](), "does not fit": list[Point]()}
+    for neighbour in told.neighbours:
+        row = neighbour_row(neighbour, answer)
+        change = f"{row['from']} to {row['to']}"
+        verdict = "fits" if row["feasible"] else row["refused"] or "does not fit"
+        seconds, gib, share = row["step_time_s"], row["peak_gib"], row["change"]
+        rows.append(
+            (
+                Cell(row["axis"]), Cell(change), number(seconds, significant(seconds)),
+                number(share, "" if share is None else f"{share:+.1%}"),
+                number(gib, "" if gib is None else f"{gib:.1f}"),
+                Cell(verdict),
+            )
+        )  # fmt: skip
+        if seconds is not None and not row["refused"]:
+            points["fits" if row["feasible"] else "does not fit"].append(
+                (f"{row['axis']} {change}", seconds, gib)
+            )
+    here = {"this plan": [("this plan", answer.step, answer.peak / GIB)]}
+    shown = pareto_figure(
+        here | {name: found for name, found in points.items() if found}, answer.capacity / GIB
+    )
+    note = "Each point changes one axis; dp and the number of micro-batches follow."
+    heads = ("axis", "change", "s/step", "time", "GiB", "verdict")
+    return [
+        plot("neighbours", "One change of one axis", shown, note),
+        table("The changes in numbers", heads, rows),
+    ]
+
+
+def _operators(told: Explanation) -> Block:
+    layer, rows = operator_rows(told)
+    heads = (
+        "operator",
+        "rows × inputs × outputs",
+        "forward µs",
+        "backward µs",
+        "share",
+        "of peak",
+        "kept MiB",
+    )
+    cells = []
+    for row in rows:
+        sizes = [row[key] for key in ("rows", "inputs", "outputs")]
+        shape = " × ".join(f"{size:,.0f}" for size in sizes) if row["rows"] else ""
+        times = [row["forward_s"] / MICROSECOND, row["backward_s"] / MICROSECOND]
+        peak, kept = row["forward_peak_share"], row["saved_bytes"] / MIB
+        cells.append(
+            (
+                Cell(row["operator"]), Cell(shape), *(number(time, f"{time:,.0f}") for time in times),
+                number(row["share"], percent(row["share"])), number(peak, percent(peak, 0)),
+                number(kept, f"{kept:,.0f}"),
+            )
+        )  # fmt: skip
+    return table(f"One layer ({layer}), one micro-batch, one rank", heads, cells)
+
+
+def _groups(answer: Estimate) -> Block:
+    rows = [
+        (Cell(group.axis), number(group.ranks, str(group.ranks)), number(group.stride, str(group.stride)),
+         Cell(group.tier), number(group.bandwidth, show(group.bandwidth, "byte/s")))
+        for group in groups(answer)
+    ]  # fmt: skip
+    return table("Who talks to whom", ("axis", "ranks", "every", "slowest link", "reached"), rows)
+
+
+def _facts(answer: Estimate) -> Block:
+    rows = [
+        (Cell(fact.name), Cell(fact.value), Cell(fact.standing), Cell(fact.source)) for fact in facts(answer)
+    ]
+    peak = f"Dense peak {answer.peak_rate / TFLOP:,.0f} TFLOP/s."
+    return table("What the numbers rest on", ("number", "value", "standing", "source"), rows, peak)

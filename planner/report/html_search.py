@@ -1,0 +1,208 @@
+"""The report of a search, from the JSON that it printed: plans, Pareto front, terms, memory, the space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.errors import InputError, Problem
+from planner.plan import DEGREES, Plan
+from planner.report.as_json import PLAN_KEYS, SEARCH, Document
+from planner.report.estimate_page import layout
+from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
+from planner.report.html_figures import Point, memory_figure, pareto_figure, terms_figure
+from planner.report.page import listed, percent, significant
+
+Found = Mapping[str, Any]
+
+
+def search_report(document: Document, where: str, version: str) -> HtmlPage:
+    """Return the page of a search.
+
+    Raises
+    ------
+    InputError
+        If the document is not one that ``search`` printed; ``where`` names its file.
+    """
+    if document.get("schema") != SEARCH:
+        raise InputError(
+            Problem(where, f"schema {document.get('schema')!r}", f"{SEARCH}, as `planner search` prints it")
+        )
+    try:
+        return _page(document, version)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        told = f"{type(error).__name__} {error}"
+        raise InputError(Problem(where, told, "the whole document that `planner search` printed")) from None
+
+
+def _page(document: Document, version: str) -> HtmlPage:
+    plans, baselines = (
+        document["plans"],
+        [row for row in document["baselines"] if row["step_time_s"] is not None],
+    )
+    lead = (plans or baselines or [None])[0]
+    blocks: list[Block] = []
+    title = "Nothing fits"
+    if lead is not None:
+        title = f"{lead['model']['name']} on {lead['hardware']['gpus']:,} × {lead['hardware']['name']}"
+        blocks += [Block("text", lines=(_job(lead), *_outcome(document)))]
+    if plans:
+        blocks += [Block("tiles", rows=tuple(_tiles(plans[0]))), _ranked(plans)]
+    if lead is not None:
+        named = [(f"{rank}. {words(plan)}", plan) for rank, plan in enumerate(plans, 1)]
+        named += [(row["name"].replace("-", " "), row) for row in baselines]
+        terms = terms_figure([name for name, _ in named], [row["time_s"] for _, row in named])
+        memory = memory_figure(lead["memory"]["stages"], lead["memory"]["capacity_gib"])
+        blocks += [
+            _pareto(plans, baselines),
+            plot("terms", "Where the steps go", terms),
+            plot("memory", f"Memory of {words(lead)}", memory),
+            _baselines(baselines, plans),
+        ]
+    blocks += [_space(document), _trust(document, lead)]
+    return HtmlPage(title, tuple(blocks), footer(version))
+
+
+def words(row: Found) -> str:
+    """Return the plan of a document in short words."""
+    values = {name: row["plan"][name] for name in PLAN_KEYS}
+    numbers = {name: float(values[name] or 1) for name in DEGREES}
+    split = tuple(values["stage_layers"]) if values["stage_layers"] else None
+    return layout(Plan(**(values | numbers | {"stage_layers": split})))
+
+
+def _job(row: Found) -> str:
+    work, model = row["workload"], row["model"]
+    return (
+        f"{model['name']}, {model['params'] / 1e9:.4g} B parameters, {work['global_batch']:,} sequences of "
+        f"{work['seq_len']:,} tokens, {work['precision']}, {work['optimizer']}, {work['method']}; "
+        f"{row['runtime']}."
+    )
+
+
+def _outcome(document: Document) -> list[str]:
+    told, nearest = document["optimality"], document["nearest"] or {}
+    if not document["plans"]:
+        changes = "; or ".join(map(str, nearest.get("changes") or []))
+        more = f" With {nearest['gpus']:,} accelerators a plan fits." if nearest.get("gpus") else ""
+        return [
+            f"No plan fits.{more}" + (f" One change after which a plan fits: {changes}." if changes else "")
+        ]
+    if told["proved"]:
+        return [f"The first plan is proved best over {told['over']}."]
+    return [f"The first plan is within {percent(told['gap'], 2)} of the bound, over {told['over']}."]
+
+
+def _tiles(best: Found) -> list[tuple[str, str]]:
+    memory = best["memory"]
+    return [
+        ("best layout", words(best)),
+        ("seconds of a step", significant(best["step_time_s"])),
+        ("tokens/s on one accelerator", f"{best['tokens_per_s_per_gpu']:,.0f}"),
+        ("MFU", percent(best["mfu"])),
+        (f"GiB of {memory['capacity_gib']:.1f}", f"{memory['peak_gib']:.1f}"),
+        ("chance to run out of memory", percent(best["oom_probability"])),
+        (
+            "error band",
+            "never validated" if best["error_band"] is None else f"± {percent(best['error_band'])}",
+        ),
+    ]
+
+
+def _ranked(plans: list[Found]) -> Block:
+    heads = (
+        "#",
+        "layout",
+        "runtime",
+        "accelerators",
+        "s/step",
+        "tokens/s",
+        "MFU",
+        "HFU",
+        "GiB",
+        "out of memory",
+        "$/step",
+    )
+    return table("Plans", heads, [_row(number(rank, str(rank)), row) for rank, row in enumerate(plans, 1)],
+                 "Click a heading to sort.")  # fmt: skip
+
+
+def _row(first: Cell, row: Found) -> tuple[Cell, ...]:
+    usd, where = row["cost_usd_per_step"], row["hardware"]
+    return (
+        first,
+        Cell(words(row)),
+        Cell(row["runtime"]),
+        number(where["gpus"], f"{where['gpus']} {where['name']}"),
+        number(row["step_time_s"], significant(row["step_time_s"])),
+        number(row["tokens_per_s_per_gpu"], f"{row['tokens_per_s_per_gpu']:,.0f}"),
+        number(row["mfu"], percent(row["mfu"])),
+        number(row["hfu"], percent(row["hfu"])),
+        number(row["memory"]["peak_gib"], f"{row['memory']['peak_gib']:.1f}"),
+        number(row["oom_probability"], percent(row["oom_probability"])),
+        number(usd, significant(usd)),
+    )
+
+
+def _pareto(plans: list[Found], baselines: list[Found]) -> Block:
+    groups: dict[str, list[Point]] = {
+        "plans": [(words(row), row["step_time_s"], row["memory"]["peak_gib"]) for row in plans],
+        "baselines that fit": [_point(row) for row in baselines if row["feasible"]],
+        "baselines that do not": [_point(row) for row in baselines if not row["feasible"]],
+    }
+    capacity = (plans or baselines)[0]["memory"]["capacity_gib"]
+    note = "Only the plans that the search returned: ask for more with --top."
+    return plot(
+        "pareto", "Time and memory", pareto_figure({k: v for k, v in groups.items() if v}, capacity), note
+    )
+
+
+def _point(row: Found) -> Point:
+    return f"{row['name']}: {words(row)}", row["step_time_s"], row["memory"]["peak_gib"]
+
+
+def _baselines(baselines: list[Found], plans: list[Found]) -> Block:
+    heads = ("baseline", "layout", "s/step", "GiB", "verdict")
+    rows = []
+    for row in baselines:
+        times = f"{row['step_time_s'] / plans[0]['step_time_s']:.2f} times the best" if plans else "fits"
+        rows.append(
+            (
+                Cell(row["name"].replace("-", " ")), Cell(words(row)),
+                number(row["step_time_s"], significant(row["step_time_s"])),
+                number(row["memory"]["peak_gib"], f"{row['memory']['peak_gib']:.1f}"),
+                Cell(times if row["feasible"] else "does not fit"),
+            )
+        )  # fmt: skip
+    return table("Without a search", heads, rows)
+
+
+def _space(document: Document) -> Block:
+    space = document["space"]
+    note = (
+        f"Of {space['enumerated']:,} combinations {space['valid']:,} obey all rules and "
+        f"{space['fits']:,} fit; searched in {document['elapsed_s']:.2f} s."
+    )
+    rows = [(Cell(rule), number(count, f"{count:,}")) for rule, count in space["removed"].items()]
+    return table("What the rules removed", ("rule", "combinations"), rows, note)
+
+
+def _trust(document: Document, lead: Found | None) -> Block:
+    lines = []
+    if lead is not None:
+        band = lead["error_band"]
+        lines.append(
+            "Error band: none, this runtime was never validated on this accelerator against measured runs."
+            if band is None
+            else f"Error band: {percent(band)}, from measured runs."
+        )
+        lines.append(
+            f"{percent(lead['extrapolated_share'])} of the step lies outside what the kernel curves "
+            "were fitted to."
+        )
+        lines.append(
+            f"Not given, so taken: {listed(lead['defaults'])}."
+            if lead["defaults"]
+            else "Everything was given."
+        )
+    return Block("list", "How far to trust this", lines=tuple(lines))

@@ -109,9 +109,7 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     return np.minimum(tier.bandwidth, tier.pair_bandwidth * np.maximum(members - 1.0, 1.0))
 
 
-def ring_seconds(
-    nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num = 1.0
-) -> Num:
+def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num = 1.0) -> Num:
     r"""Seconds of one ring pass: an all-gather or a reduce-scatter.
 
     .. math:: t = M \sum_k h_k \alpha_k + S \frac{n-1}{n} \max_k \frac{1}{i_{k-1} B_k}

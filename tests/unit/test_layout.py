@@ -119,3 +119,24 @@ def test_only_what_recompute_names_runs_again() -> None:
     # Three matrices of 2,048 by 8,192, 2,048 tokens.
     assert details["a", True].recompute_flops == 2 * 3 * 2048 * 8192 * 2048
     assert costs["a", True].seconds > costs["a", False].seconds
+
+
+def test_the_head_of_a_model_with_extra_prediction_layers_weighs_them_too() -> None:
+    """Each has a block, a projection of two streams, and the head again (arXiv:2412.19437, sec. 2.2)."""
+    model = MODELS["latent"]
+    weights = layer_weights(model, 2048)
+    head = 2 * model.vocab * model.hidden
+    assert weights["head"] == head + weights["b"] + head + 2 * 2 * model.hidden * model.hidden
+
+
+@pytest.mark.parametrize(
+    "degrees", [{}, {"tp": 2}, {"tp": 2, "etp": 2}, {"tp": 4, "ep": 4}, {"tp": 4, "etp": 2}]
+)
+def test_the_ranks_of_a_layer_share_the_flops_of_its_routed_experts(degrees: dict[str, int]) -> None:
+    """Tokens times experts of each, three products of 2,048 by 2,048, whatever the layout."""
+    work = job(MODELS["experts"], 8)
+    plan = plan_of(work, sequence_parallel=True, **degrees)
+    case = case_of(plan, work, runtime())
+    operators = priced_layers(case, plan, [("a", False)])["a"].operators
+    one_rank = sum(float(operator.flops) for operator in operators if operator.expert)
+    assert one_rank * float(plan.tp) == 2 * 2048 * 2 * 3 * 2048 * 2048

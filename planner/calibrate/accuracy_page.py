@@ -19,27 +19,28 @@ EACH: Final = 1
 """Of them, rows of one source and model. [-]"""
 
 REMARKS: Final[Mapping[str, str]] = {
-    "internevo": "all data parallel on up to 1,024 ranks: gradients travel in the small buckets that "
-    "were fitted to another site, and each bucket pays a ring's latency over all ranks, which grows "
-    "with them; the library there does better",
-    "megatron-sc21": "DeepSpeed's ZeRO-3 on up to 2,240 ranks: gathered weights are taken as not "
-    "overlapped, and as ring messages whose latency grows with the ranks",
-    "deepspeed-azure-2022": "ZeRO-3 on 1,024 ranks with prefetched weights: the predicted traffic is "
-    "exposed, the measured one partly hidden",
-    "megatron-bridge": "a mixture of experts: dispatch by a fused kernel, its overlap and host work "
-    "differ from one recipe to the next and are not in the table",
-    "distflashattn": "long sequences in research code: attention kernels by hand and waits between "
+    "internevo": "ZeRO-1 alone on up to 1,024 ranks: how much of its traffic hides behind the "
+    "backward pass is taken from the code's description, not fitted",
+    "megatron-sc21": "DeepSpeed's ZeRO-3 on up to 2,240 ranks: how far gathered weights overlap, and "
+    "what a collective of so many ranks waits for, is not fitted",
+    "deepspeed-azure-2022": "ZeRO-3 on 1,024 ranks: how far the prefetched weights hide is not fitted",
+    "megatron-bridge": "a mixture of experts: fused dispatch, its overlap and the host's work differ "
+    "from one recipe to the next and are not in the table",
+    "distflashattn": "long sequences in research code: its attention kernels and the waits between "
     "their steps are slower than the library kernels that price them",
-    "dlperf-v100": "tensor parallelism across nodes on an older Ethernet or InfiniBand: nothing hides"
-    " its messages, and the site's rate is not known",
-    "vtrain-single": "small batches of 4 accelerators: the host's time for a layer is fitted for all "
-    "sizes at once",
+    "dlperf-v100": "tensor parallelism across nodes of another site, whose network is not stated",
+    "vtrain-single": "small layers on 4 and 8 accelerators: one host time for a layer stands for all "
+    "sizes and degrees",
     "litgpt-thunder": "compilers that fuse more, or less, than the one trait that stands for them",
     "torchtitan-nvfp4": "4-bit products of a preview: their rates are extrapolated",
-    "colossalai-readme": "the layout is not stated in full; a default fills it",
+    "torchtitan-asynctp-202506": "float8 with a scale for each row, which the table tells in its notes alone",
+    "colossalai-readme": "the layout and the network are not stated in full; data-parallel costs are "
+    "those of another code",
     "megatron-llama": "the network's rate and overlap are that code's own",
     "deepspeed-zeropp": "the site's network is varied on purpose, and messages are quantised",
     "bigscience-bloom-prequel": "repeats of the same layout differ by 3-11% there",
+    "bridge-ablations": "recompute and offload of single modules, whose memory the runtime frees in "
+    "its own order",
 }
 """What is probably wrong with the rows of a source that stand among the worst."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,9 @@ def search(
     oom_risk: Annotated[
         str, typer.Option(metavar="SHARE", help="Accepted probability of running out of memory.")
     ] = "0.05",
+    uniform: Annotated[
+        bool, typer.Option("--uniform", help="Keep one recompute choice for all layers: no assignment.")
+    ] = False,
     save: Annotated[
         Path | None, typer.Option(help="Write the best plan's file here.", show_default=False)
     ] = None,
@@ -57,6 +61,7 @@ def search(
     from planner.search.optimise import search as ranked
 
     asked, request = read(job, plan, objective, top, oom_risk)
+    request = replace(request, uniform=uniform)
     launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
     if launch is not None:
         check_launch(launch, request)

@@ -32,7 +32,7 @@ STAGE_KEYS: Final = (
     "allocated", "reserve", "framework", "total",
 )  # fmt: skip
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
-OPTIMALITY_KEYS: Final = ("method", "proved", "bound_s", "gap", "over")
+OPTIMALITY_KEYS: Final = ("method", "proved", "bound_s", "gap", "over", "solver")
 
 
 @dataclass(frozen=True)

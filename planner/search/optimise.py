@@ -17,6 +17,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Column
 from planner.runtimes._family import Job, Runtime
+from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.choices import choices_of, fixed_degrees
 from planner.search.nearest import nearest_that_fits
@@ -54,6 +55,9 @@ class Request:
         Device memory that may be used. [byte]
     oom_risk : float
         Accepted probability of running out of memory. [-]
+    uniform : bool
+        Whether every layer of a plan keeps the same recompute choice and every stage nearly equal layers; if
+        not, the best plans are assigned by the solver too.
     """
 
     model: ModelSpec
@@ -66,6 +70,7 @@ class Request:
     top: int = 5
     memory_limit: float | None = None
     oom_risk: float = 0.05
+    uniform: bool = False
 
     def jobs(self) -> Iterator[tuple[Job, Runtime]]:
         """Yield every combination of cluster, number of accelerators and runtime."""
@@ -180,7 +185,9 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
         scan = scan_of(request, job, runtime)
         report = scan.run(objective_column(request.objective))
         reports.append(report)
-        refined.append(refine(scan, report, request.objective, request.top, request.memory_limit))
+        refined.append(
+            refine(scan, report, request.objective, request.top, request.memory_limit, request.uniform)
+        )
     plans = [plan for refinement in refined for plan in refinement.plans]
     ranked = sorted(plans, key=lambda plan: objective_value(request.objective, plan))[: request.top]
     lead = _lead_job(ranked, jobs)
@@ -224,6 +231,7 @@ def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: st
         bound, proved = refined[0].bound, refined[0].proved
     best = ranked[0].step
     bound = min(bound, best)
+    lead = next((one.improvement for one in refined if ranked[0] in one.plans and one.improvement), None)
     return {
         "method": "scan, then candidates refined in the order of their bounds",
         "proved": proved,
@@ -231,4 +239,5 @@ def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: st
         "gap": max(0.0, 1.0 - bound / best),
         "over": over,
         "refined": count,
+        "solver": solver_record(lead, ranked[0].error_band) if lead is not None else None,
     }

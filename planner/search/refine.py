@@ -9,6 +9,7 @@ from planner.cost.estimate import Estimate, estimate
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
+from planner.search.assign.improve import Improvement, Improver, improve
 from planner.search.scan import Candidate, Scan, ScanReport
 
 MOST_REFINED = 256
@@ -29,12 +30,15 @@ class Refinement:
         Seconds that no plan of the space can beat. [s]
     proved : bool
         Whether the best plan is proved best.
+    improvement : Improvement, optional
+        What assignment did for the best plan, where it ran.
     """
 
     plans: tuple[Estimate, ...]
     refined: int
     bound: float
     proved: bool
+    improvement: Improvement | None = None
 
 
 def balanced(plan: Plan, scan: Scan) -> Plan | None:
@@ -69,7 +73,12 @@ def best_of(candidate: Candidate, scan: Scan, memory_limit: float | None) -> Est
 
 
 def refine(
-    scan: Scan, report: ScanReport, objective: str, top: int, memory_limit: float | None = None
+    scan: Scan,
+    report: ScanReport,
+    objective: str,
+    top: int,
+    memory_limit: float | None = None,
+    uniform: bool = True,
 ) -> Refinement:
     """Refine candidates until the next bound is no better than the best plan.
 
@@ -83,6 +92,9 @@ def refine(
         Plans to return.
     memory_limit : float, optional
         Device memory that may be used. [byte]
+    uniform : bool
+        Whether all stages keep one recompute choice for all of their layers, and nearly equal layers; if not,
+        the best plans are assigned by the solver too.
 
     Returns
     -------
@@ -106,5 +118,10 @@ def refine(
             best = min(best, done[candidate.plan].step)
     if open_bound == float("inf") and len(report.promising) >= scan.keep:
         open_bound = report.promising[-1].bound
+    improvement = None
+    if not uniform:
+        improver = Improver(scan, memory_limit)
+        done, improvement = improve(improver, done, [*report.promising, *report.best], top)
     plans = sorted(done.values(), key=lambda plan: plan.step)[:top]
-    return Refinement(tuple(plans), len(done), min(open_bound, best), open_bound >= best)
+    best = min(best, plans[0].step)
+    return Refinement(tuple(plans), len(done), min(open_bound, best), open_bound >= best, improvement)

@@ -123,8 +123,7 @@ def play_plan(
     result = _step_price(plan, case)
     columns = (result.data_parallel, result.optimizer, result.offload)
     exchange, optimizer, offload = (_each_rank(column, degrees[0]) for column in columns)
-    slack = 1.0 + case.traits.reserve_share
-    held = _route_twice(case, [slack * _sum(chunk, costs, "held", ends=False) for chunk in chunks])
+    sizes, resting = rank_bytes(plan, case, known, chunks, costs)
     return PlayedPlan(
         estimate=known,
         pipeline=pipeline,
@@ -133,8 +132,8 @@ def play_plan(
         exchange=exchange,
         optimizer=optimizer,
         offload=offload,
-        sizes=ActivationBytes(held, held),
-        resting=resting_bytes(plan, case, known, costs),
+        sizes=sizes,
+        resting=resting,
     )
 
 
@@ -217,15 +216,32 @@ def mean_times(pipeline: Pipeline) -> PassTimes:
     )
 
 
-def resting_bytes(plan: Plan, case: Case, known: Estimate, costs: Mapping[Piece, LayerCost]) -> Times:
-    """Bytes of each rank at its peak beside the activations of its layers. [byte]"""
+def rank_bytes(
+    plan: Plan,
+    case: Case,
+    known: Estimate,
+    chunks: list[Counter[Piece]],
+    costs: Mapping[Piece, LayerCost],
+) -> tuple[ActivationBytes, Times]:
+    """Return what a micro-batch leaves in each chunk, and all other bytes of each rank at its peak.
+
+    Where the peak moment has fewer activations than the micro-batches in flight leave, on the host or given
+    back already, those of each chunk count for as much less.
+    """
     slack = 1.0 + case.traits.reserve_share
-    resting = []
-    for stage, pieces in zip(known.stages, ranks_of(plan, case), strict=True):
-        ends = Counter({piece: count for piece, count in pieces.items() if piece[0] in ENDS})
-        passing = _sum(ends, costs, "held") + stage.workspace
-        resting.append(stage.weights + stage.gradients + stage.optimizer + slack * passing + stage.framework)
-    return tuple(resting)
+    ranks = np.arange(int(plan.pp), dtype=float)
+    flying = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, ranks)
+    flying = np.broadcast_to(flying, ranks.shape) / plan.vpp
+    shares, resting = [], []
+    for stage, pieces, waves in zip(known.stages, ranks_of(plan, case), flying, strict=True):
+        layers = float(waves) * _sum(pieces, costs, "held", ends=False)
+        ends = _sum(pieces, costs, "held") - _sum(pieces, costs, "held", ends=False)
+        shares.append(stage.activations / (layers + ends))
+        resting.append(stage.total - slack * shares[-1] * layers)
+    left = _route_twice(case, [slack * _sum(chunk, costs, "held", ends=False) for chunk in chunks])
+    homes = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
+    held = tuple(size * shares[rank] for size, rank in zip(left, homes, strict=True))
+    return ActivationBytes(held, held), tuple(resting)
 
 
 def _step_price(plan: Plan, case: Case) -> StepPrice:

@@ -1,0 +1,259 @@
+"""Better plans out of promising ones: the layers of each stage, and how many of them are recomputed.
+
+A plan can say one recompute choice for all layers, or ``full:N``: the first N layers of every stage. For each
+of these the best split of the layers is found exactly; the problem in which every layer chooses freely gives
+the bound.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.case import case_of
+from planner.cost.estimate import Estimate, all_rules, estimate
+from planner.numeric import Column
+from planner.plan import Plan
+from planner.rules import violations
+from planner.search.assign.decompose import Solution
+from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
+from planner.search.assign.problem import Problem
+from planner.search.assign.program import solve
+from planner.search.assign.sweep import best_partition
+from planner.search.scan import Candidate, Scan
+
+PRICED_IN_FULL = 3
+"""Splits of a candidate, fastest passes first, whose end of the step is priced too."""
+
+ADDITIVE = ("1f1b", "gpipe")
+"""Schedules whose passes take the sum over stages and m - 1 times the slowest, for any shares of passes."""
+
+BOUND_SECONDS = 2.0
+"""Time for the integer program, where the decomposition leaves a gap. [s]"""
+
+MOST_TRIED = 12
+"""Candidates whose recompute is refined."""
+
+MOST_SEEN = 64
+"""Candidates that are asked what they could reach with less recompute."""
+
+
+@dataclass(frozen=True)
+class Improver:
+    """Assigns the layers of plans of one scan.
+
+    Parameters
+    ----------
+    scan : Scan
+        Job, runtime, choices and memory limit.
+    memory_limit : float, optional
+        Device memory that may be used. [byte]
+    """
+
+    scan: Scan
+    memory_limit: float | None = None
+
+    def price(self, plan: Plan) -> Estimate:
+        """Price a plan in full."""
+        return estimate(plan, self.scan.job, self.scan.runtime, self.memory_limit)
+
+    def is_safe(self, known: Estimate) -> bool:
+        """Whether a priced plan obeys all rules and fits within the accepted risk."""
+        return known.feasible and known.peak <= self.scan.limit
+
+    def best(self, plan: Plan) -> Estimate | None:
+        """Return the fastest safe plan with these degrees, of all splits and recompute choices tried."""
+        plan = replace(plan, stage_layers=self.scan.split)
+        case = case_of(plan, self.scan.job, self.scan.runtime)
+        if self.scan.split is None and is_assignable(plan, case):
+            found = [self.price(one) for one in self._splits(plan)]
+        else:
+            found = [known for known in [self._fewest_recomputed(plan)] if known is not None]
+        safe = [known for known in found if self.is_safe(known)]
+        return min(safe, key=lambda known: known.step, default=None)
+
+    def bound(self, plan: Plan) -> Solution | None:
+        """Solve the problem in which every layer chooses freely; None where its price would be no bound."""
+        if plan.schedule not in ADDITIVE or self.scan.split is not None:
+            return None
+        if not is_assignable(plan, case_of(plan, self.scan.job, self.scan.runtime)):
+            return None
+        names = self.scan.choices.recompute
+        costs = plan_costs(plan, self.scan.job, self.scan.runtime, names, self.scan.limit, relaxed=True)
+        return solve(costs.problem, BOUND_SECONDS)
+
+    def counted(self, plan: Plan) -> list[int]:
+        """Return the numbers of layers that ``full:N`` may have, where recompute is open."""
+        choices = self.scan.choices.recompute
+        if not {"none", "full"} <= set(choices):
+            return []
+        most = -(-self.scan.job.model.num_layers // int(plan.pp))
+        step = int(plan.vpp)
+        numbers = list(range(step, most + 1, step))
+        if not numbers:
+            return []
+        tried = replace(plan, recompute=f"full:{numbers[0]}")
+        case = case_of(tried, self.scan.job, self.scan.runtime)
+        refused = any("recompute" in broken.rule for broken in violations(all_rules(tried, case)))
+        return [] if refused else numbers
+
+    def _splits(self, plan: Plan) -> list[Plan]:
+        """Return the plans with the fastest passes, each with its best split."""
+        values: list[tuple[float, str, tuple[int, ...]]] = []
+
+        def offer(name: str, columns: Column, problem: Problem) -> None:
+            partition = best_partition(columns, problem.sum_weight, problem.slowest_weight)
+            if partition is not None:
+                values.append((partition.value, name, partition.sizes))
+
+        job, runtime, limit = self.scan.job, self.scan.runtime, self.scan.limit
+        for name in self.scan.choices.recompute:
+            costs = plan_costs(plan, job, runtime, [name], limit)
+            offer(name, stage_columns(costs, 0), costs.problem)
+        numbers = self.counted(plan)
+        if numbers:
+            costs = plan_costs(plan, job, runtime, ["full", "none"], limit)
+            for number in numbers:
+                columns = stage_columns(costs, 0, plain=1, first=number)
+                offer(f"full:{number}", columns, costs.problem)
+        values.sort()
+        return [
+            replace(plan, recompute=name, stage_layers=sizes) for _, name, sizes in values[:PRICED_IN_FULL]
+        ]
+
+    def _fewest_recomputed(self, plan: Plan) -> Estimate | None:
+        """Return the plan with the fewest recomputed layers that is safe; memory falls with their number."""
+        numbers = self.counted(plan) if plan.recompute != "none" else []
+        low, high, best = 0, len(numbers), None
+        while low < high:
+            middle = (low + high) // 2
+            known = self.price(replace(plan, recompute=f"full:{numbers[middle]}"))
+            if self.is_safe(known):
+                best, high = known, middle
+            else:
+                low = middle + 1
+        return best
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """What assignment did for the best plan of a job.
+
+    Parameters
+    ----------
+    uniform, step : float
+        Seconds of the best plan before and after. [s]
+    solution : Solution, optional
+        The bound of its passes, every layer choosing freely; None where there is none.
+    passes : float
+        Seconds of its passes. [s]
+    seconds : float
+        Time that assignment took. [s]
+    tried : int
+        Candidates assigned.
+    """
+
+    uniform: float
+    step: float
+    solution: Solution | None
+    passes: float
+    seconds: float
+    tried: int
+
+    @property
+    def gain(self) -> float:
+        """Share of the uniform plan's time that was saved; 0 where there was none. [-]"""
+        return max(0.0, 1.0 - self.step / self.uniform) if np.isfinite(self.uniform) else 0.0
+
+
+def solver_record(improvement: Improvement, error_band: float | None) -> dict[str, object]:
+    """Return what a search tells of its assignment: bound, gap, time, and what the gain is worth.
+
+    Parameters
+    ----------
+    improvement : Improvement
+        What assignment did for the best plan.
+    error_band : float, optional
+        How far the model has been from measured runs of that kind; None where it was never validated. [-]
+    """
+    solution, passes = improvement.solution, improvement.passes
+    bound = min(solution.bound, passes) if solution is not None else None
+    return {
+        "method": solution.method if solution is not None else None,
+        "incumbent_s": passes,
+        "bound_s": bound,
+        "gap": None if bound is None else 1.0 - bound / passes,
+        "seconds": improvement.seconds,
+        "tried": improvement.tried,
+        "uniform_step_s": improvement.uniform if np.isfinite(improvement.uniform) else None,
+        "gain": improvement.gain,
+        "gain_is_within_error": None if error_band is None else improvement.gain <= error_band,
+        "note": solution.note if solution is not None else "",
+    }
+
+
+def improve(
+    improver: Improver, done: dict[Plan, Estimate], candidates: Sequence[Candidate], top: int
+) -> tuple[dict[Plan, Estimate], Improvement | None]:
+    """Assign the layers of the best plans, and of plans that could be better with less recompute.
+
+    Parameters
+    ----------
+    improver : Improver
+        Job, runtime and limits.
+    done : dict
+        Candidates refined so far, with their prices.
+    candidates : sequence of Candidate
+        Further candidates.
+    top : int
+        Plans to return at least.
+
+    Returns
+    -------
+    tuple of (dict, Improvement or None)
+        ``done`` with better plans in the places of those that they improve, and what was gained.
+    """
+    started = time.perf_counter()
+    better = dict(done)
+    uniform = min((known.step for known in done.values()), default=np.inf)
+    best = uniform
+    leaders = sorted(done, key=lambda plan: done[plan].step)[:top]
+    hopeful = _hopeful(improver, candidates, set(leaders), uniform)
+    tried = 0
+    for optimistic, plan in [*((0.0, plan) for plan in leaders), *hopeful]:
+        if optimistic >= best:
+            break
+        tried += 1
+        found = improver.best(plan)
+        if found is not None and (plan not in better or found.step < better[plan].step):
+            better.pop(plan, None)
+            place = replace(found.plan, stage_layers=plan.stage_layers)
+            better[place] = min(found, better.get(place, found), key=lambda known: known.step)
+            best = min(best, found.step)
+    if not better:
+        return better, None
+    first = min(better.values(), key=lambda known: known.step)
+    solution = improver.bound(first.plan)
+    ends = first.time.dp_comm + first.time.optimizer + first.time.offload
+    seconds = time.perf_counter() - started
+    return better, Improvement(uniform, first.step, solution, first.step - ends, seconds, tried)
+
+
+def _hopeful(
+    improver: Improver, candidates: Sequence[Candidate], known: set[Plan], best: float
+) -> list[tuple[float, Plan]]:
+    """Return the plans that recompute because nothing else fits, by the least that they could take."""
+    hopeful: list[tuple[float, Plan]] = []
+    plans = list(dict.fromkeys(candidate.plan for candidate in candidates))
+    fitting = {plan for plan in plans if plan.recompute == "none"} | known
+    tight = [plan for plan in plans if plan not in known and replace(plan, recompute="none") not in fitting]
+    for plan in tight[:MOST_SEEN]:
+        if improver.counted(plan):
+            plain = improver.price(replace(plan, recompute="none", stage_layers=improver.scan.split))
+            if not improver.is_safe(plain) and plain.bound < best:
+                hopeful.append((plain.bound, plan))
+    hopeful.sort(key=lambda pair: pair[0])
+    return hopeful[:MOST_TRIED]

@@ -1,0 +1,240 @@
+"""From a plan to the assignment problem: what each kind of layer costs under each recompute choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost
+from planner.cost.case import Case, case_of
+from planner.cost.layout import piece_costs, priced_layers
+from planner.cost.memory import PassBytes, pass_bytes, stage_memory, stage_weights
+from planner.cost.stages import ENDS, Piece, Stages
+from planner.cost.step import hop_seconds
+from planner.numeric import Column
+from planner.plan import Plan
+from planner.runtimes._family import Job, Runtime
+from planner.search.assign.problem import ROUNDING, Problem, layer_kinds
+
+MOST_TIMES_MEAN = 4
+"""Layers of a stage tried at most, in multiples of the mean."""
+
+
+@dataclass(frozen=True)
+class PlanCosts:
+    """A plan's layers under several recompute choices.
+
+    Parameters
+    ----------
+    problem : Problem
+        The assignment problem in which every layer chooses freely; a strategy for each name.
+    names : tuple of str
+        Recompute choices, as the plan spells them.
+    rebuilt : array (S,)
+        Bytes that the largest layer of the model rebuilds under each choice. [byte]
+    """
+
+    problem: Problem
+    names: tuple[str, ...]
+    rebuilt: Column
+
+
+def is_assignable(plan: Plan, case: Case) -> bool:
+    """Whether a rank holds one run of layers, once, in one version, its states through the whole step.
+
+    Then its memory is a sum over its layers beside the largest that is rebuilt.
+    """
+    schedule = case.schedule
+    once = schedule.routes == 1 and schedule.weight_copies == 1.0 and schedule.flushes
+    lasting = case.traits.persistent_gradients and not case.sharding.shards_parameters
+    return bool(plan.pp > 1 and plan.vpp == 1 and once and lasting and not case.offload.layers)
+
+
+def plan_costs(
+    plan: Plan, job: Job, runtime: Runtime, names: Sequence[str], limit: float, relaxed: bool = False
+) -> PlanCosts:
+    """Return what the layers of a plan cost under each recompute choice.
+
+    Parameters
+    ----------
+    plan, job, runtime : Plan, Job, Runtime
+        A scalar plan that `is_assignable`.
+    names : sequence of str
+        Recompute choices, each for all layers.
+    limit : float
+        Bytes that a rank may be predicted to use. [byte]
+    relaxed : bool
+        Whether extra prediction layers take the fastest and the smallest of the choices, for a bound; else
+        the first.
+    """
+    cases = [case_of(replace(plan, recompute=name), job, runtime) for name in names]
+    case, kinds = cases[0], list(job.model.blocks)
+    ends = _ends(case)
+    tables = []
+    for one in cases:
+        pieces = [*((kind, one.recompute.layers > 0) for kind in kinds), *((end, False) for end in ends)]
+        tables.append(piece_costs(one, plan, priced_layers(one, plan, pieces), pieces))
+    layers = [[_of(table, kind) for table in tables] for kind in kinds]
+    slack = 1.0 + case.traits.reserve_share
+    static = static_bytes(case, plan, tables[0])
+    present = sorted(set(job.model.layers), key=kinds.index)
+    rebuilt = [slack * max(float(_of(table, kind).rebuilt) for kind in present) for table in tables]
+    sum_weight = _sum_weight(case, plan, tables[0])
+    extra = tables if relaxed else tables[:1]
+    problem = Problem(
+        runs=tuple((kinds.index(name), len(list(group))) for name, group in groupby(job.model.layers)),
+        seconds=_array(layers, "seconds"),
+        held=slack * _array(layers, "held"),
+        rebuilt=slack * _array(layers, "rebuilt"),
+        static=np.array([[static[kind]] * len(names) for kind in kinds]),
+        extra_seconds=_extra_seconds(case, plan, extra),
+        extra_bytes=_extra_bytes(case, plan, extra, static),
+        floor_bytes=_floor_bytes(case, plan, tables[0]),
+        in_flight=_in_flight(case, plan),
+        capacity=np.full(int(plan.pp), limit),
+        sum_weight=sum_weight,
+        slowest_weight=float(plan.num_microbatches) - sum_weight,
+    )
+    return PlanCosts(problem, tuple(names), np.array(rebuilt))
+
+
+def stage_columns(costs: PlanCosts, strategy: int, plain: int = 0, first: float = np.inf) -> Column:
+    """Seconds of every block on every stage where the ``first`` layers of a stage take one strategy. [s]
+
+    Parameters
+    ----------
+    costs : PlanCosts
+        The plan's layers.
+    strategy, plain : int
+        What the first layers of each stage take, and what the others take.
+    first : float
+        How many; infinite for all. [-]
+
+    Returns
+    -------
+    array (stages, layers + 1, most + 1)
+        By the layer after the block's last and its size; infinite where it does not fit.
+    """
+    problem = costs.problem
+    layers, stages = problem.layers, problem.stages
+    most = min(layers - stages + 1, max(8, MOST_TIMES_MEAN * -(-layers // stages)))
+    ends, sizes = np.arange(layers + 1)[:, None], np.arange(most + 1)[None, :]
+    starts = np.maximum(ends - sizes, 0)
+    middle = np.minimum(starts + np.minimum(sizes, first), layers).astype(int)
+    kinds = layer_kinds(problem)
+
+    def summed(table: Column) -> Column:
+        sums = np.concatenate([np.zeros((1, 2)), np.cumsum(table[kinds][:, [strategy, plain]], axis=0)])
+        block: Column = sums[middle, 0] - sums[starts, 0] + sums[ends, 1] - sums[middle, 1]
+        return block
+
+    seconds = summed(problem.seconds)
+    static, held = summed(problem.static), summed(problem.held)
+    outside = (sizes > ends) | (sizes == 0)
+    columns = np.empty((stages, layers + 1, most + 1))
+    for stage in range(stages):
+        rebuilt = max(float(costs.rebuilt[strategy]), float(problem.floor_bytes[stage]))
+        nbytes = problem.extra_bytes[stage] + rebuilt + static + problem.in_flight[stage] * held
+        fits = nbytes <= problem.capacity[stage] * (1 + ROUNDING)
+        columns[stage] = np.where(fits & ~outside, seconds + problem.extra_seconds[stage], np.inf)
+    return columns
+
+
+def static_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> dict[str, float]:
+    """Bytes at rest of one layer or end of each kind: weights, gradients and optimizer. [byte]"""
+    stages = _one_each(plan, costs)
+    held = stage_weights(case, costs, stages)
+    memory = stage_memory(case, plan, pass_bytes(case, plan, costs, stages), held, stages)
+    total = np.broadcast_to(memory.weights + memory.gradients + memory.optimizer, (len(costs),))
+    return {piece[0]: float(total[row]) for row, piece in enumerate(costs)}
+
+
+def _one_each(plan: Plan, costs: Mapping[Piece, LayerCost]) -> Stages:
+    """Return stages, as they are at the end of the pipeline, that hold one piece each."""
+    identity = np.eye(len(costs))
+    counts = {piece: identity[:, row] for row, piece in enumerate(costs)}
+    return Stages(counts, np.full(len(costs), float(plan.pp) - 1.0))
+
+
+def _pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> PassBytes:
+    return pass_bytes(case, plan, costs, _one_each(plan, costs))
+
+
+def _ends(case: Case) -> list[str]:
+    """Return the ends of a pipeline of several stages: a tied head is a copy of its own."""
+    return ["embedding", "head"] + (["prediction"] if case.model.prediction is not None else [])
+
+
+def _of(table: Mapping[Piece, LayerCost], name: str) -> LayerCost:
+    return next(cost for piece, cost in table.items() if piece[0] == name)
+
+
+def _array(layers: list[list[LayerCost]], field: str) -> Column:
+    return np.array([[float(getattr(cost, field)) for cost in row] for row in layers])
+
+
+def _last_stage(case: Case) -> list[tuple[str, int]]:
+    """Return what the last stage holds beside its layers, with their numbers."""
+    prediction = case.model.prediction
+    if prediction is None:
+        return [("head", 1)]
+    again = prediction.layers
+    return [("head", 1 + again), ("prediction", again), (prediction.block, again)]
+
+
+def _extra_seconds(case: Case, plan: Plan, tables: list[dict[Piece, LayerCost]]) -> Column:
+    """Seconds of each stage beside its layers; an extra layer by the fastest table. [s]"""
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    extra = np.full(int(plan.pp), float(hop_seconds(case, plan, tokens)))
+    extra[0] += float(_of(tables[0], "embedding").seconds)
+    for name, count in _last_stage(case):
+        extra[-1] += count * min(float(_of(table, name).seconds) for table in tables)
+    return extra
+
+
+def _extra_bytes(
+    case: Case, plan: Plan, tables: list[dict[Piece, LayerCost]], static: Mapping[str, float]
+) -> Column:
+    """Bytes of each stage beside its layers; an extra layer by the smallest table. [byte]"""
+    slack = 1.0 + case.traits.reserve_share
+    extra = np.full(int(plan.pp), case.traits.framework_bytes)
+    extra[0] += static["embedding"] + slack * float(_of(tables[0], "embedding").held)
+    last = float(_in_flight(case, plan)[-1])
+    for name, count in _last_stage(case):
+        kept = min(float(_of(table, name).held) for table in tables) * (1.0 if name in ENDS else last)
+        extra[-1] += count * (static[name] + slack * kept)
+    extra[-1] += slack * _loss(case, plan, tables[0]) * case.traits.loss_beside_backward
+    return extra
+
+
+def _floor_bytes(case: Case, plan: Plan, table: dict[Piece, LayerCost]) -> Column:
+    """Bytes of the loss beyond the backward that it stands beside. [byte]"""
+    slack = 1.0 + case.traits.reserve_share
+    floor = np.zeros(int(plan.pp))
+    alone = _loss(case, plan, table) * (1.0 - case.traits.loss_beside_backward)
+    floor[-1] = slack * max(0.0, alone)
+    return floor
+
+
+def _loss(case: Case, plan: Plan, table: dict[Piece, LayerCost]) -> float:
+    return float(np.max(_pass_bytes(case, plan, table).loss))
+
+
+def _in_flight(case: Case, plan: Plan) -> Column:
+    ranks = np.arange(int(plan.pp), dtype=float)
+    held = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, ranks)
+    return np.array(np.broadcast_to(held, ranks.shape), dtype=float)
+
+
+def _sum_weight(case: Case, plan: Plan, table: dict[Piece, LayerCost]) -> float:
+    """What the bubble takes of each further stage's time, by the passes' mean shares; 1 for 1F1B. [-]"""
+    names = list(case.model.layers)
+    whole = sum(float(_of(table, name).seconds) for name in names)
+    forward = sum(float(_of(table, name).forward) for name in names) / whole
+    weight = sum(float(_of(table, name).weight_gradient) for name in names) / whole
+    share = (forward, 1.0 - forward - weight, weight)
+    bubble = case.schedule.bubble_seconds(plan.pp, plan.vpp, plan.num_microbatches, *share, 0.0)
+    return float(bubble) / (float(plan.pp) - 1.0)

@@ -67,7 +67,9 @@ def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any
     sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))
     if training.doubts:
         names = ", ".join(training.doubts)
-        sheet.notes.append(f"{names}: several values under conditions; the one met first was taken")
+        sheet.notes.append(
+            f"{names}: changed under conditions; the first value was taken, and all that extends it"
+        )
     return sheet.imported("megatron-lm"), record
 
 
@@ -252,6 +254,9 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
     master = sheet.take("--main-params-dtype")
     if master not in (None, "fp32"):
         sheet.say("master_dtype", master, "--main-params-dtype")
+    hosted = sheet.whole("--cpu-offloading-num-layers")
+    if hosted:
+        sheet.say("offload", f"activations:{hosted}", "--cpu-offloading-num-layers")
     share = sheet.take("--optimizer-offload-fraction")
     if sheet.has("--optimizer-cpu-offload"):
         sheet.say("offload", "optimizer", "--optimizer-cpu-offload")

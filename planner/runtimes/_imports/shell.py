@@ -18,7 +18,9 @@ _WORDS: Final = _OPENS | _CLOSES | {"then", "else", "elif", "do", "!", "{", "}",
 _DECLARES: Final = {"export", "local", "declare", "readonly", "typeset"}
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
-_BRACED: Final = re.compile(r"(!?)([A-Za-z_]\w*|[0-9@*]+)(\[[@*]\])?(?:(:?[-=+?])(.*))?", re.DOTALL)
+_BRACED: Final = re.compile(
+    r"(!?)([A-Za-z_]\w*|[0-9@*]+)(\[(?:[@*]|\d{1,4})\])?(?:(:?[-=+?])(.*))?", re.DOTALL
+)
 _REDIRECT: Final = re.compile(r"\d*(?:<<-?|<<<|<>|>>|>&|<&|>\||&>>|&>|>|<)")
 _DIRECTIVE: Final = re.compile(r"^#SBATCH\s+(--[\w-]+)(?:[=\s]+(\S+))?", re.MULTILINE)
 _ARITHMETIC: Final = re.compile(r"[\d\s+*/()%-]{1,200}")
@@ -115,8 +117,10 @@ class _Reader:
                 self.at += 1
                 if sign == "\n":
                     self.skip_heredocs()
-            elif not self.blank() and not self.redirection(words):
+            elif not self.blank() and not self.redirection():
+                before = self.at
                 words = self.next_word(words)
+                self.at += self.at == before
         self.finish(words)
 
     def next_word(self, words: list[str]) -> list[str]:
@@ -166,7 +170,7 @@ class _Reader:
             return False
         return True
 
-    def redirection(self, words: list[str]) -> bool:
+    def redirection(self) -> bool:
         """Skip a redirection and its file; the body of a here-document is skipped at the end of the line."""
         match = _REDIRECT.match(self.text, self.at)
         if match is None or self.text.startswith(("<(", ">("), self.at):
@@ -187,11 +191,12 @@ class _Reader:
 
     def assign(self, name: str, parts: list[str], appended: bool) -> None:
         before = self.variables.get(name, [])
+        grows = appended or name in self.using
         self.sources.setdefault(name, set()).update(self.using - {name})
         self.using = set()
         if self.depth and before and (appended or before != parts):
             self.doubtful.add(name)
-        if self.depth and before and not appended:
+        if self.depth and before and not grows:
             return
         if appended and len(parts) == 1 and len(before) == 1 and self.text[self.at - 1] != ")":
             parts = [before[0] + parts[0]]
@@ -314,6 +319,8 @@ class _Reader:
             if operator.endswith(("-", "=")):
                 return [self.expanded(word)]
             return [""] if every else [f"${{{name}}}"]
+        if every and every[1:-1].isdigit():
+            return known[int(every[1:-1]) :][:1] or [""]
         return known if every else known[:1]
 
     def expanded(self, text: str) -> str:

@@ -1,0 +1,96 @@
+"""``estimate --from``: launch files priced as a user's own, and saved as a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.command import planner
+
+JOB = ("--hardware", "dgx-h100", "--gpus", "64", "--seq-len", "8192", "--global-batch", "128")
+PLAN = ("--tp", "8", "--pp", "4", "--vpp", "5", "--sequence-parallel")
+
+OWN = """\
+torchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 \\
+  --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 --vocab-size 32000 \\
+  --micro-batch-size 2 --global-batch-size 64 --bf16 --overlap-grad-reduce --strange-flag
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    plan = str(tmp_path / "plan.yaml")
+    assert planner("estimate", "llama3-70b", *JOB, *PLAN, "--save", plan).code == 0
+    assert planner("emit", plan, "--out", str(tmp_path / "out")).code == 0
+    return tmp_path
+
+
+def test_what_was_written_is_priced_as_what_was_planned(folder: Path) -> None:
+    before = planner("estimate", "llama3-70b", *JOB, *PLAN, "--format", "json").json
+    script = str(folder / "out" / "train.sh")
+    after = planner("estimate", "--from", script, "--hardware", "dgx-h100", "--format", "json")
+    assert after.code == 0
+    assert after.json["from"]["not_understood"] == []
+    assert {key: after.json[key] for key in ("plan", "workload", "step_time_s", "memory", "model")} == {
+        key: before[key] for key in ("plan", "workload", "step_time_s", "memory", "model")
+    }
+
+
+def test_options_go_before_the_file(folder: Path) -> None:
+    script = str(folder / "out" / "train.sh")
+    options = ("--micro-batch", "2", "--hardware", "dgx-h100", "--format", "json")
+    found = planner("estimate", "--from", script, *options).json
+    assert (found["plan"]["micro_batch"], found["plan"]["num_microbatches"]) == (2, 32)
+    assert "micro_batch" not in found["from"]["options"]
+
+
+def test_a_saved_plan_of_a_file_is_a_plan(tmp_path: Path) -> None:
+    script, plan = tmp_path / "pretrain.sh", tmp_path / "mine.yaml"
+    script.write_text(OWN)
+    done = planner("estimate", "--from", str(script), "--hardware", "dgx-h100", "--save", str(plan))
+    assert done.code == 0
+    assert "not understood, so without effect: --strange-flag" in done.err
+    saved = yaml.safe_load(plan.read_text())
+    assert Path(saved["model"]["name"]).name == "mine.model.yaml"
+    assert (saved["workload"]["seq_len"], saved["plan"]["dp"], saved["plan"]["zero"]) == (2048, 8, 0)
+    assert planner("emit", str(plan), "--out", str(tmp_path / "again")).code == 0
+    again = planner("estimate", "--from", str(tmp_path / "again" / "train.sh"), "--hardware", "dgx-h100")
+    assert again.code == 0
+
+
+def test_faults_stand_at_their_key_of_the_file(tmp_path: Path) -> None:
+    script = tmp_path / "a.sh"
+    script.write_text(OWN.replace("--bf16", "--fp8-format hybrid --fp8-recipe custom").replace("64", "0"))
+    done = planner("estimate", "--from", str(script), "--hardware", "dgx-h100")
+    assert done.code == 2
+    assert f"{script}: --global-batch-size: found '0'" in done.err
+    assert f"{script}: --fp8-recipe: found 'custom'" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--hardware", "dgx-h100"), "MODEL: found nothing"),
+        (("--from", "nowhere.sh"), "no such file"),
+    ],
+)
+def test_nothing_to_price_is_told(arguments: tuple[str, ...], words: str) -> None:
+    done = planner("estimate", *arguments)
+    assert (done.code, words in done.err) == (2, True)
+
+
+def test_a_file_without_a_model_asks_for_one(tmp_path: Path) -> None:
+    config = tmp_path / "ds_config.json"
+    config.write_text('{"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 8,'
+                      ' "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}')  # fmt: skip
+    known = ("--from", str(config), "--hardware", "dgx-h100", "--gpus", "16", "--format", "json")
+    assert "MODEL: found nothing" in planner("estimate", *known).err
+    found = planner("estimate", "llama3-8b", *known).json
+    assert (found["workload"]["global_batch"], found["plan"]["zero"], found["runtime"]) == (
+        128,
+        2,
+        "deepspeed",
+    )

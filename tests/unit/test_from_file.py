@@ -1,0 +1,363 @@
+"""Launch files as people write them: what is read, what is not, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.errors import InputError
+from planner.runtimes._imports._sheet import Imported
+from planner.runtimes._imports.command_line import flag_values, training_of
+from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes._imports.megatron import layout_layers
+from planner.runtimes._imports.megatron_model import layer_pattern
+from planner.runtimes._imports.shell import read_script
+
+LLAMA = """\
+    --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
+    --group-query-attention --num-query-groups 8 --max-position-embeddings 8192 --seq-length 8192
+    --swiglu --normalization RMSNorm --disable-bias-linear --position-embedding-type rope
+    --untie-embeddings-and-output-weights
+"""
+
+SCRIPT = f"""\
+#!/bin/bash
+#SBATCH --nodes=4
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NNODES=${{SLURM_NNODES:-4}}
+WORLD_SIZE=$(($GPUS_PER_NODE*$NNODES))
+CHECKPOINT_PATH=$1  # the first argument
+TP=2; PP="4"
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE   # all of them
+    --nnodes $NNODES
+    --master_addr $(scontrol show hostnames "$SLURM_NODELIST" | head -1)
+)
+GPT_MODEL_ARGS=(
+{LLAMA})
+TRAINING_ARGS="
+    --micro-batch-size 1 \\
+    --global-batch-size 256 \\
+    --bf16 --lr 3.0e-4 \\
+    --overlap-grad-reduce --use-distributed-optimizer
+"
+if [[ $TP -gt 1 ]]; then
+    TRAINING_ARGS="$TRAINING_ARGS --sequence-parallel"
+fi
+PARALLEL=(--tensor-model-parallel-size $TP --pipeline-model-parallel-size "$PP")
+PARALLEL+=(--num-layers-per-virtual-pipeline-stage 4 --recompute-activations)
+cat <<EOF > hosts
+torchrun --nnodes 99 pretrain_gpt.py
+EOF
+mkdir -p logs && torchrun ${{DISTRIBUTED_ARGS[@]}} pretrain_gpt.py \\
+    ${{GPT_MODEL_ARGS[@]}} \\
+    $TRAINING_ARGS "${{PARALLEL[@]}}" \\
+    --save "$CHECKPOINT_PATH" --tokenizer-type HuggingFaceTokenizer \\
+    --made-up-flag 3 --distributed-backend nccl 2>&1 | tee logs/out.log
+"""
+
+
+def read(folder: Path, name: str, text: str) -> Imported:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return read_runner_file(path)
+
+
+def test_a_script_as_people_write_it(tmp_path: Path) -> None:
+    found = read(tmp_path, "pretrain.sh", SCRIPT)
+    assert found.runtime == "megatron-lm"
+    wanted = {
+        "gpus": "32", "tp": "2", "pp": "4", "vpp": "2", "schedule": "interleaved-1f1b", "micro_batch": "1",
+        "global_batch": "256", "seq_len": "8192", "precision": "bf16", "zero": "1", "recompute": "selective",
+        "stage_layers": ",".join(["4"] * 8), "sequence_parallel": "true", "optimizer": "adamw",
+    }  # fmt: skip
+    assert {name: found.options.get(name) for name in wanted} == wanted
+    assert found.unknown == ("--made-up-flag",)
+    assert found.changes == ()
+
+
+def test_the_zoo_fills_in_the_vocabulary_that_a_tokenizer_decides(tmp_path: Path) -> None:
+    assert read(tmp_path, "pretrain.sh", SCRIPT).model_name == "llama3-8b"
+
+
+def test_a_model_of_ones_own_is_built_whole(tmp_path: Path) -> None:
+    own = SCRIPT.replace("--num-layers 32", "--num-layers 16 --vocab-size 50000")
+    model = read(tmp_path, "pretrain.sh", own).model
+    assert model is not None
+    assert (model.num_layers, model.hidden, model.vocab) == (16, 4096, 50000)
+    attention = 4096 * (32 + 2 * 8) * 128 + 4096 * 4096
+    layer = attention + 3 * 4096 * 14336 + 2 * 4096
+    assert model.params == 16 * layer + 2 * 50000 * 4096 + 4096
+
+
+def test_a_model_without_its_vocabulary_is_not_guessed(tmp_path: Path) -> None:
+    found = read(tmp_path, "pretrain.sh", SCRIPT.replace("--num-layers 32", "--num-layers 16"))
+    assert (found.model, found.model_name) == (None, None)
+    assert any("--vocab-size" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("flags", "option", "value"),
+    [
+        ("--context-parallel-size 2 --cp-comm-type a2a", "cp_method", "all-to-all"),
+        (
+            "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+            "recompute",
+            "full",
+        ),
+        (
+            "--recompute-granularity full --recompute-method block --recompute-num-layers 3",
+            "recompute",
+            "full:6",
+        ),
+        (
+            "--recompute-granularity selective --recompute-modules core_attn layernorm",
+            "recompute",
+            "selective:core_attn+norm",
+        ),
+        ("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params", "zero", "3"),
+        ("--use-torch-fsdp2", "zero", "3"),
+        ("--fp8-format hybrid --fp8-recipe blockwise", "precision", "fp8-block"),
+        ("--fp8-format hybrid", "precision", "fp8-delayed"),
+        ("--fp16", "gradient_dtype", "fp16"),
+        ("--grad-reduce-in-bf16", "gradient_dtype", "bf16"),
+        ("--num-experts 8 --moe-router-topk 2 --vocab-size 9", "etp", "2"),
+        ("--optimizer-cpu-offload", "offload", "optimizer"),
+        (
+            "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
+            "state_dtype",
+            "bf16",
+        ),
+        ("--num-distributed-optimizer-instances 2", "instances", "2"),
+    ],
+)
+def test_flags_of_megatron_are_options(flags: str, option: str, value: str, tmp_path: Path) -> None:
+    found = read(tmp_path, "pretrain.sh", SCRIPT.replace("--made-up-flag 3", flags))
+    assert found.options[option] == value
+    assert found.unknown == ()
+
+
+def test_uneven_ends_are_cut_as_megatron_cuts_them(tmp_path: Path) -> None:
+    ends = "--decoder-first-pipeline-num-layers 6 --decoder-last-pipeline-num-layers 6"
+    script = SCRIPT.replace("--num-layers-per-virtual-pipeline-stage 4", ends)
+    assert read(tmp_path, "pretrain.sh", script).options["stage_layers"] == "6,10,10,6"
+    counted = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"
+    script = SCRIPT.replace("--num-layers-per-virtual-pipeline-stage 4", counted)
+    script = script.replace("--num-layers 32", "--num-layers 30 --vocab-size 1000")
+    assert read(tmp_path, "pretrain.sh", script).options["stage_layers"] == "7,8,8,7"
+
+
+def test_what_is_not_overlapped_is_priced_so(tmp_path: Path) -> None:
+    found = read(tmp_path, "pretrain.sh", SCRIPT.replace("--overlap-grad-reduce", ""))
+    assert found.changes == ("dp_exposed=1",)
+    assert any("--overlap-grad-reduce" in note for note in found.notes)
+
+
+def test_conditions_are_told_where_they_matter(tmp_path: Path) -> None:
+    assert any("TRAINING_ARGS" in note for note in read(tmp_path, "a.sh", SCRIPT).notes)
+    plain = SCRIPT.replace("if [[ $TP -gt 1 ]]; then\n", "").replace("\nfi\n", "\n")
+    assert read(tmp_path, "b.sh", plain).notes == ()
+
+
+def test_an_unset_variable_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.sh: --micro-batch-size: found '\$\{MBS\}'"):
+        read(tmp_path, "a.sh", SCRIPT.replace("--micro-batch-size 1", "--micro-batch-size $MBS"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run 'a b' \"c $X\" d\\ e", ("run", "a b", "c 1 2", "d e")),
+        ('run $X "$X"', ("run", "1", "2", "1 2")),
+        ("run ${Y:-3} ${X:+yes} ${Y} ${X/1/2}", ("run", "3", "yes", "${Y}", "${X/1/2}")),
+        ('A=(1 "2 3"); A+=(4); run "${A[@]}" ${A[0]}', ("run", "1", "2 3", "4", "1")),
+        ("run $((3*(N+1))) $(date) `id`", ("run", "15", "$(date)", "`id`")),
+        ("run a#b # c", ("run", "a#b")),
+        ("run > log 2>&1 a", ("run", "a")),
+        ("N=7 run $N", ("run", "7")),
+        ("run <(sort x) a", ("run",)),
+    ],
+)
+def test_words_are_those_that_bash_makes(text: str, words: tuple[str, ...]) -> None:
+    found = read_script(f"X='1 2'\nN=4\n{text}\n", "s")
+    assert found.commands[0] == words
+
+
+@pytest.mark.parametrize("text", ["run 'a", 'run "a', "run $(a", "A=(1 2", "run ${a"])
+def test_what_is_not_closed_is_told_with_its_line(text: str) -> None:
+    with pytest.raises(InputError, match=r"^s:2: "):
+        read_script(f"\n{text}", "s")
+
+
+def test_variables_that_double_without_end_are_refused() -> None:
+    text = "A=xxxxxxxxxx\n" + "A=$A$A\n" * 40
+    with pytest.raises(InputError, match="without end"):
+        read_script(text, "s")
+
+
+def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    text = SCRIPT + f"\ntouch {mark}\nX=$(touch {mark})\necho `touch {mark}`\n"
+    read(tmp_path, "a.sh", text)
+    assert not mark.exists()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="ab$(){}[]\"'\\`<>|&;#\n =+:-@1!/*", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(InputError):
+        assert training_of(f"{text}\ntorchrun pretrain_gpt.py {text}\n", "s").kind == "megatron-lm"
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [("Et*2|(t|)*2tL", [2, 1, 1, 1]), ("E,t|t,t|L", [1, 2, 0]), ("Et|(tt|)*3tmL", [1, 2, 2, 2, 1])],
+)
+def test_layouts_unfold(text: str, layers: list[int]) -> None:
+    assert layout_layers(text) == layers
+
+
+def test_patterns_that_are_no_lists_are_refused_unrun() -> None:
+    assert layer_pattern("__import__('os').getcwd()", 4) is None
+    assert layer_pattern("[1]*1000000000", 4) is None
+    assert layer_pattern("[0,1]*2", 4) == [False, True, False, True]
+
+
+def test_the_last_of_a_repeated_flag_counts() -> None:
+    assert flag_values(["--tp", "2", "--x", "--tp", "4"]) == {"--x": "", "--tp": "4"}
+
+
+ZERO = {
+    "bf16": {"enabled": True},
+    "zero_optimization": {
+        "stage": 3, "overlap_comm": True, "reduce_bucket_size": 5e8, "offload_optimizer": {"device": "cpu"},
+        "offload_param": {"device": "cpu"}, "madeup": 1,
+    },
+    "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "train_batch_size": 128,
+    "gradient_clipping": 1.0, "optimizer": {"type": "Adam", "params": {"lr": 1e-4}},
+}  # fmt: skip
+
+
+def test_a_deepspeed_json_alone(tmp_path: Path) -> None:
+    found = read(tmp_path, "zero3.json", json.dumps(ZERO))
+    assert found.runtime == "deepspeed"
+    wanted = {
+        "zero": "3",
+        "offload": "optimizer",
+        "micro_batch": "2",
+        "accumulation": "4",
+        "global_batch": "128",
+    }
+    assert {name: found.options[name] for name in wanted} == wanted
+    assert found.unknown == ("zero_optimization.offload_param.device", "zero_optimization.madeup")
+
+
+def test_what_the_trainer_fills_in_is_left_to_options(tmp_path: Path) -> None:
+    auto = ZERO | {"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"}}
+    found = read(tmp_path, "ds.json", json.dumps(auto))
+    assert not {"micro_batch", "precision"} & set(found.options)
+    assert any("train_micro_batch_size_per_gpu" in note for note in found.notes)
+
+
+TITAN = """\
+[job]
+dump_folder = "./outputs"
+[model]
+name = "llama3"
+flavor = "70B"
+converters = ["float8"]
+[training]
+local_batch_size = 8
+seq_len = 8192
+[parallelism]
+data_parallel_replicate_degree = 1
+data_parallel_shard_degree = -1
+tensor_parallel_degree = 8
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "Interleaved1F1B"
+unheard_of = 1
+[activation_checkpoint]
+mode = "full"
+"""
+
+
+def test_a_torchtitan_toml_of_a_named_model(tmp_path: Path) -> None:
+    found = read(tmp_path, "llama3_70b.toml", TITAN)
+    assert (found.runtime, found.model_name) == ("torchtitan", "llama3-70b")
+    wanted = {
+        "tp": "8", "pp": "2", "vpp": "2", "schedule": "interleaved-1f1b", "recompute": "full",
+        "precision": "fp8", "accumulation": "8", "micro_batch": "1", "zero": "2",
+    }  # fmt: skip
+    assert {name: found.options[name] for name in wanted} == wanted
+    assert found.unknown == ("parallelism.unheard_of",)
+
+
+FSDP1 = """\
+# accelerate launch --config_file fsdp.yaml train.py --per_device_train_batch_size 2 \
+--gradient_accumulation_steps 8 --gradient_checkpointing true
+distributed_type: FSDP
+fsdp_config:
+  fsdp_sharding_strategy: SHARD_GRAD_OP
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_offload_params: true
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+"""
+
+
+def test_an_accelerate_yaml_of_the_first_fsdp(tmp_path: Path) -> None:
+    found = read(tmp_path, "fsdp.yaml", FSDP1)
+    assert found.runtime == "fsdp"
+    wanted = {"gpus": "16", "zero": "2", "micro_batch": "2", "accumulation": "8", "recompute": "full"}
+    assert {name: found.options[name] for name in wanted} == wanted
+    assert found.unknown == ("fsdp_config.fsdp_offload_params",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "section", "runtime", "options"),
+    [
+        ("DEEPSPEED", "deepspeed_config: {zero_stage: 1}", "deepspeed", {"zero": "1"}),
+        (
+            "MEGATRON_LM",
+            "megatron_lm_config: {megatron_lm_tp_degree: 4, megatron_lm_pp_degree: 2}",
+            "megatron-lm",
+            {"tp": "4", "pp": "2", "zero": "0"},
+        ),
+        ("MULTI_GPU", "debug: false", "fsdp", {"zero": "0"}),
+    ],
+)
+def test_accelerate_starts_other_runtimes(
+    kind: str, section: str, runtime: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    text = f"distributed_type: {kind}\n{section}\nnum_processes: 8\nmixed_precision: bf16\n"
+    found = read(tmp_path, "a.yaml", text)
+    assert found.runtime == runtime
+    assert {name: found.options[name] for name in options} == options
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sh", "echo hello\n"),
+        ("a.json", '{"hidden_size": 1}'),
+        ("a.json", "{"),
+        ("a.toml", "[a\n"),
+        ("a.yaml", "format: planner/plan/1\n"),
+        ("a.yaml", "a: 1\n"),
+        ("a.py", "x = 1\n"),
+        ("a.sh", "deepspeed train.py --deepspeed\n"),
+        ("a.sh", "torchrun -m torchtitan.train --job.config_file missing.toml\n"),
+        ("a.json", '{"train_batch_size": "many"}'),
+        ("a.json", '{"train_batch_size": true}'),
+    ],
+)
+def test_other_files_are_refused_in_words(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected"):
+        read(tmp_path, name, text)

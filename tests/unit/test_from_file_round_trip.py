@@ -1,0 +1,112 @@
+"""What is written for a runner is read back as the same plan, for seeded plans of every target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from planner.cli.estimate import read
+from planner.cli.from_file import asked_of
+from planner.cli.job import MOST_TOKENS
+from planner.cli.options import JobOptions, PlanOptions
+from planner.errors import UnsupportedPlan
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.load_hardware import load_hardware
+from planner.launchers import launchers
+from planner.launchers._family import Settings
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job
+from planner.runtimes._imports.zoo import same_parts
+from planner.runtimes._offered import stage_layers
+from tests.validate.megatron.plans import legal_plans
+from tests.validate.random_plans import cases
+
+COUNT = 25
+SEED = 11
+
+TARGETS = {
+    "megatron-lm": ("megatron-lm", "0.20", "torchrun", "train.sh"),
+    "megatron-lm under Slurm": ("megatron-lm", "0.16", "slurm", "train.sbatch"),
+    "deepspeed": ("deepspeed", "0.19.8", "torchrun", "ds_config.json"),
+    "deepspeed by its script": ("deepspeed", "0.19.8", "torchrun", "train.sh"),
+    "torchtitan TOML": ("torchtitan", "0.2.2", "torchrun", "titan_plan.toml"),
+    "torchtitan command line": ("torchtitan", "main-2026-08-21", "torchrun", "train.sh"),
+    "accelerate": ("fsdp", "1.15.0", "torchrun", "accelerate.yaml"),
+}
+
+
+@cache
+def cluster() -> HardwareProfile:
+    return load_hardware("dgx-h100")
+
+
+def seeded(runtime: str) -> Iterator[tuple[Job, Plan]]:
+    """Yield endless legal plans of a runtime on the cluster that the files are read for."""
+    if runtime == "megatron-lm":
+        plans = legal_plans(SEED, 10 * COUNT, runtimes()[runtime])
+        return ((job, plan) for job, plan in plans if job.hardware.name == "dgx-h100")
+    found = cases(runtimes()[runtime], SEED, 10 * COUNT, legal=True)
+    small = (case for case in found if case.job.workload.tokens_per_step <= MOST_TOKENS)
+    return ((Job(case.job.model, cluster(), case.job.gpus, case.job.workload), case.plan) for case in small)
+
+
+def as_run(plan: Plan, job: Job, target: str) -> dict[str, object]:
+    """Return what of a plan the runner sees: what cannot matter is left out, the runner's own cut put in."""
+    seen = asdict(plan)
+    piped = plan.pp * plan.vpp > 1
+    seen["stage_layers"] = stage_layers(plan, job.model) if piped else None
+    seen["recompute"] = "selective" if plan.recompute == "selective:core_attn" else plan.recompute
+    if plan.zero_shards == 1 and target != "megatron-lm":
+        seen["zero"] = 0
+    if seen["zero"] == 0:
+        del seen["zero_shards"]
+    if plan.cp == 1:
+        del seen["cp_method"]
+    if plan.pp == 1:
+        del seen["schedule"]
+    if target != "megatron-lm" and plan.tp == 1:
+        del seen["sequence_parallel"]
+    return seen
+
+
+def written(folder: Path, job: Job, plan: Plan, target: tuple[str, str, str, str]) -> Path | None:
+    """Write the launch files and return the one to read; None where the release has no such plan."""
+    name, version, launcher, file = target
+    command = runtimes()[name].command
+    assert command is not None
+    try:
+        parts = command(plan, job, version)
+    except UnsupportedPlan:
+        return None
+    files = launchers()[launcher].files(parts, plan, job, Settings("title", "cite", "job"))
+    folder.mkdir()
+    for other, text in files.items():
+        (folder / other).write_text(text, encoding="utf-8")
+    return folder / file
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_a_written_plan_is_read_back_the_same(target: tuple[str, str, str, str], tmp_path: Path) -> None:
+    done = 0
+    for number, (job, plan) in enumerate(seeded(target[0])):
+        path = written(tmp_path / str(number), job, plan, target)
+        if path is None:
+            continue
+        request = asked_of(path, JobOptions("", hardware=["dgx-h100"]), PlanOptions())
+        whole, found, runtime, _, _ = request.read(read)
+        assert as_run(found, whole, target[0]) == as_run(plan, job, target[0]), path
+        assert (whole.gpus, runtime.name) == (job.gpus, target[0])
+        assert same_parts(whole.model, job.model), f"{path}: {job.model.name}"
+        assert whole.workload.model_dump() == job.workload.model_dump()
+        assert request.origin is not None
+        assert request.origin.found.unknown == ()
+        assert request.origin.found.notes == ()
+        done += 1
+        if done == COUNT:
+            return
+    pytest.fail(f"only {done} plans were written")

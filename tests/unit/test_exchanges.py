@@ -109,3 +109,18 @@ def test_full_recompute_repeats_the_messages_of_a_forward_pass(recompute: str, p
     price = pricer(MODELS["dense"], tp=4, recompute=recompute)
     detail = layer_detail(priced_layer(price, "a"), price.case.recompute, price)
     assert detail.tp_sent == passes * 3 / 4 * 2 * SEQ * HIDDEN
+
+
+@pytest.mark.parametrize("cp_method", ["ring", "all-gather", "all-to-all"])
+def test_ranks_of_a_sequence_share_the_flops_of_its_attention(cp_method: str) -> None:
+    """Scores and values of 16 heads of 128, half of the square of 2,048."""
+    price = pricer(MODELS["dense"], cp=4, cp_method=cp_method)
+    core = next(one for one in priced_layer(price, "a").operators if one.module == "core_attn")
+    assert core.flops * 4 == 4 * 16 * 128 * SEQ * SEQ / 2
+    assert core.forward < pricer_core_seconds()
+
+
+def pricer_core_seconds() -> float:
+    """Return the time of the whole attention on one rank. [s]"""
+    operators = priced_layer(pricer(MODELS["dense"]), "a").operators
+    return next(float(one.forward) for one in operators if one.module == "core_attn")

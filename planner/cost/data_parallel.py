@@ -30,12 +30,15 @@ class Group:
         Copies of that, reduced among one another. [-]
     stride : Num
         Distance between neighbours of a shard group. [-]
+    messages : Num
+        Pieces in which they travel. [-]
     """
 
     params: Num
     shards: Num
     replicas: Num
     stride: Num
+    messages: Num
 
     @property
     def replicated(self) -> bool:
@@ -45,31 +48,52 @@ class Group:
 
 def groups(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> list[Group]:
     """Return the ranks that share the weights outside experts, dp · cp, and those that share experts."""
-    dense = Group(trained, plan.zero_shards, plan.dp * plan.cp / plan.zero_shards, plan.tp)
+    units = messages(case, plan, trained)
+    dense = Group(trained, plan.zero_shards, plan.dp * plan.cp / plan.zero_shards, plan.tp, units)
     if not case.has_experts:
         return [dense]
     whole = case.sharding.stage > 0
     shards, replicas = (plan.expert_dp, 1.0) if whole else (1.0, plan.expert_dp)
-    return [dense, Group(expert_trained, shards, replicas, plan.ep * plan.etp)]
+    return [dense, Group(expert_trained, shards, replicas, plan.ep * plan.etp, units)]
+
+
+def messages(case: Case, plan: Plan, trained: Num) -> Num:
+    """Pieces in which sharded weights travel, in the latency of whole buffers: layers, or prefetch buckets."""
+    if not case.sharding.shards_parameters:
+        return 1.0
+    if case.traits.prefetch_elements:
+        pieces = np.maximum(1.0, trained / case.traits.prefetch_elements)
+    else:
+        pieces = case.model.num_layers / plan.pp
+    return np.maximum(1.0, SMALL_PIECE_LATENCY * pieces)
+
+
+SMALL_PIECE_LATENCY = 1.9 / 3.4
+"""Latency of a hop for the small chunks of a piece, by NCCL's LL128 protocol, over that of its Simple one. [-]
+
+References
+----------
+.. [1] NVIDIA, NCCL, ``src/graph/tuning.cc``, ``hwLatencies`` of the ring over NVLink.
+"""
 
 
 def gradient_seconds(case: Case, group: Group) -> Num:
     """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
     nbytes = group.params * case.reduce_bytes
-    inside = ring_seconds(nbytes, group.shards, group.stride, case.tiers)
+    inside = ring_seconds(nbytes, group.shards, group.stride, case.tiers, group.messages)
     inside = inside + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, group.shards)
     if not group.replicated:
         return inside
     part = nbytes / group.shards
     stride = group.stride * group.shards
-    each = ring_seconds(part, group.replicas, stride, case.tiers)
+    each = ring_seconds(part, group.replicas, stride, case.tiers, group.messages)
     return inside + 2 * (each + case.traits.dp_byte_seconds * ring_sent_bytes(part, group.replicas))
 
 
 def weight_seconds(case: Case, group: Group) -> Num:
     """Seconds to gather the weights of a group once. [s]"""
     nbytes = group.params * GATHERED_BYTES
-    seconds = ring_seconds(nbytes, group.shards, group.stride, case.tiers)
+    seconds = ring_seconds(nbytes, group.shards, group.stride, case.tiers, group.messages)
     return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, group.shards)
 
 

@@ -232,7 +232,12 @@ def _data(anatomy: Anatomy) -> Iterator[Use]:
     group = groups(case, plan, _at(held.trained, stage), _at(held.expert_trained, stage))[0]
     ranks = group.shards if group.shards > 1 else group.replicas
     stride = group.stride if group.shards > 1 else group.stride * group.shards
-    shared = {"ranks": float(ranks), "stride": float(stride), "tiers": case.tiers}
+    shared = {
+        "ranks": float(ranks),
+        "stride": float(stride),
+        "tiers": case.tiers,
+        "messages": float(group.messages),
+    }
     nbytes = float(group.params) * case.reduce_bytes
     times = "" if group.shards > 1 else ", of which an all-reduce has two"
     yield Use(

@@ -69,6 +69,8 @@ class Traits:
     dp_byte_seconds : float
         Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
         out of buckets, ranks that wait for one another. [s/byte]
+    prefetch_elements : float
+        Weights gathered at once where parameters are sharded; 0 stands for a layer. [element]
     dp_window : float
         Share of the last micro-batch (of every layer's compute, for ZeRO-3) that data-parallel traffic may
         hide behind. [-]
@@ -124,6 +126,7 @@ class Traits:
     pp_exposed: float = 1.0
     dp_exposed: float = 0.3
     dp_byte_seconds: float = 0.0
+    prefetch_elements: float = 0.0
     dp_window: float = 0.8
     hidden_collective_traffic: float = 0.0
     cp_slowdown: float = 1.2

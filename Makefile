@@ -3,14 +3,24 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin/python -m
 READY := $(VENV)/ready
+TORCH_VENV ?= .venv-torch
+TORCH_READY := $(TORCH_VENV)/ready
 PYTEST := $(RUN) pytest
 # uv where it is installed; pip where it is not, or where uv does not know the package index that pip is set to.
 install = { command -v uv >/dev/null && uv pip install -q --python $(VENV)/bin/python -c constraints.txt $(1); } || $(RUN) pip install -q -c constraints.txt $(1)
 
+# The runners whose own code judges the launch files, in an environment of their own; never needed by `make test`.
+VALIDATE_VENV ?= .venv-validate
+VALIDATE_READY := $(VALIDATE_VENV)/ready
+VALIDATE_PACKAGES := --group validate dacite==1.9.2
+# Runs a command for at most so many seconds, where the machine has `timeout`.
+within = $(if $(shell command -v timeout),timeout --kill-after=30 $(1))
+
 export OMP_NUM_THREADS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
+.PHONY: help setup demo test test-torch check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
+.PHONY: validate validate-full validate-setup
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 18
@@ -22,6 +32,9 @@ demo: setup  ## the main job: plans for a 70B model on 64 GPUs, and the files th
 
 test: setup  ## all light tests: no network, no GPU, no torch
 	$(PYTEST)
+
+test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check and training steps on the processor
+	$(TORCH_VENV)/bin/python -m pytest -m torch tests/torch
 
 check: format lint types spelling docs  ## what a change must pass beside the tests
 
@@ -53,6 +66,15 @@ golden: setup  ## rewrite the golden files, to be read as a diff
 docs-update: setup  ## rewrite the outputs shown in README and docs, to be read as a diff
 	$(RUN) tests.cli.docs_blocks
 
+validate: setup validate-setup  ## runners' own code reads 20 seeded plans of each kind: a download (it says what), 2 minutes
+	VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,1200) $(PYTEST) -m torch tests/validate
+
+validate-full: setup validate-setup  ## the same with 300 plans of each kind
+	VALIDATE_PLANS=300 VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,7200) $(PYTEST) -m torch tests/validate
+
+validate-setup: $(VALIDATE_READY)
+	@$(VALIDATE_VENV)/bin/python -c 'import accelerate, dacite, deepspeed, torch, transformers' || { echo "$(VALIDATE_VENV) is broken: remove it and run make again" >&2; exit 1; }
+
 coverage: setup  ## the light tests with branch coverage
 	$(RUN) coverage run -m pytest
 	$(RUN) coverage report
@@ -79,3 +101,18 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(call install,--group dev)
 	$(call install,--no-build-isolation --editable .)
 	@touch $(READY)
+
+$(VALIDATE_READY): pyproject.toml constraints.txt
+	@echo "$(VALIDATE_VENV): torch, DeepSpeed, Accelerate and transformers will be downloaded once:" >&2
+	@echo "about 0.4 GB, 1.2 GB on disk, from an index with a CPU build of torch; several GB with GPU libraries elsewhere." >&2
+	@test -x $(VALIDATE_VENV)/bin/python || $(PYTHON) -m venv $(VALIDATE_VENV)
+	$(call within,900) $(VALIDATE_VENV)/bin/python -m pip install -q -c constraints.txt pip
+	$(call within,900) $(VALIDATE_VENV)/bin/python -m pip install -q -c constraints.txt $(VALIDATE_PACKAGES)
+	@touch $(VALIDATE_READY)
+
+$(TORCH_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install -q -U pip
+	$(TORCH_VENV)/bin/python -m pip install -q -c constraints.txt --group dev "torch>=2.6" nvidia-ml-py
+	$(TORCH_VENV)/bin/python -m pip install -q -c constraints.txt --no-build-isolation --editable .
+	@touch $(TORCH_READY)

@@ -14,6 +14,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "estimate": ("estimate", "estimate", "Price one plan in full."),
     "explain": ("explain", "explain", "Where a plan's time and memory go, and what would change them."),
     "compare": ("compare", "compare", "Plans side by side, and one plan on several clusters."),
+    "sweep": ("sweep", "sweep", "The searches of a whole grid, resumed where they stopped."),
     "mfu": ("mfu", "mfu", "A measured speed as MFU and HFU, and its gap to the estimate."),
     "report": ("report", "report", "A plan or a search as one HTML page with pictures."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),

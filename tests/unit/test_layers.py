@@ -12,7 +12,9 @@ from tests.helpers import ROOT
 
 LAYERS = (
     ("__init__", "__main__"),
+    ("api",),
     ("cli",),
+    ("sweep",),
     ("report", "launchers"),
     ("search", "calibrate", "simulate", "profile"),
     ("cost",),

@@ -1,0 +1,242 @@
+"""``planner sweep``: the searches of a grid, over processes or a Ray cluster, resumed where they stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from planner.cli.options import ForceOption, Format, OutputOptions, spread
+
+if TYPE_CHECKING:
+    from planner.cli.progress import Progress
+    from planner.sweep.grid import Grid
+    from planner.sweep.page import Asked
+    from planner.sweep.row import Outcome, Row
+    from planner.sweep.run import Case, Sweep, Work
+
+INTERNAL: Final = 70
+READING: Final = 0.02
+"""Share of the bar that reading the grid takes."""
+
+
+@spread
+def sweep(
+    grid: Annotated[
+        Path,
+        typer.Argument(metavar="GRID.yaml", help="Options of `planner search`, each one value or a list."),
+    ],
+    shown: OutputOptions,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Results, .jsonl or .csv. [default: the grid's name with .jsonl, in this folder]",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Searches at once. [default: the cores]", show_default=False),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Skip cases whose results are there.")
+    ] = True,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Where it runs: local or ray. [default: local]", show_default=False
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Run on this Ray cluster: auto or HOST:PORT.", show_default=False
+        ),
+    ] = None,
+    finish_in: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Tell the fewest GPUs that train in time: 30d.", show_default=False
+        ),
+    ] = None,
+    longest_sequence: Annotated[
+        bool, typer.Option("--longest-sequence", help="Tell the longest sequence that fits.")
+    ] = False,
+    smallest_cluster: Annotated[
+        bool, typer.Option("--smallest-cluster", help="Tell the fewest GPUs that fit.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    force: ForceOption = False,
+) -> None:
+    """Search every case of a grid of models, clusters, GPU counts, lengths and batches.
+
+    Results are kept as they come; the same command goes on where it was stopped. Exit code 1 tells that
+    nothing fits anywhere, or that a question has no answer.
+    """
+    from planner.cli.journal import Journal
+    from planner.cli.progress import Progress
+    from planner.cli.sweep_cases import read_grid
+    from planner.sweep.grid import load_grid
+    from planner.sweep.run import run
+
+    plan = load_grid(grid)
+    asked = _asked(plan, str(grid), finish_in, longest_sequence, smallest_cluster)
+    execute = _Execute(executor, ray, jobs)
+    lines, table = _files(grid, out, resume, force)
+    with Progress(shown.quiet, shown.verbose) as progress:
+        bar = _Bar(progress, len(list(plan.options())))
+        cases = read_grid(plan, str(grid), bar.reading)
+        with Journal(lines, afresh=not resume) as journal:
+            known = journal.rows()
+            _tell_known(cases, known, lines, progress)
+            result = run(cases, known, execute, journal.append, bar.searching)
+    if table is not None:
+        _write_csv(result, table)
+    _emit(result, plan, asked, Format.json if as_json else shown.output, str(table or lines))
+    raise typer.Exit(_exit_code(result, plan, asked))
+
+
+class _Execute:
+    """Searches where the options say; faults of the options are told when it is made."""
+
+    def __init__(self, executor: str | None, address: str | None, jobs: str | None) -> None:
+        from planner.cli.reading import Reading
+        from planner.sweep.executors import Settings, executors
+
+        reading = Reading()
+        name = executor or ("local" if address is None else "ray")
+        self.entry = reading.named("--executor", name, executors())
+        if address is not None and self.entry is not None and self.entry.name != "ray":
+            reading.fault("--ray", repr(address), f"no address with --executor {self.entry.name}")
+        self.settings = Settings(reading.count("--jobs", jobs, most=4096), address)
+        reading.finish()
+
+    def __call__(self, work: Work) -> Iterator[tuple[str, Outcome]]:
+        from planner.sweep.solve import solve
+
+        if self.entry is None:
+            raise AssertionError("a fault was not told")
+        return self.entry.run(work, solve, self.settings)
+
+
+class _Bar:
+    """What a progress bar says of a sweep: cases done, and the time left at the pace so far."""
+
+    def __init__(self, progress: Progress, cases: int) -> None:
+        self.progress = progress
+        self.cases = cases
+        self.started = time.monotonic()
+
+    def reading(self, number: int) -> None:
+        """Tell that so many cases are read."""
+        self.progress(READING * number / self.cases, f"reading case {number + 1} of {self.cases}")
+
+    def searching(self, done: int, total: int) -> None:
+        """Tell that so many of ``total`` cases are searched."""
+        from planner.units import show
+
+        if done == 0:
+            self.started = time.monotonic()
+        left = (time.monotonic() - self.started) / done * (total - done) if done else 0.0
+        words = f", {show(round(left), 's')} left" if 0 < done < total else ""
+        share = done / total if total else 1.0
+        self.progress(READING + (1 - READING) * share, f"{done} of {total} cases searched{words}")
+
+
+def _asked(plan: Grid, where: str, finish_in: str | None, longest: bool, smallest: bool) -> Asked:
+    """Return the questions that are asked, with their limits.
+
+    Raises
+    ------
+    InputError
+        If a limit is no time, or the grid lacks an axis that a question needs.
+    """
+    from planner.cli.reading import Reading
+    from planner.sweep.questions import questions
+    from planner.units import parse
+
+    reading = Reading()
+    limits = {"longest-sequence": 0.0 if longest else None, "smallest-cluster": 0.0 if smallest else None}
+    if finish_in is not None:
+        try:
+            limits["finish-in"] = parse(finish_in, "s")
+        except ValueError as error:
+            reading.fault("--finish-in", repr(finish_in), f"a time such as 30d ({error})")
+    asked = {entry: limit for name, entry in questions().items() if (limit := limits.get(name)) is not None}
+    for question in asked:
+        for axis in question.needs:
+            if axis not in plan.axes:
+                reading.fault(f"--{question.name}", f"no {axis} in {where}", f"the key {axis} in the grid")
+    reading.finish()
+    return asked
+
+
+def _files(grid: Path, out: Path | None, resume: bool, force: bool) -> tuple[Path, Path | None]:
+    """Return the file of JSON Lines, and the table beside it where one is asked for.
+
+    Raises
+    ------
+    InputError
+        If the name says neither, or a file that is to be written anew exists.
+    """
+    from planner.errors import InputError, Problem
+
+    out = out or Path(grid.with_suffix(".jsonl").name)
+    if out.suffix not in (".jsonl", ".csv"):
+        expected = "a name that ends in .jsonl or .csv"
+        raise InputError(Problem("--out", str(out), expected, f"{out.stem}.jsonl"))
+    lines, table = out.with_suffix(".jsonl"), out if out.suffix == ".csv" else None
+    if not resume and lines.exists() and not force:
+        raise InputError(Problem("--no-resume", str(lines), "a file that does not exist yet, or --force"))
+    if table is not None and table.exists() and not lines.exists() and not force:
+        raise InputError(Problem("--out", str(table), "a file that does not exist yet, or --force"))
+    return lines, table
+
+
+def _tell_known(cases: list[Case], known: Mapping[str, Row], lines: Path, progress: Progress) -> None:
+    from planner.sweep.row import FAILED
+
+    there = sum(case.key in known and known[case.key].outcome.status != FAILED for case in cases)
+    if there:
+        progress.tell(f"{there} of {len(cases)} cases are in {lines} and are skipped")
+
+
+def _write_csv(result: Sweep, table: Path) -> None:
+    from planner.cli.files import write_whole
+    from planner.cli.output import as_csv
+    from planner.sweep.flat import flat_rows
+
+    write_whole(table, as_csv(flat_rows(result.rows)), force=True)
+
+
+def _emit(result: Sweep, plan: Grid, asked: Asked, output: Format, out: str) -> None:
+    """Write the answer in the format asked for."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.sweep.as_json import sweep_document
+    from planner.sweep.flat import flat_rows
+    from planner.sweep.page import sweep_page
+
+    if output is Format.json:
+        emit_document(sweep_document(result, plan.varying, asked, out))
+    elif output is Format.csv:
+        emit_rows(flat_rows(result.rows), output)
+    else:
+        emit_page([*sweep_page(result, plan.varying, asked), f"Every case: {out}"], output)
+
+
+def _exit_code(result: Sweep, plan: Grid, asked: Asked) -> int:
+    """Return 70 where a search failed, 1 where nothing fits or a question has no answer, else 0."""
+    from planner.sweep.front import fitting
+    from planner.sweep.row import FAILED
+
+    if any(row.outcome.status == FAILED for row in result.rows):
+        return INTERNAL
+    answered = all(
+        any(reply[question.axis] is not None for reply in question.replies(result.rows, plan.varying, limit))
+        for question, limit in asked.items()
+    )
+    return 0 if answered and fitting(result.rows) else 1

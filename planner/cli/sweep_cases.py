@@ -1,0 +1,119 @@
+"""From the values of a grid to requests, read as ``planner search`` reads its options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from planner.cli.axes import option
+from planner.cli.options import JobOptions, PlanOptions
+from planner.cli.search import read
+from planner.errors import InputError, Problem
+from planner.search.optimise import Request
+from planner.sweep.grid import Grid, Options
+from planner.sweep.row import REFUSED, Outcome
+from planner.sweep.run import Case
+from planner.sweep.solve import content_key, refused_key
+
+NAMES: Final = {"models": "model", "set": "changes"}
+"""Axes whose options are kept under another name."""
+SEVERAL: Final = ("hardware", "runtime", "changes")
+"""Options that can be given several times."""
+FLAGS: Final = ("sequence_parallel", "uniform")
+PLANS: Final = "5"
+"""Plans that a search ranks, as where it is run alone."""
+
+Tell = Callable[[int], None]
+
+
+def read_grid(grid: Grid, where: str, tell: Tell) -> list[Case]:
+    """Return every case of a grid; values that only some cases cannot have leave a case without request.
+
+    Parameters
+    ----------
+    grid : Grid
+        What is asked.
+    where : str
+        Its file, for messages.
+    tell : callable
+        Told how many cases are read.
+
+    Raises
+    ------
+    InputError
+        With the faults that every case with a certain value has, or that all cases have.
+    """
+    read_cases: list[tuple[Options, Request | None, tuple[Problem, ...]]] = []
+    for number, options in enumerate(grid.options()):
+        tell(number)
+        try:
+            read_cases.append((options, request_of(options), ()))
+        except InputError as error:
+            read_cases.append((options, None, error.problems))
+    faults = _faults(grid, [(options, problems) for options, _, problems in read_cases])
+    if faults:
+        raise InputError([_placed(fault, where) for fault in faults])
+    return [_case(options, request, problems) for options, request, problems in read_cases]
+
+
+def request_of(options: Options) -> Request:
+    """Return the request of a case.
+
+    Raises
+    ------
+    InputError
+        With every fault of its values.
+    """
+    given: dict[str, Any] = {NAMES.get(name, name): text for name, text in options.items()}
+    for name in SEVERAL:
+        if given.get(name) is not None:
+            given[name] = given[name].split(",") if name == "changes" else [given[name]]
+    for name in FLAGS:
+        if given.get(name) is not None:
+            given[name] = _truth(name, given[name])
+    objective, risk = given.pop("objective", None) or "time", given.pop("oom_risk", None) or "0.05"
+    job = JobOptions(**_of(JobOptions, given))
+    _, request = read(job, PlanOptions(**_of(PlanOptions, given)), objective, PLANS, risk)
+    return replace(request, uniform=bool(given.get("uniform")))
+
+
+def _of(record: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(record)}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _truth(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise InputError(Problem(option(name), repr(text), "true or false"))
+    return text == "true"
+
+
+def _faults(grid: Grid, cases: Sequence[tuple[Options, tuple[Problem, ...]]]) -> list[Problem]:
+    """Return the faults that no case without them could mend, each once."""
+    if all(problems for _, problems in cases):
+        return list(dict.fromkeys(problem for _, problems in cases for problem in problems))
+    found: dict[Problem, None] = {}
+    for axis in grid.varying:
+        for value in grid.axes[axis]:
+            sets = [dict.fromkeys(problems) for options, problems in cases if options[axis] == value]
+            found |= {problem: None for problem in sets[0] if all(problem in other for other in sets)}
+    return list(found)
+
+
+def _placed(problem: Problem, where: str) -> Problem:
+    """Return a fault of an option as one of the grid's file."""
+    words = problem.where.split()
+    if words[0] == "MODEL":
+        return replace(problem, where=f"{where}: models")
+    if not words[0].startswith("--"):
+        return problem
+    named = [word.removeprefix("--").replace("-", "_") for word in words if word.startswith("--")]
+    return replace(problem, where=f"{where}: {' '.join(named)}")
+
+
+def _case(options: Options, request: Request | None, problems: tuple[Problem, ...]) -> Case:
+    if request is not None:
+        return Case(options, content_key(request), request)
+    reason = "; ".join(map(str, problems))
+    return Case(options, refused_key(options, reason), None, Outcome(REFUSED, reason=reason))

@@ -1,0 +1,19 @@
+"""Where searches run, one file each, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from planner.registry import load_family
+from planner.sweep.executors._family import Executor, Settings
+
+__all__ = ["Executor", "Settings", "executors"]
+
+
+@cache
+def executors() -> Mapping[str, Executor]:
+    """Return the table of executors by name."""
+    import planner.sweep.executors as package
+
+    return load_family(package, Executor)

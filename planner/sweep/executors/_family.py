@@ -1,0 +1,64 @@
+"""An executor: where the searches of a sweep run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from planner.search.optimise import Request
+from planner.sweep.row import Outcome
+from planner.sweep.run import Work
+
+Solve = Callable[[Request], Outcome]
+"""Searches one request; it and its request travel to another process."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How many searches run at once, and where.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Searches at once; None is as many as there are cores.
+    address : str, optional
+        The cluster's address, where there is one.
+    """
+
+    jobs: int | None = None
+    address: str | None = None
+
+
+class Run(Protocol):
+    """Searches all of the work, and yields each outcome with its key as it is ready."""
+
+    def __call__(self, work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Outcome]]: ...
+
+
+@dataclass(frozen=True)
+class Executor:
+    """One place where searches run.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As on the command line.
+    title : str
+        Where that is, in words.
+    run : Run
+        Searches the work there. A search that takes its process with it gives an outcome that failed.
+    """
+
+    name: str
+    title: str
+    run: Run
+    aliases: tuple[str, ...] = ()
+
+
+def cores() -> int:
+    """Return the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

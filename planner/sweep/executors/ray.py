@@ -1,0 +1,104 @@
+"""Searches as tasks of a Ray cluster, or of one that is started on this machine."""
+
+from __future__ import annotations
+
+import importlib
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from planner.errors import CheckFailed, InputError, Problem
+from planner.report.plan_file import tool_version
+from planner.sweep.executors._family import Executor, Settings, Solve, cores
+from planner.sweep.row import Outcome
+from planner.sweep.run import Work
+from planner.sweep.solve import failed
+
+AHEAD: Final = 2
+"""Tasks handed over for each core of the cluster, so that none waits for the driver."""
+EXTRA: Final = "pip install 'parallelism-planner[sweep]'"
+
+
+def run(work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Outcome]]:
+    """Search the work on Ray; a task is never tried twice."""
+    ray = _imported()
+    _connect(ray, settings)
+    try:
+        _check_version(ray)
+        yield from _searched(ray, work, solve)
+    finally:
+        ray.shutdown()
+
+
+def _searched(ray: Any, work: Work, solve: Solve) -> Iterator[tuple[str, Outcome]]:
+    task = ray.remote(num_cpus=1, max_retries=0)(solve)
+    pending = deque(work)
+    running: dict[Any, str] = {}
+    while pending or running:
+        most = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        while pending and len(running) < most:
+            key, request = pending.popleft()
+            running[task.remote(request)] = key
+        done, _ = ray.wait(list(running))
+        for reference in done:
+            try:
+                outcome = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                outcome = failed(error)
+            yield running.pop(reference), outcome
+
+
+def _imported() -> Any:
+    """Return the module ``ray``.
+
+    Raises
+    ------
+    InputError
+        If it is not installed.
+    """
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        problem = Problem("--executor", "ray, which is not installed here", f"the extra: {EXTRA}", "local")
+        raise InputError(problem) from None
+
+
+def _connect(ray: Any, settings: Settings) -> None:
+    """Join the cluster at the address, or start one here.
+
+    Raises
+    ------
+    InputError
+        If nobody answers at the address.
+    """
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if settings.address is None:
+        ray.init(num_cpus=settings.jobs or cores(), include_dashboard=False, address="local", **quiet)
+        return
+    try:
+        ray.init(address=settings.address, **quiet)
+    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+        words = " ".join(str(error).split())[:160]
+        expected = f"the address of a running Ray cluster, such as auto or HOST:6379 ({words})"
+        raise InputError(Problem("--ray", settings.address, expected)) from None
+
+
+def _check_version(ray: Any) -> None:
+    """Ask the cluster which planner it has.
+
+    Raises
+    ------
+    CheckFailed
+        If it has none, or another version than this machine.
+    """
+    here = tool_version()
+    try:
+        there = ray.get(ray.remote(num_cpus=1)(tool_version).remote())
+    except ray.exceptions.RayError as error:
+        words = " ".join(str(error).split())[-160:]
+        raise CheckFailed(f"the Ray cluster cannot run planner {here}; install it there ({words})") from None
+    if there != here:
+        raise CheckFailed(f"the Ray cluster has planner {there}, this machine {here}; install the same")
+
+
+ENTRY = Executor(name="ray", title="a Ray cluster", run=run)

@@ -1,0 +1,130 @@
+"""The grid of a sweep: every option of a search as one value or a list, and the product of all lists."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import PlainValidator
+
+from planner.errors import InputError, Problem
+from planner.inputs.build import build
+from planner.inputs.record import Record
+from planner.inputs.yaml_file import read_yaml
+
+MOST_CASES: Final = 100_000
+"""Cases beyond which a grid is taken for a slip."""
+
+Options = dict[str, str | None]
+"""A case as the grid says it: an axis and its value as text; None leaves it to the search or the default."""
+
+
+def _values(raw: Any) -> tuple[str | None, ...]:
+    """Return the values of an axis as text, each once."""
+    items = raw if isinstance(raw, list) else [raw]
+    if not items:
+        raise ValueError("at least one value")
+    for item in items:
+        if not isinstance(item, str | int | float | None):
+            raise ValueError("a value or a flat list of values")
+        if item == "":
+            raise ValueError("a value that is not empty")
+    return tuple(dict.fromkeys(_text(item) for item in items))
+
+
+def _named(raw: Any) -> tuple[str | None, ...]:
+    values = _values(raw)
+    if None in values:
+        raise ValueError("names or paths")
+    return values
+
+
+def _text(item: str | float | bool | None) -> str | None:
+    if isinstance(item, bool):
+        return str(item).lower()
+    if isinstance(item, float) and item.is_integer():
+        return str(int(item))
+    return None if item is None else str(item)
+
+
+Axis = Annotated[tuple[str | None, ...], PlainValidator(_values)]
+Names = Annotated[tuple[str | None, ...], PlainValidator(_named)]
+
+
+class Grid(Record):
+    """What a sweep goes over; each field is an option of ``planner search``, empty where it is not given."""
+
+    models: Names
+    hardware: Names
+    gpus: Axis = ()
+    seq_len: Axis = ()
+    global_batch: Axis = ()
+    global_batch_tokens: Axis = ()
+    method: Axis = ()
+    runtime: Axis = ()
+    precision: Axis = ()
+    optimizer: Axis = ()
+    state_dtype: Axis = ()
+    master_dtype: Axis = ()
+    gradient_dtype: Axis = ()
+    tokens: Axis = ()
+    lora_rank: Axis = ()
+    imbalance: Axis = ()
+    gpus_per_node: Axis = ()
+    memory_limit: Axis = ()
+    set: Axis = ()
+    tp: Axis = ()
+    pp: Axis = ()
+    vpp: Axis = ()
+    cp: Axis = ()
+    ep: Axis = ()
+    etp: Axis = ()
+    dp: Axis = ()
+    zero: Axis = ()
+    zero_shards: Axis = ()
+    micro_batch: Axis = ()
+    recompute: Axis = ()
+    sequence_parallel: Axis = ()
+    cp_method: Axis = ()
+    schedule: Axis = ()
+    offload: Axis = ()
+    stage_layers: Axis = ()
+    objective: Axis = ()
+    oom_risk: Axis = ()
+    uniform: Axis = ()
+
+    @property
+    def axes(self) -> dict[str, tuple[str | None, ...]]:
+        """The axes that are given, in the order of the product."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: values for name, values in given.items() if values}
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Names of the axes with more than one value."""
+        return tuple(name for name, values in self.axes.items() if len(values) > 1)
+
+    def options(self) -> Iterator[Options]:
+        """Yield every case, the last axis fastest."""
+        axes = self.axes
+        for values in itertools.product(*axes.values()):
+            yield dict(zip(axes, values, strict=True))
+
+
+def load_grid(path: Path) -> Grid:
+    """Return the grid that a YAML file holds.
+
+    Raises
+    ------
+    InputError
+        With every fault of its keys and values, or if it has more than `MOST_CASES` cases.
+    """
+    grid = build(Grid, read_yaml(path), str(path))
+    cases = math.prod(len(values) for values in grid.axes.values())
+    if cases > MOST_CASES:
+        lengths = " · ".join(f"{len(grid.axes[name])} {name}" for name in grid.varying)
+        raise InputError(Problem(str(path), f"{lengths} = {cases:,} cases", f"at most {MOST_CASES:,}"))
+    return grid

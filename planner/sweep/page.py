@@ -1,0 +1,163 @@
+"""A sweep for people: the best of each model and cluster, the front, answers, and what does not fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from planner.plan import Plan
+from planner.report.estimate_page import layout
+from planner.report.page import Page, Table, percent, significant
+from planner.sweep.front import OBJECTIVES, best_rows, dollars, hours, pareto_rows
+from planner.sweep.questions._family import Question, Reply
+from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Row, counts
+from planner.sweep.run import Sweep
+
+HEADS: Final = {"models": "model", "hardware": "cluster", "seq_len": "seq len", "global_batch": "batch"}
+HOURS: Final = "h/1e9 tokens"
+
+Asked = Mapping[Question, float]
+"""Questions with their limits."""
+
+
+def sweep_page(sweep: Sweep, varying: Sequence[str], asked: Asked) -> Page:
+    """Return the page of a sweep.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        All rows.
+    varying : sequence of str
+        Axes with more than one value.
+    asked : mapping
+        Questions with their limits.
+    """
+    rows = sweep.rows
+    page: Page = [_head(sweep)]
+    for question, limit in asked.items():
+        page += [question.title(limit), Table(_answers(question.replies(rows, varying, limit)))]
+    if best := best_rows(rows):
+        page += [_best_title(rows), _figures(best, varying)]
+    front = pareto_rows(rows)
+    if set(map(id, front)) != set(map(id, best)):
+        title = "Pareto front of time and cost per token and of memory, for each model and method:"
+        page += [title, _figures(front, varying)]
+    without = (
+        (NOTHING_FITS, "Nothing fits:", _would_fit),
+        (REFUSED, "Values that do not go together:", _reason),
+        (FAILED, "Failed, and searched again by the next run:", _reason),
+    )
+    for status, title, told in without:
+        page += _without(rows, status, title, told, varying)
+    return page
+
+
+def _head(sweep: Sweep) -> str:
+    number = counts(sweep.rows)
+    told = [f"{number['fits']:,} fit", f"{number[NOTHING_FITS]:,} do not"]
+    told += [f"{number[status]:,} {status}" for status in (REFUSED, FAILED) if number[status]]
+    skipped = f"; {sweep.skipped:,} were there and are skipped" if sweep.skipped else ""
+    return f"{len(sweep.rows):,} cases: {', '.join(told)}{skipped}."
+
+
+def _best_title(rows: Sequence[Row]) -> str:
+    goals = {str(row.case.get("objective") or "time").lower() for row in rows}
+    word = next(iter(OBJECTIVES.keys() & goals)) if len(goals) == 1 else "the objective"
+    share = "" if word == "memory" else " per token"
+    return f"Best of each model on each cluster, by {word}{share}:"
+
+
+def _settings(row: Row, varying: Sequence[str]) -> dict[str, str]:
+    names = dict.fromkeys(("models", "hardware", *varying))
+    return {HEADS.get(name, name.replace("_", " ")): row.case.get(name) or "any" for name in names}
+
+
+def _figures(rows: Sequence[Row], varying: Sequence[str]) -> Table:
+    whole = all(row.best["days_to_train"] is not None for row in rows)
+    bill = _bill_to_train if whole else _bill_by_token
+    return Table(tuple(_settings(row, varying) | _plan_figures(row.best) | bill(row.best) for row in rows))
+
+
+def _plan_figures(best: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "gpus": f"{best['gpus']}",
+        "layout": layout(_plan(best)),
+        "s/step": significant(best["step_time_s"], 3),
+        "MFU": percent(best["mfu"]),
+        "GiB": f"{best['peak_gib']:.1f}",
+    }
+
+
+def _bill_to_train(best: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "days": significant(best["days_to_train"], 3),
+        "$ to train": significant(best["cost_usd_to_train"], 3),
+    }
+
+
+def _bill_by_token(best: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        HOURS: significant(hours(best), 3),
+        "$/1e9 tokens": significant(_known(dollars(best)), 3),
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _plan(best: Mapping[str, Any]) -> Plan:
+    """Return the plan of a row, but for the split of its layers."""
+    names = {field.name for field in fields(Plan)} - {"stage_layers", "num_microbatches"}
+    return Plan(**{name: best[name] for name in names})
+
+
+def _answers(replies: Sequence[Reply]) -> tuple[dict[str, str], ...]:
+    heads = {
+        "days_to_train": "days",
+        "cost_usd_to_train": "$ to train",
+        "peak_gib": "GiB",
+        "hours_per_billion_tokens": HOURS,
+    }
+    noted = any(reply["note"] for reply in replies)
+    return tuple(
+        {
+            (HEADS | heads).get(name, name.replace("_", " ")): _word(value)
+            for name, value in reply.items()
+            if noted or name != "note"
+        }
+        for reply in replies
+    )
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float):
+        return significant(value, 3)
+    return "-" if value is None else str(value)
+
+
+def _without(
+    rows: Sequence[Row],
+    status: str,
+    title: str,
+    told: Callable[[Row], dict[str, str]],
+    varying: Sequence[str],
+) -> Page:
+    found = [row for row in rows if row.outcome.status == status]
+    return [title, Table(tuple(_settings(row, varying) | told(row) for row in found))] if found else []
+
+
+def _would_fit(row: Row) -> dict[str, str]:
+    nearest = row.outcome.nearest or {}
+    gpus, missing = nearest.get("gpus"), nearest.get("missing_gib")
+    ways = [f"{gpus:,} accelerators"] if gpus else []
+    return {
+        "GiB missing": significant(missing, 3) if missing is None or missing > 0 else "too close",
+        "would fit": "; or ".join([*ways, *(nearest.get("changes") or ())]) or "nothing that was tried",
+    }
+
+
+def _reason(row: Row) -> dict[str, str]:
+    return {"why": row.outcome.reason or ""}

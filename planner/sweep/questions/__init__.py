@@ -1,0 +1,19 @@
+"""What a sweep can be asked, one file each, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from planner.registry import load_family
+from planner.sweep.questions._family import Question
+
+__all__ = ["Question", "questions"]
+
+
+@cache
+def questions() -> Mapping[str, Question]:
+    """Return the table of questions by name."""
+    import planner.sweep.questions as package
+
+    return load_family(package, Question)

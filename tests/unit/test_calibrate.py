@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from planner.calibrate import site_fit
 from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import predictions_with
 from planner.calibrate.conventions import Measured
-from planner.calibrate.fit import PULL
+from planner.calibrate.fit import PULL, Factor
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.run_table import read_runs
@@ -94,7 +95,9 @@ def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
     clean = fit_site(made_with(site, compute_share=0.85), load_hardware(SITE), ["compute"])
     noisy = fit_site(made_with(site, noise=0.05, compute_share=0.85), load_hardware(SITE), ["compute"])
     assert noisy.factors[0].standard_error > clean.factors[0].standard_error
+    assert clean.held_out is not None
     assert noisy.held_out is not None
+    assert np.abs(clean.held_out).max() < 0.01
     assert np.abs(noisy.held_out).mean() > np.abs(noisy.after).mean()
 
 
@@ -119,6 +122,18 @@ def test_a_single_run_pins_compute_against_what_is_known_before() -> None:
     assert abs(result.after[0]) < 0.01
     assert result.held_out is None
     assert set(result.left_out) == {"network", "scale-up"}
+
+
+def test_few_runs_and_the_prior_share_a_factor_by_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two runs that are a log of 0.3 too fast, and whose logarithm falls with the share's, against a prior of
+    # width w: minimise 2 (x - 0.3)^2 / PULL^2 + x^2 / w^2, so x = 0.3 / (1 + PULL^2 / (2 w^2)).
+    key, width = ("site", "s", "compute_share"), 0.01
+    monkeypatch.setattr(
+        site_fit, "log_errors", lambda runs, values: np.full(len(runs), -0.3 - math.log(values[key]))
+    )
+    values, errors = site_fit.pinned([None, None], [Factor(key, 1.0, "share [-]", width)], {})  # type: ignore[list-item]
+    assert math.log(values[0]) == pytest.approx(-0.3 / (1 + PULL**2 / (2 * width**2)), rel=2e-3)
+    assert errors[0] == pytest.approx((2 / PULL**2 + 1 / width**2) ** -0.5, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,16 @@ def test_a_calibrated_cluster_holds_for_runs_on_its_accelerator_alone(tmp_path: 
     assert changed[1] == plain[1]
 
 
+def test_a_slower_network_is_felt_by_runs_on_several_nodes_alone(tmp_path: Path) -> None:
+    these = runs(HERE, row(2, 1, 64, 1))
+    plain = seconds(these)
+    changed = seconds(
+        these, read_overlay(written(tmp_path, CLUSTER.replace("compute_share", "network_share")))
+    )
+    assert changed[0] == plain[0]
+    assert changed[1] > plain[1]
+
+
 def test_a_constant_of_a_site_holds_for_its_source_alone(tmp_path: Path) -> None:
     text = "constants:\n- {scope: site, owner: theirs, name: compute_share, value: 0.5}\n"
     these = runs(HERE, ELSEWHERE)

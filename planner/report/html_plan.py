@@ -29,8 +29,8 @@ from planner.report.html_figures import (
     waterfall_figure,
 )
 from planner.report.page import listed, percent, significant
-from planner.simulate.engine import Pipeline, play
-from planner.techniques.schedules._family import PassTimes
+from planner.simulate.engine import play
+from planner.simulate.plan import chunk_pieces, chunk_pipeline, mean_times, message_seconds
 from planner.units import GIB, MIB, MICROSECOND, TFLOP, show
 
 MOST_BARS: Final = 1200
@@ -126,36 +126,15 @@ def timeline_bars(told: Explanation) -> tuple[int, list[Bar]]:
         wanted //= 2
     if schedule.supports(pp, vpp, wanted) or 3 * pp * vpp * wanted > 10 * MOST_BARS:
         return 0, []
-    each = [_pass_times(told, rank) for rank in range(pp)]
-    ranks = tuple(schedule.chunk_ranks(pp, vpp))
-    pipeline = Pipeline(
-        ranks=ranks,
-        forward=tuple(each[rank].forward / vpp for rank in ranks),
-        input_gradient=tuple(each[rank].input_gradient / vpp for rank in ranks),
-        weight_gradient=tuple(each[rank].weight_gradient / vpp for rank in ranks),
-        hops=(0.0,) * len(ranks),
-        routes=schedule.routes,
-    )
-    timeline = play(schedule.order(pp, vpp, wanted, PassTimes()), pipeline)
+    chunks = chunk_pieces(plan, anatomy.case)
+    pipeline = chunk_pipeline(plan, anatomy.case, chunks, anatomy.costs, message_seconds(plan, anatomy.case))
+    timeline = play(schedule.order(pp, vpp, wanted, mean_times(pipeline)), pipeline)
     bars: list[Bar] = [
         (item.kind, rank, start, end, item.microbatch)
         for rank in range(pp)
         for item, start, end in timeline.rank_events(rank)
     ]
     return wanted, bars
-
-
-def _pass_times(told: Explanation, rank: int) -> PassTimes:
-    """Return the times of a micro-batch through one rank, messages shared between its passes."""
-    anatomy = told.anatomy
-    forward = whole = weight = 0.0
-    for piece, column in anatomy.stages.counts.items():
-        cost, count = anatomy.costs[piece], float(column[rank])
-        forward += count * float(cost.forward)
-        weight += count * float(cost.weight_gradient)
-        whole += count * float(cost.seconds)
-    hop = float(anatomy.passes.hop) / 2
-    return PassTimes(forward + hop, whole - forward - weight + hop, weight)
 
 
 def _timeline(told: Explanation) -> list[Block]:
@@ -165,8 +144,7 @@ def _timeline(told: Explanation) -> list[Block]:
     plan = told.answer.plan
     whole = played == int(plan.num_microbatches)
     note = f"{plan.schedule}, {played} micro-batches" + ("" if whole else f" of {plan.num_microbatches:.0f}")
-    note += "; each rank's time is shared evenly by its chunks." if plan.vpp > 1 else "."
-    return [plot("timeline", "The pipeline", timeline_figure(bars, int(plan.pp)), note)]
+    return [plot("timeline", "The pipeline", timeline_figure(bars, int(plan.pp)), f"{note}.")]
 
 
 def _scaling(answer: Estimate, others: Sequence[Estimate]) -> list[Block]:

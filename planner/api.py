@@ -1,0 +1,395 @@
+"""The planner for programs: load inputs, search, estimate, explain, simulate, write files, validate."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from planner.calibrate.catalogue import shipped_catalogue
+from planner.calibrate.pricing import cost_predictions
+from planner.calibrate.run_table import read_runs
+from planner.calibrate.validate import as_json, validate
+from planner.cli.axes import check_offload, check_world, read_axes, whole_plan
+from planner.cli.emit import write_folder
+from planner.cli.estimate import price
+from planner.cli.files import write_whole
+from planner.cli.job import check_precision, with_node_size
+from planner.cli.launch import Launch, wanted_target
+from planner.cli.options import Format, PlanOptions
+from planner.cli.output import page_text
+from planner.cli.reading import Reading
+from planner.cli.traits import trait_changes
+from planner.cost.estimate import Estimate
+from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan, nearest
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware as _load_cluster
+from planner.inputs.workload import Workload
+from planner.launchers._card import Card
+from planner.launchers._emit import launch_files
+from planner.plan import Plan
+from planner.registry import find
+from planner.report.as_json import Document, Unpriced, estimate_document, search_document
+from planner.report.estimate_page import estimate_page, first_steps
+from planner.report.explain import Explanation, explain, explain_document
+from planner.report.plan_file import Names, PlanFile, digest, plan_yaml, read_plan_file
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job, Runtime
+from planner.search.optimise import Request, SearchResult, search
+from planner.simulate.plan import play_plan
+from planner.simulate.record import StepRecord
+
+__all__ = [
+    "Estimate",
+    "Explanation",
+    "Infeasible",
+    "InputError",
+    "Job",
+    "Plan",
+    "PlannerError",
+    "UnsupportedPlan",
+    "Workload",
+    "as_document",
+    "emit_plan",
+    "estimate_plan",
+    "explain_plan",
+    "load_hardware",
+    "load_model",
+    "load_plan",
+    "load_runtime",
+    "save_plan",
+    "search_plans",
+    "simulate_plan",
+    "validate_runs",
+]
+
+RUNTIME: Final = "megatron-lm"
+AXES: Final = tuple(field.name for field in fields(PlanOptions))
+"""Axes of a plan that a caller may set."""
+
+
+def load_hardware(name: str, gpus_per_node: int | None = None) -> HardwareProfile:
+    """Return a cluster.
+
+    Parameters
+    ----------
+    name : str
+        One that ships, such as ``dgx-h100``, or the path of a profile YAML.
+    gpus_per_node : int, optional
+        Accelerators of a node in use, where not all.
+
+    Raises
+    ------
+    InputError
+        If there is none, or its file is wrong.
+    """
+    profile = _load_cluster(name, "cluster")
+    return profile if gpus_per_node is None else with_node_size(profile, gpus_per_node)
+
+
+def load_runtime(name: str = RUNTIME, **traits: Any) -> Runtime:
+    """Return a runtime, some of its traits changed.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``megatron-lm`` or ``torchtitan``.
+    **traits
+        New values, as ``--set`` takes them: ``attention="flash-2"``, ``compute_derate=0.95``.
+
+    Raises
+    ------
+    InputError
+        If a name or a value is unknown.
+    """
+    runtime = find(runtimes(), name, "runtime")
+    reading = Reading()
+    changes = trait_changes([f"{trait}={_word(value)}" for trait, value in traits.items()], reading)
+    reading.finish()
+    return replace(runtime, traits=replace(runtime.traits, **changes))
+
+
+def load_plan(path: str | Path) -> PlanFile:
+    """Return a saved plan with everything that it is for.
+
+    Raises
+    ------
+    InputError
+        If the file is wrong, all faults at once.
+    """
+    return read_plan_file(Path(path), with_node_size)
+
+
+def search_plans(
+    job: Job,
+    runtime: str | Runtime = RUNTIME,
+    *,
+    objective: str = "time",
+    top: int = 5,
+    oom_risk: float = 0.05,
+    memory_limit: float | None = None,
+    **axes: Any,
+) -> SearchResult:
+    """Rank the plans of a job; axes that are given are kept, the others are searched.
+
+    Parameters
+    ----------
+    job : Job
+        Model, cluster, number of accelerators and workload.
+    runtime : str or Runtime
+        Who runs it.
+    objective : str
+        What is least: ``time``, ``cost``, ``memory`` or ``energy``.
+    top : int
+        Plans to return. [-]
+    oom_risk : float
+        Accepted probability of running out of memory. [-]
+    memory_limit : float, optional
+        Device memory that may be used. [byte]
+    **axes
+        Axes to keep, such as ``tp=8``.
+
+    Returns
+    -------
+    SearchResult
+        Its ``plans`` are best first; none where nothing fits, and then ``nearest`` says what would.
+
+    Raises
+    ------
+    InputError
+        If something is unknown or wrong, all faults at once.
+    """
+    reading = Reading()
+    goal = reading.word("objective", objective, ("time", "cost", "memory", "energy"))
+    if not 0 < oom_risk < 1:
+        reading.fault("oom_risk", str(oom_risk), "a probability between 0 and 1, such as 0.05")
+    fixed = _axes(axes, job, reading)
+    reading.finish()
+    return search(
+        Request(
+            model=job.model,
+            clusters=(job.hardware,),
+            gpu_counts=(job.gpus,),
+            workload=job.workload,
+            runtimes=(_runtime(runtime),),
+            fixed=fixed,
+            objective=str(goal),
+            top=top,
+            memory_limit=memory_limit,
+            oom_risk=oom_risk,
+        )
+    )
+
+
+def estimate_plan(
+    job: Job, runtime: str | Runtime = RUNTIME, *, memory_limit: float | None = None, **axes: Any
+) -> Estimate:
+    """Price one plan in full; degrees that are not given are 1, dp follows from the accelerators.
+
+    Parameters
+    ----------
+    job : Job
+        Model, cluster, number of accelerators and workload.
+    runtime : str or Runtime
+        Who runs it.
+    memory_limit : float, optional
+        Device memory that may be used. [byte]
+    **axes
+        The plan, such as ``tp=8, pp=4, sequence_parallel=True``.
+
+    Returns
+    -------
+    Estimate
+        Look at ``feasible`` and ``violations`` before its times.
+
+    Raises
+    ------
+    InputError
+        If something is unknown or wrong, all faults at once.
+    UnsupportedPlan
+        If the degrees do not cut model, batch and cluster into whole parts, so that there is no price.
+    """
+    reading = Reading()
+    chosen = _axes(axes, job, reading)
+    reading.finish()
+    who = _runtime(runtime)
+    plan, _ = whole_plan(chosen, job, who)
+    return _priced(plan, job, who, memory_limit)
+
+
+def explain_plan(answer: Estimate) -> Explanation:
+    """Return where a plan's time and memory go, what binds, and what one change of each axis would do."""
+    return explain(answer, lambda plan: price(plan, answer.job, answer.runtime, answer.capacity))
+
+
+def simulate_plan(answer: Estimate, jitter: float = 0.0, seed: int = 0) -> StepRecord:
+    """Play one step of a plan pass by pass.
+
+    Parameters
+    ----------
+    answer : Estimate
+        The plan.
+    jitter : float
+        Relative spread of pass times. [-]
+    seed : int
+        Seed of the spread. [-]
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the schedule cannot run the plan's degrees.
+    """
+    return play_plan(answer.plan, answer.job, answer.runtime, answer.capacity, jitter, seed).record
+
+
+def save_plan(
+    answer: Estimate, path: str | Path, *, model: str = "", hardware: str = "", force: bool = False
+) -> None:
+    """Write a plan file, which every command reads.
+
+    Parameters
+    ----------
+    answer : Estimate
+        The plan.
+    path : str or Path
+        Where it goes.
+    model, hardware : str
+        How both are named in the file, where not by the names of those that ship: the paths of their files.
+    force : bool
+        Whether a file that exists is replaced.
+
+    Raises
+    ------
+    InputError
+        If a name is not that of the model or cluster of the plan, or the file cannot be written.
+    """
+    names = _names(answer, model, hardware)
+    write_whole(Path(path), plan_yaml(answer.job, answer.runtime, answer.plan, names), force, "path")
+
+
+def emit_plan(
+    answer: Estimate,
+    folder: str | Path,
+    *,
+    target: str | None = None,
+    launcher: str = "torchrun",
+    model: str = "",
+    hardware: str = "",
+    force: bool = False,
+) -> list[Path]:
+    """Write the files that start a plan, all of them or none, and return their paths.
+
+    Parameters
+    ----------
+    answer : Estimate
+        The plan.
+    folder : str or Path
+        Where the files go.
+    target : str, optional
+        Files for whom; the plan's runtime where not said.
+    launcher : str
+        Who starts them: ``torchrun``, ``slurm``, ``kubernetes``, ``skypilot`` or ``ray``.
+    model, hardware : str
+        As in `save_plan`.
+    force : bool
+        Whether files that exist are replaced.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or the folder cannot be written.
+    UnsupportedPlan
+        If the target cannot run the plan.
+    Infeasible
+        If the plan does not fit and ``force`` is false.
+    """
+    launch = Launch(Path(folder), target, launcher, None, force)
+    wanted = wanted_target(launch, answer.runtime)
+    if not answer.feasible and not answer.violations and not force:
+        raise Infeasible("the plan does not fit; force=True writes its files all the same")
+    saved = plan_yaml(answer.job, answer.runtime, answer.plan, _names(answer, model, hardware))
+    card = Card(saved, page_text(estimate_page(answer, {}), Format.table), first_steps(answer))
+    return write_folder(launch_files(answer.plan, answer.job, wanted, card), launch.out, force)
+
+
+def validate_runs(path: str | Path) -> Document:
+    """Price every run of a table of measurements, and return how far the predictions are from it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A CSV file of measured runs.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace", newline="") as lines:
+            table = read_runs(lines, str(path))
+            return as_json(validate(table.rows, shipped_catalogue(), cost_predictions))
+    except OSError as error:
+        raise InputError(Problem("path", repr(str(path)), f"a readable file ({error.strerror})")) from None
+
+
+def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
+    """Return an answer as the JSON document that the command of its name prints."""
+    if isinstance(answer, Estimate):
+        return estimate_document(answer, {})
+    return search_document(answer, {}) if isinstance(answer, SearchResult) else explain_document(answer)
+
+
+def _runtime(runtime: str | Runtime) -> Runtime:
+    return load_runtime(runtime) if isinstance(runtime, str) else runtime
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _axes(axes: dict[str, Any], job: Job, reading: Reading) -> dict[str, Any]:
+    """Return the axes of a plan as the command line reads them; faults are noted."""
+    given = {name: value for name, value in axes.items() if value is not None}
+    for name in [name for name in given if name not in AXES]:
+        reading.fault(
+            name, repr(given.pop(name)), f"an axis of a plan: {', '.join(AXES)}", nearest(name, AXES)
+        )
+    check_precision(job.hardware, job.workload, reading)
+    texts: dict[str, Any] = {
+        name: value if isinstance(value, bool) else
+        ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+        for name, value in given.items()
+    }  # fmt: skip
+    found = read_axes(PlanOptions(**texts), reading)
+    check_world(found, (job.gpus,), reading)
+    check_offload(found, (job.hardware,), reading)
+    return found
+
+
+def _priced(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate:
+    answer = price(plan, job, runtime, memory_limit)
+    if isinstance(answer, Unpriced):
+        reasons = (f"{fault.rule}: {fault.found}; needs {fault.expected}" for fault in answer.violations)
+        raise UnsupportedPlan("\n".join(reasons))
+    return answer
+
+
+def _names(answer: Estimate, model: str, hardware: str) -> Names:
+    """Return the names under which a plan file finds its model and cluster again."""
+    job, reading = answer.job, Reading()
+    named = Names(model or job.model.name, hardware or job.hardware.name)
+    known_model = reading.attempt(load_model, named.model)
+    cluster = reading.attempt(_load_cluster, named.hardware, "cluster")
+    per_node = job.hardware.pool.gpus_per_node
+    if cluster is not None and cluster.pool.gpus_per_node != per_node:
+        named = replace(named, gpus_per_node=per_node)
+        cluster = reading.attempt(with_node_size, cluster, per_node)
+    if known_model is not None and digest(known_model) != digest(job.model):
+        reading.fault("model", repr(named.model), "a name or path that loads the model of this plan")
+    if cluster is not None and digest(cluster) != digest(job.hardware):
+        reading.fault("hardware", repr(named.hardware), "a name or path that loads the cluster of this plan")
+    reading.finish()
+    visible = float(job.hardware.pool.accelerator.memory_visible)
+    return replace(named, memory_limit=answer.capacity if answer.capacity < visible else None)

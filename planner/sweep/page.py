@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final
 
 from planner.plan import Plan
 from planner.report.estimate_page import layout
 from planner.report.page import Page, Table, percent, significant
-from planner.sweep.front import OBJECTIVES, best_rows, dollars, hours, pareto_rows
+from planner.sweep.front import OBJECTIVES, best_rows, dollars, grouped, hours, pareto_rows
 from planner.sweep.questions._family import Question, Reply
 from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Row, counts
 from planner.sweep.run import Sweep
@@ -44,13 +45,9 @@ def sweep_page(sweep: Sweep, varying: Sequence[str], asked: Asked) -> Page:
     if set(map(id, front)) != set(map(id, best)):
         title = "Pareto front of time and cost per token and of memory, for each model and method:"
         page += [title, _figures(front, varying)]
-    without = (
-        (NOTHING_FITS, "Nothing fits:", _would_fit),
-        (REFUSED, "Values that do not go together:", _reason),
-        (FAILED, "Failed, and searched again by the next run:", _reason),
-    )
-    for status, title, told in without:
-        page += _without(rows, status, title, told, varying)
+    page += _without(rows, NOTHING_FITS, "Nothing fits:", partial(_would_fit, varying))
+    page += _without(rows, REFUSED, "Values that do not go together:", partial(_reasons, varying))
+    page += _without(rows, FAILED, "Failed, and searched again by the next run:", partial(_reasons, varying))
     return page
 
 
@@ -139,18 +136,17 @@ def _word(value: Any) -> str:
 
 
 def _without(
-    rows: Sequence[Row],
-    status: str,
-    title: str,
-    told: Callable[[Row], dict[str, str]],
-    varying: Sequence[str],
+    rows: Sequence[Row], status: str, title: str, told: Callable[[list[Row]], list[dict[str, str]]]
 ) -> Page:
     found = [row for row in rows if row.outcome.status == status]
-    return [title, Table(tuple(_settings(row, varying) | told(row) for row in found))] if found else []
+    return [title, Table(tuple(told(found)))] if found else []
 
 
-def _would_fit(row: Row) -> dict[str, str]:
-    nearest = row.outcome.nearest or {}
+def _would_fit(varying: Sequence[str], rows: list[Row]) -> list[dict[str, str]]:
+    return [_settings(row, varying) | _ways(row.outcome.nearest or {}) for row in rows]
+
+
+def _ways(nearest: Mapping[str, Any]) -> dict[str, str]:
     gpus, missing = nearest.get("gpus"), nearest.get("missing_gib")
     ways = [f"{gpus:,} accelerators"] if gpus else []
     return {
@@ -159,5 +155,14 @@ def _would_fit(row: Row) -> dict[str, str]:
     }
 
 
-def _reason(row: Row) -> dict[str, str]:
-    return {"why": row.outcome.reason or ""}
+def _reasons(varying: Sequence[str], rows: list[Row]) -> list[dict[str, str]]:
+    """Return one line for each reason, with the settings that all its cases share."""
+    lines = []
+    for reason, group in grouped(rows, lambda row: row.outcome.reason or "").items():
+        shared = set(_settings(group[0], varying).items())
+        for row in group[1:]:
+            shared &= _settings(row, varying).items()
+        words = [value for value in _settings(group[0], varying).items() if value in shared]
+        told = ", ".join(f"{name} {value}" for name, value in words)
+        lines.append({"cases": f"{len(group)}", "of": told or "the grid", "why": reason})
+    return lines

@@ -109,6 +109,8 @@ def page() -> str:
             "`--offload`. Bytes of each parameter of a shard that go to the host and come back in a step.",
             OFFLOADS,
             {"down_bytes": "down [byte]", "up_bytes": "up [byte]"},
+            "`activations:N` moves what N layers of every stage save for backward; `planner search\n"
+            "--offload activations` tries several N.",
         ),
         section(
             "Methods",

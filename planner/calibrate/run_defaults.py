@@ -30,6 +30,7 @@ from planner.registry import find
 from planner.rules import structural_rules, violations
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import read_offload
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
@@ -305,13 +306,13 @@ def check_names(run: Run, plan: Plan) -> None:
     for column, name, table in (
         ("precision", run.precision, PRECISIONS),
         ("schedule", plan.schedule, SCHEDULES),
-        ("offload", plan.offload, OFFLOADS),
     ):
         if name not in table and not any(name in entry.aliases for entry in table.values()):
             hint = nearest(name, table)
             near = f"; nearest: {hint}" if hint else ""
             raise Refusal(run, column, repr(name), f"one of {', '.join(table)}{near}")
     read_choice(dict(RECOMPUTES), plan.recompute, f"row {run.line}, column recompute")
+    read_offload(OFFLOADS, plan.offload, f"row {run.line}, column offload")
 
 
 def check_precision(run: Run, hardware: HardwareProfile) -> None:

@@ -24,6 +24,7 @@ UNACCUMULATED: Final = 16
 COUNTED: Final = re.compile(r"(counts|includes one full forward) recompute(?! when)")
 """Words of a FLOP convention that tell that the run recomputed."""
 
+_HOSTED_LAYERS: Final = re.compile(r"activations?[:_](?:offload_)?(\d+)[-_]layers")
 _LAYOUT_PART: Final = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z|])(?:\*(\d+))?")
 
 
@@ -139,6 +140,17 @@ def recompute_name(text: str, layers_per_stage: int, selective: str = "selective
     return spellings[-1]
 
 
+def offload_name(text: str) -> str:
+    """Return a run table's offload as the planner spells it.
+
+    Examples
+    --------
+    >>> offload_name("activations:20-layers"), offload_name("none")
+    ('activations:20', 'none')
+    """
+    return _HOSTED_LAYERS.sub(r"activations:\1", text)
+
+
 def layout_layers(notes: str, stages: int) -> tuple[int, ...] | None:
     """Return the layers of each virtual stage that a Megatron pipeline layout in the notes states.
 
@@ -232,6 +244,6 @@ def run_plan(run: Run, model: ModelSpec, era: Era) -> Plan:
         sequence_parallel=bool(run.seq_parallel) and tp > 1,
         cp_method=next((name for word, name in CP_METHODS if word in run.cp_method), "ring"),
         schedule=schedule if pp > 1 else "1f1b",
-        offload=run.offload,
+        offload=offload_name(run.offload),
         stage_layers=stage_layers(run, model, era),
     )

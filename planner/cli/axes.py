@@ -14,6 +14,7 @@ from planner.rules import divisors
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import read_offload
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
@@ -42,7 +43,8 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
     axes["zero"] = reading.count("--zero", options.zero, least=0, most=3)
     axes["recompute"] = _recompute(options.recompute, reading)
     axes["sequence_parallel"] = options.sequence_parallel
-    tables = {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES, "offload": OFFLOADS}
+    axes["offload"] = _offload(options.offload, reading)
+    tables = {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES}
     for name, table in tables.items():
         entry: Any = reading.named(option(name), getattr(options, name), table)
         axes[name] = None if entry is None else entry.name
@@ -57,6 +59,16 @@ def _recompute(text: str | None, reading: Reading) -> str | None:
     word, colon, argument = text.strip().partition(":")
     entry = next(entry for entry in RECOMPUTES.values() if word in (entry.name, *entry.aliases))
     return f"{entry.name}{colon}{argument}"
+
+
+def _offload(text: str | None, reading: Reading) -> str | None:
+    """Return what lives on the host as the contract spells it; a search picks a number that is left out."""
+    word, colon, _ = (text or "").strip().partition(":")
+    entry = reading.named("--offload", None if text is None else word, OFFLOADS)
+    if entry is None or (entry.counted and not colon):
+        return entry.name if entry else None
+    chosen = reading.attempt(read_offload, OFFLOADS, (text or "").strip())
+    return chosen.spelled if chosen else None
 
 
 def check_world(axes: Mapping[str, Any], counts: tuple[int, ...], reading: Reading) -> None:

@@ -138,9 +138,9 @@ class PlanOptions:
     schedule: Annotated[
         Text, _option("schedule", "NAME", "Order of the passes, such as 1f1b or interleaved-1f1b.")
     ] = None
-    offload: Annotated[Text, _option("offload", "NAME", "What lives in host memory: none or optimizer.")] = (
-        None
-    )
+    offload: Annotated[
+        Text, _option("offload", "NAME", "In host memory: none, optimizer, or activations:N (N layers).")
+    ] = None
     stage_layers: Annotated[
         Text, _option("stage-layers", "N,N,...", "Layers of each virtual stage. [default: even]")
     ] = None

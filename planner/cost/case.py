@@ -18,6 +18,7 @@ from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
 from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
+from planner.techniques.offload._family import read_offload
 from planner.techniques.optimizers import OPTIMIZERS, Optimizer
 from planner.techniques.precision import PRECISIONS, Precision
 from planner.techniques.recompute import RECOMPUTES
@@ -149,7 +150,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         context=find(CONTEXT_METHODS, plan.cp_method, "--cp-method"),
         schedule=find(SCHEDULES, plan.schedule, "--schedule"),
         sharding=find(SHARDINGS, f"zero{plan.zero}", "--zero"),
-        offload=find(OFFLOADS, plan.offload, "--offload"),
+        offload=read_offload(OFFLOADS, plan.offload),
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),
         method=find(METHODS, work.method, "--method"),

@@ -95,6 +95,9 @@ class PassBytes:
         Weights that learn in the largest layer, and in the ends that a stage has. [element]
     one_layer : Num
         What one layer leaves for backward.
+    grown : Num, optional
+        Share of a stage's gradients that are there while its activations are still at their peak, where
+        those of some layers come back from the host. [-]
     """
 
     activations: Num
@@ -104,6 +107,7 @@ class PassBytes:
     head: Num
     embedding: Num
     one_layer: Num
+    grown: Num | None = None
 
 
 def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> PassBytes:
@@ -197,15 +201,17 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     reduced = case.reduce_bytes * case.sharding.shards_parameters * passes.largest_layer
     buckets = not case.sharding.shards_optimizer
     earlier = gradients * np.where((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
+    latest = earlier if passes.grown is None else np.maximum(earlier, gradients * passes.grown)
     layer = passes.largest_layer
     loss = passes.activations + passes.loss + gathered * passes.head + earlier
     beside = passes.loss * case.traits.loss_beside_backward
-    last = passes.activations + passes.rebuilt + beside + 2 * gathered * layer + reduced + earlier
+    last = passes.activations + passes.rebuilt + beside + 2 * gathered * layer + reduced + latest
     following = np.maximum(passes.embedding, layer)
     first = passes.one_layer + passes.rebuilt + gathered * (layer + following) + reduced + gradients
     whole = np.maximum(np.maximum(loss, last), first)
     at_first = first >= whole
-    present = np.where(at_first, gradients, earlier)
+    before = earlier if passes.grown is None else np.where(last >= whole, latest, earlier)
+    present = np.where(at_first, gradients, before)
     activations = np.where(at_first, passes.one_layer, passes.activations)
     return Peak(activations, whole - present - activations, present, loss >= whole)
 

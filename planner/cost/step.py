@@ -8,6 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.cost.activation_offload import (
+    LayerPasses,
+    bytes_beside_host,
+    exposed_copies_seconds,
+    layer_passes,
+)
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.data_parallel import data_parallel_seconds, optimizer_seconds
@@ -45,7 +51,9 @@ class PassPrice:
     mean : StageWeights
         The mean over the stages.
     nbytes : PassBytes
-        What the passes need in memory.
+        What the passes need in memory, where nothing is on the host.
+    layers : LayerPasses
+        What of all this is of layers.
     """
 
     busy: Num
@@ -55,6 +63,7 @@ class PassPrice:
     weights: StageWeights
     mean: StageWeights
     nbytes: PassBytes
+    layers: LayerPasses
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class StepPrice:
     total_bytes : Num
         Device memory in use on the fullest rank. [byte]
     data_parallel, optimizer, offload : Num
-        Seconds at the end of the step on each stage. [s]
+        Seconds at the end of the step on each stage, unhidden copies of activations among them. [s]
     memory : StageMemory
         Bytes of each stage.
     """
@@ -165,6 +174,7 @@ def price_passes(
         weights=stage_weights(case, costs, stages),
         mean=mean_weights(case, plan, costs, totals),
         nbytes=pass_bytes(case, plan, costs, stages),
+        layers=layer_passes(costs, stages),
     )
 
 
@@ -196,7 +206,11 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> Ste
     held = passes.weights
     exchange = data_parallel_seconds(case, plan, held.trained, held.expert_trained, passes.micro)
     optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
-    memory = stage_memory(case, plan, passes.nbytes, held, stages)
+    nbytes = passes.nbytes
+    if case.offload.layers:
+        nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
+        offload = offload + exposed_copies_seconds(case, plan, passes.layers)
+    memory = stage_memory(case, plan, nbytes, held, stages)
     return StepPrice(
         step=passes.busy + np.max(exchange + optimizer + offload, axis=0),
         bound=passes.bound + _least_tail(case, plan, passes.mean),

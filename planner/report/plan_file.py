@@ -31,6 +31,7 @@ from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import read_offload
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
@@ -253,7 +254,9 @@ class _Faults:
 def _plan(document: _Document, faults: _Faults) -> Plan:
     axes, work, gpus = document.plan, document.workload, document.hardware.gpus
     values = axes.model_dump()
-    for name, table in (("cp_method", CONTEXT_METHODS), ("schedule", SCHEDULES), ("offload", OFFLOADS)):
+    offload = faults.attempt("plan.offload", read_offload, OFFLOADS, axes.offload, "plan.offload")
+    values["offload"] = offload.spelled if offload is not None else axes.offload
+    for name, table in (("cp_method", CONTEXT_METHODS), ("schedule", SCHEDULES)):
         entry = faults.attempt(f"plan.{name}", find, table, values[name], f"plan.{name}")
         values[name] = entry.name if entry is not None else values[name]
     known: dict[str, Any] = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "method": METHODS}

@@ -12,6 +12,10 @@ DEGREE_NAMES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")
 """Degrees that a user may fix."""
 
 
+ACTIVATION_LAYERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96)
+"""Layers that a search tries for activations on the host, where the user does not say how many."""
+
+
 def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[int, ...] | None]:
     """Return the degrees and the split that the user has set."""
     degrees = {name: int(str(fixed[name])) for name in DEGREE_NAMES if fixed.get(name) is not None}
@@ -20,17 +24,23 @@ def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[in
 
 
 def choices_of(runtime: Runtime, fixed: Mapping[str, object]) -> Choices:
-    """Return the technique names to combine: the user's own, or all that the runtime can run."""
+    """Return the technique names to combine: the user's own, or all that the runtime can run.
+
+    Activations on the host are tried only where the user asks, since they multiply the space.
+    """
 
     def either(name: str, offered: tuple[Any, ...]) -> tuple[Any, ...]:
         value = fixed.get(name)
         return offered if value is None else (value,)
 
+    offload = either("offload", runtime.offloads)
+    if offload == ("activations",):
+        offload = tuple(f"activations:{layers}" for layers in ACTIVATION_LAYERS)
     return Choices(
         zero=either("zero", runtime.zero_stages),
         recompute=either("recompute", runtime.recomputes),
         sequence_parallel=either("sequence_parallel", (False, True)),
         cp_method=either("cp_method", runtime.cp_methods or ("ring",)),
         schedule=either("schedule", runtime.schedules),
-        offload=either("offload", runtime.offloads),
+        offload=offload,
     )

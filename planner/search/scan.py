@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from planner.cost.block_cost import LayerCost, PricedLayer, taken
 from planner.cost.case import Case, case_of
 from planner.cost.layout import layer_weights, piece_costs, priced_layers
-from planner.cost.legal import technique_rules
+from planner.cost.legal import offload_rules, technique_rules
 from planner.cost.stages import (
     Piece,
     Stages,
@@ -233,11 +233,13 @@ class Scan:
             plan = named(rows, names, states, self.shards)
             twins = twin_states(plan, states, self.choices)
             report.removed["same-as-another"] += int(np.count_nonzero(twins))
-            legal = ~twins & obeying(self.runtime.rules(plan, self.job), chunk.size, 1, report, ~twins)
+            whole = case_of(plan, self.job, self.runtime)
+            rules = [*offload_rules(plan, whole), *self.runtime.rules(plan, self.job)]
+            legal = ~twins & obeying(rules, chunk.size, 1, report, ~twins)
             if not legal.any():
                 continue
             started = time.perf_counter()
-            result = price_step(case_of(plan, self.job, self.runtime), plan, passes, stages)
+            result = price_step(whole, plan, passes, stages)
             report.seconds += time.perf_counter() - started
             self._collect(result, plan, legal, objective, report)
 

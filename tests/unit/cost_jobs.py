@@ -93,7 +93,7 @@ def any_runtime(**traits: Any) -> Runtime:
         schedules=tuple(SCHEDULES),
         cp_methods=tuple(CONTEXT_METHODS),
         recomputes=("none", "selective", "full", "full:1", "selective:mlp+norm"),
-        offloads=tuple(OFFLOADS),
+        offloads=(*(name for name, entry in OFFLOADS.items() if not entry.counted), "activations:1"),
         rules=lambda plan, job: [],
     )
 

@@ -19,6 +19,7 @@ from planner.runtimes.megatron_lm.flags import (
     training_steps,
 )
 from planner.runtimes.megatron_lm.layout import is_even, layout_string
+from planner.runtimes.megatron_lm.offload import activation_layers
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import precision_aware
 
@@ -59,6 +60,7 @@ def model_section(plan: Plan, job: Job) -> Section:
         _experts(arch, job.workload),
         _parallel(plan, job.model, job.workload),
         _recompute(plan),
+        _offload(plan),
     ]
     return {field: value for part in parts for field, value in part.items()}
 
@@ -180,6 +182,13 @@ def _recompute(plan: Plan) -> Section:
         return {"recompute_granularity": "selective", "recompute_modules": modules}
     method, layers = ("uniform", 1) if wanted.layers is None else ("block", wanted.layers // int(plan.vpp))
     return {"recompute_granularity": "full", "recompute_method": method, "recompute_num_layers": layers}
+
+
+def _offload(plan: Plan) -> Section:
+    layers = activation_layers(plan.offload)
+    if not layers:
+        return {}
+    return {"cpu_offloading": True, "cpu_offloading_num_layers": layers, "cpu_offloading_weights": False}
 
 
 def train_section(plan: Plan, work: Workload) -> Section:

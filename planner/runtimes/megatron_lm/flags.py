@@ -13,6 +13,7 @@ from planner.runtimes._family import Job
 from planner.runtimes._offered import stage_layers
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
+from planner.runtimes.megatron_lm.offload import activation_flags
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import precision_aware
 
@@ -54,6 +55,7 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
         *parallel_flags(plan, model, arch),
         *sharding_flags(plan, work, version),
         *recompute_flags(plan),
+        *activation_flags(plan),
         *precision_flags(work),
         *optimizer_flags(plan, work),
         *_loop_flags(plan, work),

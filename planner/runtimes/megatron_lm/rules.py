@@ -19,6 +19,7 @@ from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, even_split, exactly, fits_model, offered
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture, obstacles
+from planner.runtimes.megatron_lm.offload import offload_rules
 from planner.runtimes.megatron_lm.precision_rules import precision_rules
 from planner.runtimes.megatron_lm.recompute import recompute_rules
 from planner.runtimes.megatron_lm.sharding_rules import sharding_rules
@@ -38,6 +39,7 @@ def core_rules(plan: Plan, job: Job) -> list[Rule]:
         *pipeline_rules(plan, job.model),
         *sharding_rules(plan, job.workload),
         *recompute_rules(plan, job.workload, arch),
+        *offload_rules(plan, job.model),
         *precision_rules(plan, job, arch),
     ]
 

@@ -9,7 +9,7 @@ import numpy as np
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._offered import offered, optimizer_rules
+from planner.runtimes._offered import optimizer_rules
 
 OPTIMIZERS: Final = ("adamw", "sgd", "muon")
 STATE_DTYPES: Final = ("fp32", "bf16", "fp16", "fp8")
@@ -17,14 +17,13 @@ MASTER_DTYPES: Final = ("fp32", "fp16")
 
 
 def sharding_rules(plan: Plan, workload: Workload) -> list[Rule]:
-    """Return the rules on ZeRO stage, shards, offload, optimizer and its dtypes."""
+    """Return the rules on ZeRO stage, shards, optimizer, where it lives, and its dtypes."""
     gradients = ("fp32", "fp16") if workload.precision == "fp16" else ("fp32", "bf16")
     dtypes = {"state_dtype": STATE_DTYPES, "master_dtype": MASTER_DTYPES, "gradient_dtype": gradients}
     return [
         *optimizer_rules(workload, OPTIMIZERS, dtypes),
         _shards_rule(plan),
         *_distributed_optimizer_rules(plan, workload),
-        offered("offload-offered", "offload", plan.offload, ("none", "optimizer")),
     ]
 
 

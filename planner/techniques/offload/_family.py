@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from planner.errors import InputError, Problem
 from planner.numeric import Num
+from planner.registry import find
 
 
 @dataclass(frozen=True)
@@ -14,13 +17,17 @@ class Offload:
     Parameters
     ----------
     name, aliases : str, tuple of str
-        As on the command line.
+        As on the command line, before the colon.
     cite : str
         Where it is described.
     optimizer : bool
         Whether optimizer states live, and the optimizer runs, on the host.
     down_bytes, up_bytes : float
         Bytes of each parameter of the rank's shard that go to the host and come back in a step. [byte]
+    counted : bool
+        Whether a number of layers follows the name, as in ``activations:20``.
+    layers : float
+        Layers of each stage whose saved tensors go to the host in forward and come back in backward. [-]
     """
 
     name: str
@@ -28,7 +35,34 @@ class Offload:
     optimizer: bool
     down_bytes: float
     up_bytes: float
+    counted: bool = False
+    layers: float = 0.0
     aliases: tuple[str, ...] = ()
+
+    @property
+    def spelled(self) -> str:
+        """The choice as a plan has it, with its number of layers."""
+        return f"{self.name}:{self.layers:.0f}" if self.layers else self.name
+
+
+def read_offload(table: Mapping[str, Offload], text: str, where: str = "--offload") -> Offload:
+    """Read ``none``, ``optimizer`` or ``activations:20``.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or its number of layers is missing or no number of layers.
+    """
+    name, colon, argument = text.partition(":")
+    entry = find(table, name, where)
+    if entry.counted and argument.isdigit() and int(argument) > 0:
+        return replace(entry, layers=float(argument))
+    if entry.counted:
+        expected, hint = f"{entry.name}:N with N layers of each stage", f"{entry.name}:1"
+        raise InputError(Problem(where, repr(text), expected, hint))
+    if colon:
+        raise InputError(Problem(where, repr(text), f"{entry.name}, without an argument", entry.name))
+    return entry
 
 
 HOST_ADAM_SECONDS = 0.25e-9

@@ -1,0 +1,72 @@
+"""What is saved by the layers of a stage, and what it costs to keep some of it on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost
+from planner.cost.case import Case
+from planner.cost.memory import PassBytes
+from planner.cost.stages import ENDS, Piece, Stages
+from planner.formulas.activation_offload import copied_bytes, copy_exposed_seconds, offloaded_layers
+from planner.numeric import Num
+from planner.plan import Plan
+
+
+@dataclass(frozen=True)
+class LayerPasses:
+    """All layers of each stage, its ends left out, for one micro-batch on one rank.
+
+    Parameters
+    ----------
+    count : Num
+        Layers. [-]
+    saved : Num
+        What they keep for backward. [byte]
+    forward, backward : Num
+        Their passes. [s]
+    """
+
+    count: Num
+    saved: Num
+    forward: Num
+    backward: Num
+
+
+def layer_passes(costs: Mapping[Piece, LayerCost], stages: Stages) -> LayerPasses:
+    """Return the layers of each stage."""
+    many: Num = 0.0
+    saved: Num = 0.0
+    forward: Num = 0.0
+    seconds: Num = 0.0
+    for piece, count in stages.counts.items():
+        if piece[0] not in ENDS:
+            many = many + count
+            saved = saved + count * costs[piece].held
+            forward = forward + count * costs[piece].forward
+            seconds = seconds + count * costs[piece].seconds
+    return LayerPasses(many, saved, forward, seconds - forward)
+
+
+def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPasses, rank: Num) -> PassBytes:
+    """Return what the passes need on the device where the saved tensors of some layers go to the host.
+
+    Gradients of as many layers are there before the last of their tensors is back.
+    """
+    chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, rank)
+    gone = copied_bytes(layers.saved, layers.count, case.offload.layers) * (chunks / plan.vpp)
+    moved = offloaded_layers(layers.count, case.offload.layers)
+    grown = moved / np.maximum(layers.count, 1.0)
+    return replace(nbytes, activations=nbytes.activations - gone, grown=grown)
+
+
+def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:
+    """Seconds of a step that the copies of each stage are not hidden: down in forward, up in backward. [s]"""
+    each = np.maximum(layers.count, 1.0)
+    transfer = layers.saved / each / case.host_link
+    down = copy_exposed_seconds(transfer, layers.forward / each, layers.count, case.offload.layers)
+    up = copy_exposed_seconds(transfer, layers.backward / each, layers.count, case.offload.layers)
+    return plan.num_microbatches * (down + up)

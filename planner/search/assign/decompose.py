@@ -188,9 +188,11 @@ class _Search:
         starts = np.maximum(ends, 0)
         for stage in range(self.problem.stages):
             total = before[stage][starts] + columns[stage] + after[stage + 1][:, None]
-            longest = np.where(np.isfinite(total), np.maximum(columns[stage], shortest), 0.0)
-            value = self.weights[0] * total + self.weights[1] * longest
-            end, size = np.nonzero((value < self.best.value * (1 + ROUNDING)) & (ends >= 0))
+            inside = np.isfinite(total) & (ends >= 0)
+            longest = np.maximum(columns[stage], shortest)
+            value = self.weights[0] * total[inside] + self.weights[1] * longest[inside]
+            inside[inside] = value < self.best.value * (1 + ROUNDING)
+            end, size = np.nonzero(inside)
             for block in np.unique(self.table.blocks.index[end - size, size]):
                 self._count(stage, int(block))
 

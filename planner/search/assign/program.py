@@ -86,6 +86,7 @@ class Program:
             stage, run, strategy = key
             flag = self.model.add_variable(f"u_{stage}_{run}_{strategy}", cat="Binary")
             self.model += self.counts[key] <= self.problem.runs[run][1] * flag
+            self.model += self.counts[key] >= flag
             self.used[key] = flag
         return self.used[key]
 

@@ -1,0 +1,335 @@
+"""Assignment: prices by hand, solvers against brute force and each other, and answers that are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner.errors import Infeasible, SolverError
+from planner.search.assign import counting
+from planner.search.assign.decompose import Solution, decompose
+from planner.search.assign.problem import Problem, Segment, price, split_of
+from planner.search.assign.program import GAP, Program, Solver, cbc, certify, highs, solve
+from planner.units import GIB
+from tests.unit.assign_cases import brute_force, random_problem
+
+HAND = Problem(
+    runs=((0, 2), (1, 3)),
+    seconds=np.array([[1.0, 1.5], [4.0, 5.0]]),
+    held=np.array([[6.0, 1.0], [8.0, 2.0]]),
+    rebuilt=np.array([[0.0, 5.0], [0.0, 7.0]]),
+    static=np.array([[2.0, 2.0], [3.0, 3.0]]),
+    extra_seconds=np.array([0.25, 0.75]),
+    extra_bytes=np.array([10.0, 20.0]),
+    floor_bytes=np.array([0.0, 6.0]),
+    in_flight=np.array([2.0, 1.0]),
+    capacity=np.array([65.0, 45.0]),
+    sum_weight=1.0,
+    slowest_weight=7.0,
+    reshard=np.array([[0.0, 0.125], [0.5, 0.0]]),
+)
+"""Two plain layers and three heavy ones on two stages, to be kept (0) or recomputed (1); 8 micro-batches."""
+
+UNEVEN = (
+    (Segment(0, 0, 1), Segment(0, 1, 1), Segment(1, 0, 1)),
+    (Segment(1, 1, 2),),
+)
+
+
+def test_a_step_by_hand() -> None:
+    """Stage 0: 1 + 1.5 + 4 and one change of strategy each way; stage 1: two layers of 5 s."""
+    told = price(HAND, UNEVEN)
+    assert told.stage_seconds.tolist() == [0.25 + 6.5 + 0.125 + 0.5, 0.75 + 10.0]
+    layers = (2 + 2 * 6) + (2 + 2 * 1) + (3 + 2 * 8)
+    assert told.stage_bytes.tolist() == [10 + layers + 5, 20 + 2 * (3 + 2) + 7]
+    assert told.seconds == (7.375 + 10.75) + 7 * 10.75
+    assert told.fits
+    assert split_of(UNEVEN) == (3, 2)
+    assert not price(replace(HAND, capacity=np.array([51.0, 45.0])), UNEVEN).fits
+
+
+def test_what_is_rebuilt_is_no_less_than_the_loss() -> None:
+    kept = ((Segment(0, 0, 2), Segment(1, 0, 2)), (Segment(1, 0, 1),))
+    assert price(HAND, kept).stage_bytes[1] == 20 + (3 + 8) + 6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (UNEVEN[:1], "1 stages"),
+        ((UNEVEN[0], ()), "empty"),
+        ((UNEVEN[0], (Segment(1, 1, 1),)), "each once"),
+        ((UNEVEN[1], UNEVEN[0]), "in their order"),
+        ((UNEVEN[0], (Segment(1, 1, 2), Segment(1, 0, 0))), "without layers"),
+    ],
+)
+def test_what_is_no_assignment_is_refused(wrong: tuple[tuple[Segment, ...], ...], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        price(HAND, wrong)
+
+
+def found(problem: Problem, solver: Callable[[Problem], Solution] = decompose) -> float:
+    """Return the seconds of a solver's answer, checked to hold; infinite where it says that nothing fits."""
+    try:
+        solution = solver(problem)
+    except Infeasible:
+        return float("inf")
+    told = price(problem, solution.assignment)
+    assert told.fits
+    assert told.seconds == pytest.approx(solution.incumbent, rel=1e-12)
+    assert solution.gap < 1e-12
+    return told.seconds
+
+
+@pytest.mark.parametrize("reshard", [False, True])
+def test_decomposition_is_brute_force(reshard: bool) -> None:
+    problems = [random_problem(seed, reshard) for seed in range(100)]
+    wanted = [brute_force(problem) for problem in problems]
+    assert [found(problem) for problem in problems] == wanted
+    assert 10 < np.isinf(wanted).sum() < 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reshard", [False, True])
+def test_decomposition_is_brute_force_a_thousand_times(reshard: bool) -> None:
+    problems = [random_problem(seed, reshard) for seed in range(1000, 2000)]
+    assert [found(problem) for problem in problems] == [brute_force(problem) for problem in problems]
+
+
+def optimum(problem: Problem, solver: Solver) -> float:
+    """Return the seconds of a solver's own answer, started from nothing."""
+    program = Program(problem)
+    bound = solver(program, 60.0)
+    told = price(problem, program.answer())
+    assert told.fits
+    assert bound <= told.seconds * (1 + 1e-6)
+    return told.seconds
+
+
+@pytest.mark.parametrize("solver", [highs, cbc])
+@pytest.mark.parametrize("reshard", [False, True])
+def test_integer_programs_are_the_decomposition(solver: Solver, reshard: bool) -> None:
+    for seed in range(15):
+        problem = random_problem(seed, reshard)
+        wanted = found(problem)
+        if np.isfinite(wanted):
+            assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [highs, cbc])
+@pytest.mark.parametrize("reshard", [False, True])
+def test_integer_programs_are_the_decomposition_hundreds_of_times(solver: Solver, reshard: bool) -> None:
+    for seed in range(300, 500):
+        problem = random_problem(seed, reshard)
+        wanted = found(problem)
+        if np.isfinite(wanted):
+            assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
+
+
+def test_an_infeasible_program_is_refused() -> None:
+    tight = replace(HAND, capacity=np.array([30.0, 30.0]))
+    for solver in (highs, cbc):
+        with pytest.raises(SolverError, match="infeasible"):
+            solver(Program(tight), 10.0)
+
+
+def in_gib(problem: Problem, capacity: float) -> Problem:
+    """Return a problem whose bytes are gibibytes, with one capacity for all stages."""
+    fields = {
+        name: getattr(problem, name) * GIB
+        for name in ("held", "rebuilt", "static", "extra_bytes", "floor_bytes")
+    }
+    return replace(problem, **fields, capacity=np.full(problem.stages, capacity * GIB))
+
+
+def test_the_smallest_capacity_that_would_do() -> None:
+    """With what the message names the layers fit, with a whole number less they don't."""
+    told = 0
+    for seed in range(120):
+        problem = in_gib(random_problem(seed), 12.0)
+        if np.isfinite(brute_force(problem)):
+            continue
+        with pytest.raises(Infeasible) as caught:
+            decompose(problem)
+        words = re.search(r"stage (\d+) has 12 GiB and would need at least (\d+) GiB", str(caught.value))
+        assert words is not None, caught.value
+        assert int(words[1]) < problem.stages
+        needed = float(words[2])
+        assert np.isfinite(brute_force(in_gib(random_problem(seed), needed)))
+        assert np.isinf(brute_force(in_gib(random_problem(seed), needed - 1.0)))
+        told += 1
+    assert told > 20
+
+
+def problem_of(seed: int) -> Problem:
+    """Return the random problem of a seed, in bytes."""
+    return random_problem(seed)
+
+
+def test_more_stages_than_layers_are_refused() -> None:
+    one = replace(HAND, runs=((0, 1),))
+    with pytest.raises(ValueError, match="1 layers cannot give each of 2 stages one"):
+        decompose(one)
+
+
+def test_the_slowest_stage_alone_and_the_sum_alone() -> None:
+    """With m = 1 only the sum counts, with many micro-batches hardly anything but the slowest stage."""
+    for seed in range(40):
+        problem = replace(random_problem(seed), slowest_weight=0.0)
+        assert found(problem) == brute_force(problem)
+        problem = replace(problem, sum_weight=0.0, slowest_weight=1.0)
+        assert found(problem) == brute_force(problem)
+
+
+@pytest.fixture
+def cut_short(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """Problems that a search of one node leaves open, while it is no longer than that."""
+    monkeypatch.setattr(counting, "MOST_NODES", 1)
+    problems = [random_problem(seed, reshard=True) for seed in range(200, 440)]
+    left_open = [one for one in problems if found_gap(one) > GAP]
+    assert len(left_open) >= 4
+    return left_open
+
+
+def found_gap(problem: Problem) -> float:
+    """Return the gap that the decomposition leaves; none where nothing fits."""
+    try:
+        return decompose(problem).gap
+    except Infeasible:
+        return 0.0
+
+
+def test_a_search_cut_short_has_a_bound_that_holds(cut_short: list[Problem]) -> None:
+    for problem in cut_short:
+        solution, least = decompose(problem), brute_force(problem)
+        assert solution.bound <= least * (1 + 1e-12)
+        assert least <= solution.incumbent
+        assert price(problem, solution.assignment).fits
+
+
+def test_the_program_runs_only_where_a_gap_is_left(cut_short: list[Problem]) -> None:
+    assert solve(HAND, solver=crashes).note == ""
+    for problem in cut_short:
+        told = solve(problem)
+        assert told.incumbent == pytest.approx(brute_force(problem), rel=2 * GAP)
+        assert told.gap < 2 * GAP
+        assert "segmentation" in solve(problem, solver=crashes).note
+
+
+def large(seed: int) -> Problem:
+    """Return 126 layers on 16 stages with 24 strategies each, memory tight."""
+    draw = np.random.default_rng(seed)
+    stages, shape = 16, (1, 24)
+    return Problem(
+        runs=((0, 126),),
+        seconds=draw.uniform(1.0, 1.5, shape),
+        held=draw.uniform(0.1, 1.0, shape),
+        rebuilt=draw.uniform(0.0, 2.0, shape),
+        static=draw.uniform(0.5, 1.5, shape),
+        extra_seconds=np.eye(stages)[0] * 0.1 + np.eye(stages)[-1] * 0.8,
+        extra_bytes=np.eye(stages)[0] * 2.0 + np.eye(stages)[-1] * 2.0,
+        floor_bytes=np.zeros(stages),
+        in_flight=np.arange(stages, 0, -1.0),
+        capacity=np.full(stages, 50.0),
+        sum_weight=1.0,
+        slowest_weight=63.0,
+    )
+
+
+def test_the_program_certifies_what_the_decomposition_found() -> None:
+    """HiGHS's bound, extra times and all, stays below the exact optimum and closes to its gap."""
+    problem = large(0)
+    known = decompose(problem)
+    assert known.gap < 1e-12
+    program = Program(problem)
+    program.start_from(known.assignment)
+    bound = highs(program, 60.0)
+    assert known.incumbent * (1 - 2 * GAP) <= bound <= known.incumbent * (1 + 1e-9)
+    assert certify(problem, replace(known, bound=0.0)).gap < 2 * GAP
+
+
+def crashes(program: Program, time_limit: float) -> float:
+    raise RuntimeError("segmentation fault")
+
+
+def is_missing(program: Program, time_limit: float) -> float:
+    raise ImportError("No module named 'highspy'")
+
+
+def runs_out_of_time(program: Program, time_limit: float) -> float:
+    return highs(program, 0.0)
+
+
+def answers_nothing(program: Program, time_limit: float) -> float:
+    return 0.0
+
+
+def answers_halves(program: Program, time_limit: float) -> float:
+    for variable in program.counts.values():
+        variable.varValue = 0.5
+    return 0.0
+
+
+def answers_too_much(program: Program, time_limit: float) -> float:
+    """Put every layer under the fastest strategy where the decomposition's split has it, fit or not."""
+    for (stage, _, strategy), variable in program.counts.items():
+        variable.varValue = 1.0 if strategy == 0 and stage < 2 else 0.0
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("solver", "words"),
+    [
+        (crashes, "segmentation fault"),
+        (is_missing, "No module named 'highspy'"),
+        (answers_nothing, "None layers"),
+        (answers_halves, "0.5 layers"),
+        (answers_too_much, "each once"),
+    ],
+)
+def test_a_solver_that_fails_leaves_the_decomposition_and_says_so(solver: Solver, words: str) -> None:
+    known = decompose(HAND)
+    told = certify(HAND, known, solver=solver)
+    assert (told.assignment, told.incumbent, told.bound) == (known.assignment, known.incumbent, known.bound)
+    assert "decomposition taken" in told.note
+    assert words in told.note
+
+
+def test_no_time_gives_no_wrong_plan() -> None:
+    problem = large(1)
+    known = decompose(problem)
+    told = certify(problem, known, solver=runs_out_of_time)
+    assert told.incumbent == known.incumbent
+    assert price(problem, told.assignment).fits
+
+
+def test_whole_numbers_with_rounding_are_whole() -> None:
+    """HiGHS answers 14.999999999999996 for 15."""
+    known = decompose(HAND)
+    program = Program(HAND)
+    highs(program, 10.0)
+    for variable in program.counts.values():
+        variable.varValue += 4e-15
+    assert price(HAND, program.answer()).seconds == pytest.approx(known.incumbent)
+
+
+def test_an_answer_that_does_not_fit_is_not_believed() -> None:
+    roomy = replace(HAND, capacity=np.array([999.0, 999.0]))
+
+    def of_the_roomy_one(program: Program, time_limit: float) -> float:
+        other = Program(roomy)
+        bound = highs(other, time_limit)
+        for key, variable in program.counts.items():
+            variable.varValue = other.counts[key].value()
+        return bound
+
+    tight = replace(HAND, capacity=np.array([45.0, 45.0]))
+    known = decompose(tight)
+    told = certify(tight, known, solver=of_the_roomy_one)
+    assert told.assignment == known.assignment
+    assert "does not fit" in told.note

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Annotated, Any, Final
 
@@ -22,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
     "profile": ("profile", "profile", "Measure the local device and write its profile."),
     "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),
+    "config": ("config", "app", "The settings that files and variables make, and where from."),
     "models": ("models", "app", "Models that ship, one in full, and import from a config.json."),
     "hardware": ("hardware", "app", "Clusters and accelerators, and where their numbers come from."),
 }
@@ -63,6 +65,20 @@ def _command(name: str, found: Any) -> Any:
         group.command(name)(found)
     command = typer.main.get_command(group)
     command.name = name
+    return command if isinstance(found, typer.Typer) else _telling(command)
+
+
+def _telling(command: Any) -> Any:
+    """Let a command say first which of its options come from the configuration."""
+    plain = command.invoke
+
+    def invoke(ctx: Any) -> Any:
+        from planner.cli.config import settings, tell
+
+        tell(ctx, settings())
+        return plain(ctx)
+
+    command.invoke = invoke
     return command
 
 
@@ -122,4 +138,8 @@ def root(
 
 def run(ended: Callable[[BaseException], int]) -> None:
     """Run the command of the process's arguments; ``ended`` tells why a command stopped."""
-    typer.main.get_command(app)(prog_name="planner", obj=ended)
+    from planner.cli.config import default_map, settings
+
+    asks = {"--help", "--version"} & set(sys.argv)
+    table = {} if asks else default_map(settings())
+    typer.main.get_command(app)(prog_name="planner", obj=ended, default_map=table)

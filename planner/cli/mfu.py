@@ -106,13 +106,15 @@ def is_plan_file(path: Path) -> bool:
 def refuse_beside(job: JobOptions, plan: PlanOptions) -> None:
     """Refuse options that a plan file already answers."""
     from planner.cli.axes import option
+    from planner.cli.config import settings
     from planner.cli.reading import Reading
 
-    reading = Reading()
+    reading, made = Reading(), settings()
     for record in (job, plan):
         for field in fields(record):
             value = getattr(record, field.name)
-            if field.name != "model" and value is not None:
+            configured = field.name in made and made[field.name].value == value
+            if field.name != "model" and value is not None and not configured:
                 name = "--set" if field.name == "changes" else option(field.name)
                 reading.fault(name, str(value), f"nothing beside the plan file {job.model}, which says it")
     reading.finish()

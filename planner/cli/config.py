@@ -1,0 +1,208 @@
+"""Layered configuration: flags, ``PLANNER_*`` variables, the folder's planner.yaml, the user's, defaults."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from planner.cli.options import Format, FormatOption
+
+PROJECT_FILE: Final = "planner.yaml"
+PLAN_FORMAT: Final = "planner/plan/"
+"""A plan file may stand under the project file's name; it is no configuration."""
+
+JOB_COMMANDS: Final = ("search", "estimate", "mfu")
+PRINTING: Final = (*JOB_COMMANDS, "explain", "compare", "simulate", "validate")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A setting.
+
+    Parameters
+    ----------
+    default : str
+        What is taken where nobody sets it; empty where there is nothing.
+    parameter : str
+        What the commands call it, where not as here.
+    several : bool
+        Whether it may be a list.
+    """
+
+    default: str = ""
+    parameter: str = ""
+    several: bool = False
+
+
+KEYS: Final[Mapping[str, Key]] = {
+    "hardware": Key(several=True),
+    "gpus": Key(),
+    "gpus_per_node": Key(),
+    "memory_limit": Key(),
+    "seq_len": Key("4096"),
+    "precision": Key("bf16"),
+    "optimizer": Key("adamw"),
+    "runtime": Key("megatron-lm", several=True),
+    "objective": Key("time"),
+    "oom_risk": Key("0.05"),
+    "top": Key("5"),
+    "launcher": Key("torchrun"),
+    "format": Key("table", parameter="output"),
+}
+"""What may be configured, by its name in files; the variable is ``PLANNER_`` and the name in capitals."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value and who set it.
+
+    Parameters
+    ----------
+    name, origin : str
+        The setting, and the variable or file that it is from, or ``default``.
+    value : str or list of str
+        As its option takes it.
+    """
+
+    name: str
+    value: str | list[str]
+    origin: str
+
+    @property
+    def text(self) -> str:
+        """The value in one word."""
+        return ", ".join(self.value) if isinstance(self.value, list) else self.value
+
+
+def user_file() -> Path:
+    """Return where the user's own settings are read from."""
+    from platformdirs import user_config_path
+
+    return user_config_path("planner") / PROJECT_FILE
+
+
+def settings() -> dict[str, Setting]:
+    """Return every setting that somebody made: the variable before the project's file before the user's.
+
+    Raises
+    ------
+    InputError
+        If a file is wrong, all faults at once.
+    """
+    found: dict[str, Setting] = {}
+    for path in (user_file(), Path(PROJECT_FILE)):
+        if path.is_file():
+            found |= from_file(path)
+    for name, key in KEYS.items():
+        variable = f"PLANNER_{name.upper()}"
+        text = os.environ.get(variable, "").strip()
+        if text:
+            value = [part.strip() for part in text.split(",")] if key.several else text
+            found[name] = Setting(name, value, variable)
+    return found
+
+
+def from_file(path: Path) -> dict[str, Setting]:
+    """Return the settings of a file; none where it is a plan.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown or a value is no word, number or list of words.
+    """
+    from planner.errors import InputError, Problem, nearest
+    from planner.inputs.yaml_file import read_yaml
+
+    content = read_yaml(path)
+    if str(content.get("format", "")).startswith(PLAN_FORMAT):
+        return {}
+    problems: list[Problem] = []
+    found: dict[str, Setting] = {}
+    for name, value in content.items():
+        known = KEYS.get(str(name).replace("-", "_"))
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        listed = isinstance(value, list) and all(isinstance(item, str | int) for item in value)
+        if known is None:
+            expected = f"one of {', '.join(KEYS)}"
+            problems.append(
+                Problem(f"{path}: {name}", "an unknown setting", expected, nearest(str(name), KEYS))
+            )
+        elif not plain and not (known.several and listed):
+            expected = "a word or a number" + (", or a list of words" if known.several else "")
+            problems.append(Problem(f"{path}: {name}", repr(value), expected))
+        else:
+            words = [str(item) for item in (value if listed else [value])]
+            key = str(name).replace("-", "_")
+            found[key] = Setting(key, words if known.several else words[0], str(path))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def default_map(made: Mapping[str, Setting]) -> dict[str, dict[str, Any]]:
+    """Return what commands take where an option is not given, by command and parameter."""
+    values = {KEYS[name].parameter or name: setting.value for name, setting in made.items()}
+    printed = {name: value for name, value in values.items() if name == "output"}
+    table: dict[str, dict[str, Any]] = {name: dict(printed) for name in PRINTING}
+    table |= {name: dict(values) for name in JOB_COMMANDS}
+    if "launcher" in values:
+        table["emit"] = {"launcher": values["launcher"]}
+    return table
+
+
+def tell(context: Any, made: Mapping[str, Setting]) -> None:
+    """Say on standard error which options of a command come from the configuration, and from where."""
+    from planner.cli.mfu import is_plan_file
+
+    model = context.params.get("model")
+    if context.params.get("quiet") or not made or (model and is_plan_file(Path(model))):
+        return
+    taken = [
+        f"{name} {setting.text} ({setting.origin})"
+        for name, setting in made.items()
+        if name != "format" and _is_taken(context, KEYS[name].parameter or name)
+    ]
+    if taken:
+        sys.stderr.write(f"note: configured: {', '.join(taken)}\n")
+
+
+def _is_taken(context: Any, parameter: str) -> bool:
+    """Whether a command takes a parameter's value from the configuration."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "DEFAULT_MAP"
+
+
+def show(
+    origin: Annotated[bool, typer.Option("--origin", help="Tell where each value is from.")] = False,
+    output: FormatOption = Format.table,
+) -> None:
+    """Show every setting as the next command would take it.
+
+    Flags come first, then PLANNER_* variables, planner.yaml in this folder, the user's planner.yaml, and
+    last the defaults.
+    """
+    from planner.cli.output import emit_rows
+
+    made = settings()
+    every = [made.get(name) or Setting(name, key.default, "default") for name, key in KEYS.items()]
+    rows = [
+        {"setting": item.name, "value": item.text or None} | ({"origin": item.origin} if origin else {})
+        for item in every
+    ]
+    legend = f"The user's file is {user_file()}." if origin and output is Format.table else ""
+    emit_rows(rows, output, legend=legend)
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app.command("show")(show)
+
+
+@app.callback()
+def root() -> None:
+    """Show the settings that files and variables make."""

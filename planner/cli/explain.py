@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
 
+MOST_RIVALS = 30
+
 PlanArgument = Annotated[
     Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
 ]
@@ -33,6 +35,9 @@ def explain(
             metavar="NAME", help="The formulas of one term alone, such as tp_comm.", show_default=False
         ),
     ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Search the same job too: the runner-up, and why it lost.")
+    ] = False,
     output: FormatOption = Format.table,
 ) -> None:
     """Tell where the time and memory of a plan go, what binds, and what one change of each axis would do.
@@ -44,6 +49,7 @@ def explain(
     from planner.report.explain import explain as explained
     from planner.report.explain import explain_document, neighbour_row
     from planner.report.explain_page import explain_page
+    from planner.report.explain_rivals import rivals_document, rivals_page
 
     saved = read_saved(plan)
     answer = priced(saved, plan)
@@ -52,7 +58,8 @@ def explain(
         return
     told = explained(answer, pricer_of(saved))
     if output is Format.json:
-        emit_document(explain_document(told))
+        rivals = {"rivals": rivals_document(answer, found_for(saved))} if search else {}
+        emit_document(explain_document(told) | rivals)
     elif output is Format.csv:
         rows: list[dict[str, Any]] = [
             {"table": "waterfall", "name": part.name, "from": "", "to": "", "time_s": part.seconds,
@@ -68,9 +75,28 @@ def explain(
             )  # fmt: skip
         emit_rows(rows, output)
     else:
-        emit_page(explain_page(told), output)
+        emit_page(explain_page(told) + (rivals_page(answer, found_for(saved)) if search else []), output)
     if not answer.feasible:
         raise typer.Exit(1)
+
+
+def found_for(saved: PlanFile) -> tuple[Estimate, ...]:
+    """Return the best plans of a file's job, whatever its axes."""
+    from planner.search.optimise import Request
+    from planner.search.optimise import search as ranked
+
+    job = saved.job
+    return ranked(
+        Request(
+            model=job.model,
+            clusters=(job.hardware,),
+            gpu_counts=(job.gpus,),
+            workload=job.workload,
+            runtimes=(saved.runtime,),
+            top=MOST_RIVALS,
+            memory_limit=saved.names.memory_limit,
+        )
+    ).plans
 
 
 def show_formulas(answer: Estimate, term: str | None, output: Format) -> None:

@@ -182,3 +182,30 @@ def test_a_plan_without_a_price_exits_1(plan: Path, tmp_path: Path) -> None:
     done = planner("explain", str(path))
     assert done.code == 1
     assert "broken.yaml" in done.err
+
+
+def test_rivals_are_those_of_a_search_and_say_why(plan: Path) -> None:
+    document = planner("explain", str(plan), "--search", "--format", "json").json
+    best = planner("search", *JOB, "--top", "1", "--format", "json").json["plans"][0]
+    rivals = document["rivals"]
+    step = document["estimate"]["step_time_s"]
+    assert rivals[0]["plan"] == best["plan"]
+    assert rivals[0]["step_time_s"] == best["step_time_s"]
+    for rival in rivals:
+        assert sum(rival["time_s"].values()) == pytest.approx(rival["step_time_s"] - step)
+
+
+def test_the_picture_has_this_plan_once_in_80_columns(plan: Path) -> None:
+    done = planner("explain", str(plan), "--search")
+    assert max(map(len, done.out.splitlines())) <= 80
+    picture = done.out.split("Pareto front @):")[1]
+    assert picture.count("*") == 1
+    assert "@" in picture
+    assert "GiB |" in picture
+
+
+def test_the_best_plan_has_a_runner_up(tmp_path: Path) -> None:
+    path = tmp_path / "best.yaml"
+    planner("search", *JOB, "--top", "1", "--save", str(path))
+    text = planner("explain", str(path), "--search").out
+    assert "The runner-up of the same job is" in text

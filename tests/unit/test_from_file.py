@@ -129,6 +129,7 @@ def test_a_model_without_its_vocabulary_is_not_guessed(tmp_path: Path) -> None:
         ("--grad-reduce-in-bf16", "gradient_dtype", "bf16"),
         ("--num-experts 8 --moe-router-topk 2 --vocab-size 9", "etp", "2"),
         ("--optimizer-cpu-offload", "offload", "optimizer"),
+        ("--cpu-offloading-num-layers 8", "offload", "activations:8"),
         (
             "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
             "state_dtype",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._imports.zoo import same_parts
 from planner.runtimes._offered import stage_layers
-from tests.validate.megatron.plans import legal_plans
+from tests.validate.megatron.plans import broken, legal_plans
 from tests.validate.random_plans import cases
 
 COUNT = 25
@@ -49,10 +49,17 @@ def seeded(runtime: str) -> Iterator[tuple[Job, Plan]]:
     """Yield endless legal plans of a runtime on the cluster that the files are read for."""
     if runtime == "megatron-lm":
         plans = legal_plans(SEED, 10 * COUNT, runtimes()[runtime])
-        return ((job, plan) for job, plan in plans if job.hardware.name == "dgx-h100")
+        return ((job, on_host(job, plan)) for job, plan in plans if job.hardware.name == "dgx-h100")
     found = cases(runtimes()[runtime], SEED, 10 * COUNT, legal=True)
     small = (case for case in found if case.job.workload.tokens_per_step <= MOST_TOKENS)
     return ((Job(case.job.model, cluster(), case.job.gpus, case.job.workload), case.plan) for case in small)
+
+
+def on_host(job: Job, plan: Plan) -> Plan:
+    """Return a plan with saved tensors of half its layers on the host, where that is legal."""
+    other = replace(plan, offload=f"activations:{job.model.num_layers // 2}")
+    free = plan.offload == "none" and plan.recompute == "none" and plan.pp == 1
+    return other if free and not broken(job, other, runtimes()["megatron-lm"]) else plan
 
 
 def as_run(plan: Plan, job: Job, target: str) -> dict[str, object]:

@@ -257,6 +257,9 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
     hosted = sheet.whole("--cpu-offloading-num-layers")
     if hosted:
         sheet.say("offload", f"activations:{hosted}", "--cpu-offloading-num-layers")
+    kept = sheet.whole("--cpu-offloading-num-layers")
+    if kept:
+        sheet.say("offload", f"activations:{kept}", "--cpu-offloading-num-layers")
     share = sheet.take("--optimizer-offload-fraction")
     if sheet.has("--optimizer-cpu-offload"):
         sheet.say("offload", "optimizer", "--optimizer-cpu-offload")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.case import Case
-from planner.cost.memory import GATHERED_BYTES
+from planner.cost.memory import GATHERED_BYTES, StageWeights, gathered_bytes
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds
 from planner.numeric import Num
@@ -24,6 +24,8 @@ class Group:
     ----------
     params : Num
         Weights that learn on each rank. [element]
+    gathered : Num
+        Bytes of all weights on each rank, gathered. [byte]
     shards : Num
         Ranks over which states are spread. [-]
     replicas : Num
@@ -35,6 +37,7 @@ class Group:
     """
 
     params: Num
+    gathered: Num
     shards: Num
     replicas: Num
     stride: Num
@@ -46,30 +49,40 @@ class Group:
         return bool(np.any(self.replicas > 1))
 
 
-def groups(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> list[Group]:
+def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     """Return the ranks that share the weights outside experts, dp · cp, and those that share experts."""
-    units = messages(case, plan, trained)
-    dense = Group(trained, plan.zero_shards, plan.dp * plan.cp / plan.zero_shards, plan.tp, units)
+    whole_bytes = _gathered(case, held.trained, held.stored)
+    units = messages(case, plan, whole_bytes)
+    replicas = plan.dp * plan.cp / plan.zero_shards
+    dense = Group(held.trained, whole_bytes, plan.zero_shards, replicas, plan.tp, units)
     if not case.has_experts:
         return [dense]
-    whole = case.sharding.stage > 0
-    shards, replicas = (plan.expert_dp, 1.0) if whole else (1.0, plan.expert_dp)
-    return [dense, Group(expert_trained, shards, replicas, plan.ep * plan.etp, units)]
+    sharded = case.sharding.stage > 0
+    shards, replicas = (plan.expert_dp, 1.0) if sharded else (1.0, plan.expert_dp)
+    whole_bytes = _gathered(case, held.expert_trained, held.expert_stored)
+    return [dense, Group(held.expert_trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
 
 
-def messages(case: Case, plan: Plan, trained: Num) -> Num:
-    """Pieces in which sharded weights travel, in the latency of whole buffers: layers, or prefetch buckets."""
+def _gathered(case: Case, trained: Num, stored: Num) -> Num:
+    """Bytes to gather: all weights where they are sharded, else those that the optimizer has stepped."""
+    if case.sharding.shards_parameters:
+        return gathered_bytes(case, trained, stored)
+    return GATHERED_BYTES * trained
+
+
+def messages(case: Case, plan: Plan, gathered: Num) -> Num:
+    """Pieces in which sharded weights travel, as latencies of whole buffers: layers, or prefetch buckets."""
     if not case.sharding.shards_parameters:
         return 1.0
     if case.traits.prefetch_elements:
-        pieces = np.maximum(1.0, trained / case.traits.prefetch_elements)
+        pieces = gathered / (GATHERED_BYTES * case.traits.prefetch_elements)
     else:
         pieces = case.model.num_layers / plan.pp
     return np.maximum(1.0, SMALL_PIECE_LATENCY * pieces)
 
 
 SMALL_PIECE_LATENCY = 1.9 / 3.4
-"""Latency of a hop for the small chunks of a piece, by NCCL's LL128 protocol, over that of its Simple one. [-]
+"""Latency of a hop for the small chunks of a piece, by NCCL's LL128 protocol, over that of Simple. [-]
 
 References
 ----------
@@ -92,7 +105,7 @@ def gradient_seconds(case: Case, group: Group) -> Num:
 
 def weight_seconds(case: Case, group: Group) -> Num:
     """Seconds to gather the weights of a group once. [s]"""
-    nbytes = group.params * GATHERED_BYTES
+    nbytes = group.gathered
     seconds = ring_seconds(nbytes, group.shards, group.stride, case.tiers, group.messages)
     return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, group.shards)
 
@@ -109,7 +122,7 @@ def reductions(case: Case, plan: Plan) -> Num:
     return plan.num_microbatches if case.sharding.shards_gradients else 1.0
 
 
-def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num, micro: Num) -> Num:
+def data_parallel_seconds(case: Case, plan: Plan, held: StageWeights, micro: Num) -> Num:
     """Exposed seconds of a step's data-parallel traffic on a stage.
 
     Parameters
@@ -118,8 +131,8 @@ def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: 
         The techniques.
     plan : Plan
         The degrees.
-    trained, expert_trained : Num
-        Weights that learn on the rank, outside and inside experts. [element]
+    held : StageWeights
+        The weights on the rank.
     micro : Num
         Time of one micro-batch on the stage, which hides traffic. [s]
 
@@ -140,7 +153,7 @@ def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: 
     """
     traits = case.traits
     reduce, gather = 0.0 * micro, 0.0 * micro
-    for group in groups(case, plan, trained, expert_trained):
+    for group in groups(case, plan, held):
         reduce = reduce + gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
             gather = gather + weight_seconds(case, group)
@@ -151,18 +164,18 @@ def data_parallel_seconds(case: Case, plan: Plan, trained: Num, expert_trained: 
     exposed = exposed + exposed_seconds(once, window, traits.dp_exposed)
     if not traits.hidden_collective_traffic:
         return exposed
-    hidden = data_parallel_sent(case, plan, trained, expert_trained) * traits.hidden_collective_traffic
+    hidden = data_parallel_sent(case, plan, held) * traits.hidden_collective_traffic
     return exposed + hidden / case.kernels.memory_bandwidth
 
 
-def data_parallel_sent(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> Num:
+def data_parallel_sent(case: Case, plan: Plan, held: StageWeights) -> Num:
     """Bytes one rank sends in a step for data parallelism, as a ring. [byte]"""
     sent: Num = 0.0
-    for group in groups(case, plan, trained, expert_trained):
+    for group in groups(case, plan, held):
         reduced = group.params * case.reduce_bytes
         once = ring_sent_bytes(reduced, group.shards)
         once = once + 2 * ring_sent_bytes(reduced / group.shards, group.replicas)
-        weights = ring_sent_bytes(group.params * GATHERED_BYTES, group.shards) * gathers(case, plan)
+        weights = ring_sent_bytes(group.gathered, group.shards) * gathers(case, plan)
         sent = sent + once * reductions(case, plan) + weights
     return sent
 

@@ -313,14 +313,12 @@ def sent_bytes(
     rows = plan.micro_batch * case.workload.seq_len / plan.cp
     message = 2.0 * rows / (plan.tp if case.sequence_parallel else 1.0) * case.model.hidden
     hops = 2.0 * plan.vpp if 0 < stage < plan.pp - 1 else 2.0 * plan.vpp - 1
-    held = (passes.weights.trained, passes.weights.expert_trained)
-    trained, experts = (float(np.broadcast_to(column, np.shape(passes.micro))[stage]) for column in held)
     return SentBytes(
         tp=count * on_stage(details, stages, stage, "tp_sent"),
         cp=count * on_stage(details, stages, stage, "cp_sent"),
         ep=count * on_stage(details, stages, stage, "ep_sent"),
         pp=float(count * message * hops) if plan.pp > 1 else 0.0,
-        dp=float(data_parallel_sent(case, plan, trained, experts)),
+        dp=float(data_parallel_sent(case, plan, passes.weights.on(stage))),
     )
 
 

@@ -54,7 +54,7 @@ def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str) -> N
 
 @dataclass(frozen=True)
 class StageWeights:
-    """Weights of each stage on one rank; zero experts where the model has none.
+    """Weights of each stage, or of one, on one rank; zero experts where the model has none.
 
     Parameters
     ----------
@@ -68,6 +68,16 @@ class StageWeights:
     expert_stored: Num
     trained: Num
     expert_trained: Num
+
+    def on(self, stage: int) -> StageWeights:
+        """Return those of one stage."""
+        columns = (self.stored, self.expert_stored, self.trained, self.expert_trained)
+        return StageWeights(*(_on(column, stage) for column in columns))
+
+
+def _on(column: Num, stage: int) -> float:
+    values = np.atleast_1d(np.asarray(column, float))
+    return float(values[stage if values.size > 1 else 0])
 
 
 def stage_weights(case: Case, costs: Mapping[Piece, LayerCost], stages: Stages) -> StageWeights:
@@ -91,8 +101,10 @@ class PassBytes:
         What the backward of one layer needs besides.
     loss : Num
         What the loss needs besides, on the stage that has it.
-    largest_layer, head, embedding : Num
-        Weights that learn in the largest layer, and in the ends that a stage has. [element]
+    largest_layer : Num
+        Weights that learn in the largest layer. [element]
+    gathered_layer, gathered_head, gathered_embedding : Num
+        Weights of the largest layer, and of the ends that a stage has, gathered for use.
     one_layer : Num
         What one layer leaves for backward.
     grown : Num, optional
@@ -104,8 +116,9 @@ class PassBytes:
     rebuilt: Num
     loss: Num
     largest_layer: Num
-    head: Num
-    embedding: Num
+    gathered_layer: Num
+    gathered_head: Num
+    gathered_embedding: Num
     one_layer: Num
     grown: Num | None = None
 
@@ -114,18 +127,22 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     """Return what the passes of a step need on each stage."""
     layers = [cost for piece, cost in costs.items() if piece[0] not in ENDS]
     rebuilt, held = layers[0].rebuilt, layers[0].held
-    largest = layers[0].trained + layers[0].expert_trained
-    for cost in layers[1:]:
+    largest: Num = 0.0
+    gathered: Num = 0.0
+    for cost in layers:
         rebuilt, held = np.maximum(rebuilt, cost.rebuilt), np.maximum(held, cost.held)
-        largest = np.maximum(largest, cost.trained + cost.expert_trained)
+        trained = cost.trained + cost.expert_trained
+        largest = np.maximum(largest, trained)
+        gathered = np.maximum(gathered, gathered_bytes(case, trained, cost.stored + cost.expert_stored))
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     return PassBytes(
         activations=_activations(case, plan, costs, stages),
         rebuilt=rebuilt,
         loss=np.minimum(_end(stages, costs, ("head", "tied_head"), None), 1.0) * _logits(case, plan, tokens),
         largest_layer=largest,
-        head=_end(stages, costs, ("head", "tied_head"), "trained"),
-        embedding=_end(stages, costs, ("embedding",), "trained"),
+        gathered_layer=gathered,
+        gathered_head=_gathered_end(case, stages, costs, ("head", "tied_head")),
+        gathered_embedding=_gathered_end(case, stages, costs, ("embedding",)),
         one_layer=held,
     )
 
@@ -197,17 +214,17 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     ----------
     .. [1] PyTorch, ``torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py``: unshard, prefetch, reduce.
     """
-    gathered = GATHERED_BYTES * case.sharding.shards_parameters
+    sharded = case.sharding.shards_parameters
     reduced = case.reduce_bytes * case.sharding.shards_parameters * passes.largest_layer
     buckets = not case.sharding.shards_optimizer
     earlier = gradients * np.where((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
     latest = earlier if passes.grown is None else np.maximum(earlier, gradients * passes.grown)
-    layer = passes.largest_layer
-    loss = passes.activations + passes.loss + gathered * passes.head + earlier
+    layer = sharded * passes.gathered_layer
+    loss = passes.activations + passes.loss + sharded * passes.gathered_head + earlier
     beside = passes.loss * case.traits.loss_beside_backward
-    last = passes.activations + passes.rebuilt + beside + 2 * gathered * layer + reduced + latest
-    following = np.maximum(passes.embedding, layer)
-    first = passes.one_layer + passes.rebuilt + gathered * (layer + following) + reduced + gradients
+    last = passes.activations + passes.rebuilt + beside + 2 * layer + reduced + latest
+    following = np.maximum(sharded * passes.gathered_embedding, layer)
+    first = passes.one_layer + passes.rebuilt + layer + following + reduced + gradients
     whole = np.maximum(np.maximum(loss, last), first)
     at_first = first >= whole
     before = earlier if passes.grown is None else np.where(last >= whole, latest, earlier)
@@ -217,7 +234,21 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
 
 
 GATHERED_BYTES = 2.0
-"""Weights are gathered in 16 bit. [byte]"""
+"""Weights that learn are gathered in 16 bit. [byte]"""
+
+
+def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:
+    """Bytes of sharded weights once gathered: what learns in 16 bit, the rest as it is stored. [byte]"""
+    if case.method.trains_base:
+        return GATHERED_BYTES * trained
+    return GATHERED_BYTES * trained + np.maximum(0.0, stored - case.weight_bytes * trained)
+
+
+def _gathered_end(
+    case: Case, stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...]
+) -> Num:
+    trained = _end(stages, costs, names, "trained")
+    return gathered_bytes(case, trained, _end(stages, costs, names, "stored"))
 
 
 def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:

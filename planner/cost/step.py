@@ -204,7 +204,7 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> Ste
     .. [1] S. Rajbhandari et al., arXiv:1910.02054, 2020, sec. 7 (what a step reduces and gathers).
     """
     held = passes.weights
-    exchange = data_parallel_seconds(case, plan, held.trained, held.expert_trained, passes.micro)
+    exchange = data_parallel_seconds(case, plan, held, passes.micro)
     optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
     nbytes = passes.nbytes
     if case.offload.layers:
@@ -226,9 +226,12 @@ def mean_weights(
     case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num]
 ) -> StageWeights:
     """Return the weights of a stage in the mean over the pipeline."""
-    trained = whole_model(costs, totals, "trained") / plan.pp
-    experts = whole_model(costs, totals, "expert_trained") / plan.pp if case.has_experts else 0.0
-    return StageWeights(0.0, 0.0, trained, experts)
+    outside, inside = ["stored", "trained"], ["expert_stored", "expert_trained"]
+    stored, trained = (whole_model(costs, totals, name) / plan.pp for name in outside)
+    if not case.has_experts:
+        return StageWeights(stored, 0.0, trained, 0.0)
+    expert_stored, expert_trained = (whole_model(costs, totals, name) / plan.pp for name in inside)
+    return StageWeights(stored, expert_stored, trained, expert_trained)
 
 
 def _least_tail(case: Case, plan: Plan, mean: StageWeights) -> Num:
@@ -236,7 +239,7 @@ def _least_tail(case: Case, plan: Plan, mean: StageWeights) -> Num:
 
     Some stage holds at least the mean, and pays at least the share of its traffic that nothing hides.
     """
-    exchange = data_parallel_seconds(case, plan, mean.trained, mean.expert_trained, ENDLESS)
+    exchange = data_parallel_seconds(case, plan, mean, ENDLESS)
     optimizer, offload = optimizer_seconds(case, plan, mean.trained, mean.expert_trained)
     return exchange + optimizer + offload
 
@@ -251,9 +254,7 @@ def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[
     forward, data, weight = (others * part for part in share)
     schedule, apart = case.schedule, case.traits.stages_end_apart
     bubble = schedule.span_bubble_seconds if apart else schedule.bubble_seconds
-    seconds = bubble(
-        plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0
-    )
+    seconds = bubble(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
     return np.maximum(seconds, 0.0)
 
 

@@ -29,9 +29,6 @@ from planner.units import DIMENSIONS, show
 
 FORMULAS: Final = "planner/formulas/1"
 
-WEIGHT_BYTES: Final = 2.0
-"""Weights are gathered in 16 bit. [byte]"""
-
 CURVE_UNITS: Final = {"rate": "FLOP/s", "bandwidth": "byte/s", "launch": "s", "operand_bytes": "byte"}
 LONGEST: Final = 1e12
 """From here on whole numbers are told with an exponent."""
@@ -229,7 +226,7 @@ def _data(anatomy: Anatomy) -> Iterator[Use]:
     if plan.dp * plan.cp <= 1:
         return
     held, stage = anatomy.passes.weights, anatomy.stage
-    group = groups(case, plan, _at(held.trained, stage), _at(held.expert_trained, stage))[0]
+    group = groups(case, plan, held.on(stage))[0]
     ranks = group.shards if group.shards > 1 else group.replicas
     stride = group.stride if group.shards > 1 else group.stride * group.shards
     shared = {
@@ -245,16 +242,11 @@ def _data(anatomy: Anatomy) -> Iterator[Use]:
         {"nbytes": nbytes, **shared},
     )  # fmt: skip
     if case.sharding.shards_optimizer:
-        nbytes = float(group.params) * WEIGHT_BYTES
+        nbytes = float(group.gathered)
         yield Use(
             "dp_comm", "one gather of the weights of a rank outside experts", ring_seconds,
             {"nbytes": nbytes, **shared},
         )  # fmt: skip
-
-
-def _at(column: Any, stage: int) -> float:
-    values = np.atleast_1d(np.asarray(column, float))
-    return float(values[stage if values.size > 1 else 0])
 
 
 def _optimizer(anatomy: Anatomy) -> Iterator[Use]:

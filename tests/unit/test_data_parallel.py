@@ -9,11 +9,16 @@ import pytest
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import data_parallel_seconds, data_parallel_sent, optimizer_seconds
 from planner.cost.estimate import estimate
+from planner.cost.memory import StageWeights
 from planner.plan import Plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 PARAMS = 1e9
 ENDLESS = 1e9
+
+
+def weights(experts: float = 0.0, stored: float = 2 * PARAMS) -> StageWeights:
+    return StageWeights(stored, 2 * experts, PARAMS, experts)
 
 
 def setting(
@@ -29,7 +34,7 @@ def setting(
 
 def sent(zero: int, experts: float = 0.0, **fields: Any) -> float:
     case, plan = setting(zero=zero, **fields)
-    return float(data_parallel_sent(case, plan, PARAMS, experts))
+    return float(data_parallel_sent(case, plan, weights(experts)))
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2])
@@ -48,6 +53,13 @@ def test_volume_of_the_third_stage() -> None:
     once = 15 / 16 * (2 + 2 + 4) * PARAMS
     assert sent(3, micro_batch=2) == pytest.approx(once)
     assert sent(3, micro_batch=1) == pytest.approx(2 * once)
+
+
+def test_frozen_weights_are_gathered_as_they_are_stored() -> None:
+    """LoRA under ZeRO-3: a billion adapter weights learn, ten billion frozen ones travel in 16 bit, twice."""
+    case, plan = setting(workload={"method": "lora"}, zero=3, micro_batch=2)
+    nbytes = float(data_parallel_sent(case, plan, weights(stored=2 * PARAMS + 20e9)))
+    assert nbytes == pytest.approx(15 / 16 * (2 * (2 * PARAMS + 20e9) + 4 * PARAMS))
 
 
 def test_gradients_reduced_in_16_bit() -> None:
@@ -69,8 +81,8 @@ def test_experts_are_shared_by_fewer_ranks() -> None:
 
 def test_one_rank_sends_nothing() -> None:
     case, plan = setting(zero=0, tp=8, pp=2)
-    assert data_parallel_sent(case, plan, PARAMS, 0.0) == 0
-    assert data_parallel_seconds(case, plan, PARAMS, 0.0, 1.0) == 0
+    assert data_parallel_sent(case, plan, weights()) == 0
+    assert data_parallel_seconds(case, plan, weights(), 1.0) == 0
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
@@ -79,7 +91,7 @@ def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
         case, plan = setting(
             {"dp_exposed": share, "hidden_collective_traffic": 0.0}, zero=zero, micro_batch=2
         )
-        return float(data_parallel_seconds(case, plan, PARAMS, 0.0, window))
+        return float(data_parallel_seconds(case, plan, weights(), window))
 
     alone = exposed(0.0, 1.0)
     assert alone > 0
@@ -94,7 +106,7 @@ def test_an_all_reduce_over_two_nodes_by_hand() -> None:
     nvlink, network = case.tiers
     slowest = max(1 / nvlink.bandwidth, 1 / (8 * network.bandwidth))
     expected = 2 * 15 / 16 * 4 * PARAMS * slowest
-    assert float(data_parallel_seconds(case, plan, PARAMS, 0.0, 0.0)) == pytest.approx(expected, rel=0.02)
+    assert float(data_parallel_seconds(case, plan, weights(), 0.0)) == pytest.approx(expected, rel=0.02)
 
 
 def test_the_optimizer_moves_its_states_through_memory() -> None:
@@ -134,7 +146,7 @@ def test_replicas_of_hybrid_shards_are_on_other_nodes() -> None:
     nvlink, network = case.tiers
     inside = 7 / 8 * (4 + 2) * PARAMS / nvlink.bandwidth
     across = 2 * 1 / 2 * 4 * PARAMS / 8 / network.bandwidth
-    exposed = float(data_parallel_seconds(case, plan, PARAMS, 0.0, 0.0))
+    exposed = float(data_parallel_seconds(case, plan, weights(), 0.0))
     assert exposed == pytest.approx(inside + across, rel=0.02)
 
 

@@ -19,7 +19,7 @@ def technique_rules(plan: Plan, case: Case) -> list[Rule]:
         _shards_rule(plan, case),
         _sequence_rule(plan, case),
         _precision_rule(case),
-        *offload_rules(plan, case),
+        offload_rule(plan, case),
         _pool_rule(case),
     ]
 
@@ -34,25 +34,13 @@ def _precision_rule(case: Case) -> Rule:
     )
 
 
-def offload_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return the rules of what goes to the host: over a link that is known, with a layer left."""
-    offload, layers = case.offload, case.model.num_layers
-    link = Rule(
+def offload_rule(plan: Plan, case: Case) -> Rule:
+    """Return the rule that the way to the host is known."""
+    return Rule(
         "offload-has-link",
-        not (offload.optimizer or offload.layers) or math.isfinite(case.host_link),
+        not (case.offload.optimizer or case.offload.layers) or math.isfinite(case.host_link),
         lambda: (f"offload {plan.offload}", "a host link whose rate is known", "none"),
     )
-    most = np.ceil(layers / plan.pp) - 1.0
-    left = Rule(
-        "offload-leaves-a-layer",
-        (offload.layers == 0) | np.less_equal(offload.layers, most),
-        lambda: (
-            f"offload {plan.offload}",
-            f"fewer than the {layers / plan.pp:g} layers of a stage",
-            f"{offload.name}:{most:g}" if most >= 1 else "none",
-        ),
-    )
-    return [link, left]
 
 
 def _pool_rule(case: Case) -> Rule:

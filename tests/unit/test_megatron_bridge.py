@@ -131,6 +131,14 @@ def test_optimizer_states_recompute_and_gradients(config: Any) -> None:
     assert not found.mixed_precision.grad_reduce_in_fp32
 
 
+def test_saved_tensors_of_some_layers_go_to_the_host(config: Any) -> None:
+    """The three fields that its performance guide names for the offload of activations."""
+    found = config(cases.plan(64, 128, offload="activations:20"), of("llama3-8b")).model
+    assert (found.cpu_offloading, found.cpu_offloading_num_layers) == (True, 20)
+    assert found.cpu_offloading_weights is False
+    assert "cpu_offloading" not in config(cases.plan(64, 128), of("llama3-8b")).model
+
+
 def test_learned_positions_are_as_many_as_the_sequence_is_long() -> None:
     faults = violations(ENTRY.rules(cases.plan(64, 128), of("gpt3-175b", seq_len=1024)))
     assert [fault.rule for fault in faults] == ["positions-equal-sequence"]

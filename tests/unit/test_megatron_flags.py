@@ -193,6 +193,14 @@ def test_the_optimizer_is_what_the_workload_says() -> None:
     assert flags(cases.plan(64, 128), of("llama3-8b", optimizer="muon"))["--optimizer"] == ["muon"]
 
 
+def test_saved_tensors_of_some_layers_go_to_the_host() -> None:
+    """Megatron-LM d98e8a64, model_parallel_config.py: cpu_offloading_num_layers, a flag of the same name."""
+    found = flags(cases.plan(64, 128, offload="activations:20"), of("llama3-8b"))
+    assert found["--cpu-offloading-num-layers"] == ["20"]
+    assert not {"--cpu-offloading", "--optimizer-cpu-offload"} & set(found)
+    assert "--cpu-offloading-num-layers" not in flags(cases.plan(64, 128), of("llama3-8b"))
+
+
 def test_models_keep_their_shape() -> None:
     gpt = flags(cases.plan(64, 128), of("gpt3-175b"))
     assert gpt["--position-embedding-type"] == ["learned_absolute"]

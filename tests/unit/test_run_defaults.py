@@ -85,6 +85,12 @@ def test_every_value_taken_for_a_blank_is_listed(catalogue: Catalogue) -> None:
     }
 
 
+def test_layers_on_the_host_are_those_of_the_row(catalogue: Catalogue) -> None:
+    found = ready(DENSE.with_values({"offload": "activations:20-layers"}), catalogue)
+    assert (found.plan.offload, found.run.offload) == ("activations:20", "activations:20-layers")
+    assert "offload" not in found.defaults
+
+
 def test_what_a_row_states_is_not_listed(catalogue: Catalogue) -> None:
     run = DENSE.with_values({"gpus_per_node": 8, "cp": 1, "zero": "0", "vocab": 32000, "precision": "fp16"})
     assert not {"gpus_per_node", "cp", "zero", "vocab", "precision"} & set(ready(run, catalogue).defaults)
@@ -116,6 +122,7 @@ def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Cata
         ),
         ({"schedule": "zigzag"}, ["column schedule", "'zigzag'", "1f1b"]),
         ({"offload": "moon"}, ["column offload", "'moon'"]),
+        ({"offload": "activations"}, ["column offload", "'activations'", "activations:N"]),
         ({"recompute": "sometimes"}, ["column recompute", "'sometimes'"]),
         ({"seq_len": None}, ["column seq_len", "blank"]),
         ({"num_layers": None}, ["column num_layers", "blank"]),

@@ -1,0 +1,226 @@
+"""Assignment of real plans: the problem says what an estimate says, and the best plan is the best of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, groupby
+
+import numpy as np
+import pytest
+
+from planner.cost.case import case_of
+from planner.cost.estimate import Estimate, estimate
+from planner.plan import Plan
+from planner.search.assign.improve import ADDITIVE, Improvement, Improver, improve, solver_record
+from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
+from planner.search.assign.problem import Segment, layer_kinds, price
+from planner.search.choices import choices_of
+from planner.search.optimise import Request, objective_column, search
+from planner.search.refine import refine
+from planner.search.scan import Scan
+from planner.search.space import make_space
+from planner.units import GIB
+from tests.unit.cost_jobs import (
+    DENSE,
+    GQA,
+    MODELS,
+    MOE,
+    any_runtime,
+    job,
+    model,
+    plan_of,
+    random_plans,
+    runtime,
+)
+
+
+def passes(known: Estimate) -> float:
+    """Seconds of a step without its end."""
+    return known.step - known.time.dp_comm - known.time.optimizer - known.time.offload
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_problem_prices_a_plan_as_the_estimate_does(name: str) -> None:
+    work, runner, seen = job(MODELS[name], 8, global_batch=64), any_runtime(), 0
+    for plan in random_plans(work, runner, 120, seed=6, vpp=1):
+        if not is_assignable(plan, case_of(plan, work, runner)) or plan.recompute == "full:1":
+            continue
+        known = estimate(plan, work, runner)
+        split = known.plan.stage_layers
+        assert split is not None
+        costs = plan_costs(plan, work, runner, [plan.recompute], 1e15)
+        columns = stage_columns(costs, 0)
+        kinds, ends = layer_kinds(costs.problem), np.cumsum(split)
+        blocks = [kinds[end - size : end] for end, size in zip(ends, split, strict=True)]
+        parts = tuple(tuple(Segment(kind, 0, len(list(g))) for kind, g in groupby(block)) for block in blocks)
+        rebuilt = np.maximum(costs.problem.floor_bytes, costs.rebuilt[0])
+        told = price(replace(costs.problem, floor_bytes=rebuilt), parts)
+        assert told.stage_bytes == pytest.approx([stage.total for stage in known.stages], rel=1e-12)
+        if plan.schedule in ADDITIVE:
+            assert told.seconds == pytest.approx(passes(known), rel=1e-12)
+        shown = [columns[stage, end, size] for stage, (end, size) in enumerate(zip(ends, split, strict=True))]
+        assert told.stage_seconds == pytest.approx(shown, rel=1e-12)
+        seen += 1
+    assert seen >= 10
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_the_first_layers_of_a_stage_recompute(first: int) -> None:
+    work, runner = job(MODELS["latent"], 8, global_batch=64), runtime()
+    plan = plan_of(work, pp=4, ep=2, zero=1, recompute=f"full:{first}", stage_layers=(1, 5, 3, 2))
+    known = estimate(plan, work, runner)
+    costs = plan_costs(plan, work, runner, ["full", "none"], 1e15)
+    columns = stage_columns(costs, 0, plain=1, first=first)
+    seconds = [
+        columns[stage, end, size] for stage, (end, size) in enumerate([(1, 1), (6, 5), (9, 3), (11, 2)])
+    ]
+    assert costs.problem.step_seconds(np.array(seconds)) == pytest.approx(passes(known), rel=1e-12)
+    assert costs.names == ("full", "none")
+
+
+def test_a_stage_that_does_not_fit_has_no_price() -> None:
+    work, runner = job(MODELS["dense"], 8, global_batch=64), runtime()
+    plan = plan_of(work, pp=4, zero=1)
+    known = estimate(plan, work, runner)
+    limit = known.stages[0].total
+    columns = stage_columns(plan_costs(plan, work, runner, ["none"], limit), 0)
+    assert np.isfinite(columns[0, 3, 3])
+    assert np.isinf(columns[0, 4, 4])
+    assert np.isfinite(columns[1, 7, 4])
+
+
+SMALL = model("small", {"a": {"mixer": GQA, "ffn": DENSE}, "b": {"mixer": GQA, "ffn": MOE}}, "2 a, 5 b")
+WORK = job(SMALL, 8, global_batch=24, seq_len=16384)
+
+
+SHARES = (0.68, 0.76, 0.85, 1.1)
+"""Memory limits, as shares of what a plain plan needs."""
+
+
+def scan(limit: float = 1e15, recompute: str | None = None) -> Scan:
+    fixed: dict[str, object] = {"cp_method": "ring", "offload": "none", "zero": 1}
+    fixed |= {"recompute": recompute} if recompute else {}
+    runner = runtime()
+    space = make_space(WORK, {"cp": 1, "etp": 1})
+    return Scan(WORK, runner, space, choices_of(runner, fixed), limit, limit, keep=500)
+
+
+def all_plans(plan: Plan) -> Iterator[Estimate]:
+    """Yield every split of the layers with every recompute choice that the plan could say."""
+    for cut in combinations(range(1, SMALL.num_layers), int(plan.pp) - 1):
+        split = tuple(int(size) for size in np.diff((0, *cut, SMALL.num_layers)))
+        for name in ("none", "selective", "full", *(f"full:{count}" for count in range(1, 8))):
+            yield estimate(replace(plan, stage_layers=split, recompute=name), WORK, runtime())
+
+
+@pytest.mark.parametrize("pp", [2, 4])
+@pytest.mark.parametrize("share", SHARES)
+def test_the_assigned_plan_is_the_best_of_all(pp: int, share: float) -> None:
+    plan = plan_of(WORK, pp=pp, ep=2, zero=1)
+    limit = share * estimate(plan, WORK, runtime()).peak
+    improver = Improver(scan(limit))
+    safe = [known for known in all_plans(plan) if improver.is_safe(known)]
+    found = improver.best(plan)
+    if not safe:
+        assert found is None
+        return
+    assert found is not None
+    assert improver.is_safe(found)
+    assert found.step == pytest.approx(min(known.step for known in safe), rel=2e-4)
+    bound = improver.bound(plan)
+    assert bound is not None
+    assert bound.bound <= min(map(passes, safe)) * (1 + 1e-12)
+
+
+def test_limits_of_the_test_above_make_a_difference() -> None:
+    plan = plan_of(WORK, pp=4, ep=2, zero=1)
+    peak = estimate(plan, WORK, runtime()).peak
+    found = [Improver(scan(share * peak)).best(plan) for share in SHARES]
+    assert len({known.plan.recompute for known in found if known is not None}) >= 2
+
+
+def test_no_more_layers_recompute_than_must() -> None:
+    """Without stages to cut, all that is left is how many layers recompute."""
+    plan = plan_of(WORK, tp=2, ep=2, zero=1, recompute="full", sequence_parallel=True)
+    steps = {}
+    for count in range(1, 8):
+        steps[count] = estimate(replace(plan, recompute=f"full:{count}"), WORK, runtime())
+    limit = steps[3].peak
+    found = Improver(scan(limit)).best(plan)
+    assert found is not None
+    assert found.plan.recompute == "full:3"
+    assert steps[2].peak > limit
+    assert found.step < estimate(plan, WORK, runtime()).step
+    assert Improver(scan(steps[7].peak * 0.9)).best(plan) is None
+
+
+def test_what_the_user_has_fixed_stays() -> None:
+    plan = plan_of(WORK, pp=4, ep=2, zero=1, recompute="full")
+    found = Improver(scan(recompute="full")).best(plan)
+    assert found is not None
+    assert found.plan.recompute == "full"
+    flat = plan_of(WORK, ep=2, zero=1, recompute="full")
+    assert Improver(scan(recompute="full")).best(flat) is None
+    split = replace(scan(), split=(1, 2, 2, 2))
+    kept = Improver(split).best(plan)
+    assert kept is not None
+    assert kept.plan.stage_layers == (1, 2, 2, 2)
+
+
+def test_a_runtime_that_cannot_say_it_is_not_offered_it() -> None:
+    """DeepSpeed has checkpointing for all layers or none."""
+    runner = runtime("deepspeed")
+    space = make_space(WORK, {"cp": 1})
+    asked = Scan(WORK, runner, space, choices_of(runner, {}), 1e15, 1e15)
+    assert Improver(asked).counted(plan_of(WORK, recompute="full")) == []
+    assert Improver(scan()).counted(plan_of(WORK, pp=2, recompute="full")) == [1, 2, 3, 4]
+    chunks = plan_of(WORK, pp=2, vpp=2, schedule="interleaved-1f1b", recompute="full")
+    assert Improver(scan()).counted(chunks) == [2, 4]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.8])
+def test_an_assigned_search_is_never_slower(share: float) -> None:
+    whole = scan(share * 20 * GIB)
+    report = whole.run(objective_column("time"))
+    if not report.best:
+        pytest.fail("nothing fits")
+    plain = refine(whole, report, "time", 5)
+    assigned = refine(whole, report, "time", 5, uniform=False)
+    assert plain.improvement is None
+    assert assigned.improvement is not None
+    assert assigned.plans[0].step <= plain.plans[0].step
+    assert assigned.improvement.uniform == plain.plans[0].step
+    assert assigned.improvement.step == assigned.plans[0].step
+    assert len({replace(one.plan, stage_layers=None) for one in assigned.plans}) == len(assigned.plans)
+    assert all(one.feasible and one.peak <= whole.limit for one in assigned.plans)
+
+
+def test_where_all_fits_plainly_nothing_is_gained() -> None:
+    whole = scan()
+    report = whole.run(objective_column("time"))
+    done, told = improve(Improver(whole), {}, report.promising[:0], 3)
+    assert (done, told) == ({}, None)
+
+
+def test_the_search_tells_its_solver() -> None:
+    request = Request(
+        SMALL, (WORK.hardware,), (8,), WORK.workload, (runtime(),),
+        {"pp": 4, "vpp": 1, "ep": 2, "zero": 1, "cp": 1}, memory_limit=12 * GIB,
+    )  # fmt: skip
+    result = search(request)
+    told = result.optimality["solver"]
+    assert isinstance(told, dict)
+    assert told["method"] == "decomposition"
+    assert 0 <= told["gap"] < 0.2
+    assert told["bound_s"] <= told["incumbent_s"] <= result.plans[0].step
+    assert told["uniform_step_s"] >= result.plans[0].step
+    assert search(replace(request, uniform=True)).optimality["solver"] is None
+
+
+def test_a_gain_is_set_beside_the_error() -> None:
+    improvement = Improvement(10.0, 9.9, None, 9.0, 0.5, 4)
+    assert solver_record(improvement, 0.03)["gain_is_within_error"] is True
+    assert solver_record(improvement, 0.005)["gain_is_within_error"] is False
+    assert solver_record(improvement, None)["gain_is_within_error"] is None
+    assert solver_record(improvement, None)["gain"] == pytest.approx(0.01)

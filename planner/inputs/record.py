@@ -79,20 +79,23 @@ def _read(raw: Any, dimension: str, info: ValidationInfo) -> Sourced:
     return Sourced(value, str(fields["value"]), sources.get(source, source), standing)
 
 
-def _quantity(dimension: str) -> Any:
+def _quantity(dimension: str) -> PlainValidator:
     def validate(raw: Any, info: ValidationInfo) -> Sourced:
         return _read(raw, dimension, info)
 
-    def serialise(value: Sourced) -> dict[str, str]:
-        return {"value": value.text, "source": value.source, "standing": value.standing}
-
-    return Annotated[Sourced, PlainValidator(validate), PlainSerializer(serialise)]
+    return PlainValidator(validate)
 
 
-Bytes = _quantity("byte")
-ByteRate = _quantity("byte/s")
-FlopRate = _quantity("FLOP/s")
-Seconds = _quantity("s")
-Watts = _quantity("W")
-Price = _quantity("USD/h")
-Share = _quantity("-")
+def _serialise(value: Sourced) -> dict[str, str]:
+    return {"value": value.text, "source": value.source, "standing": value.standing}
+
+
+_WITH_SOURCE = PlainSerializer(_serialise)
+
+Bytes = Annotated[Sourced, _quantity("byte"), _WITH_SOURCE]
+ByteRate = Annotated[Sourced, _quantity("byte/s"), _WITH_SOURCE]
+FlopRate = Annotated[Sourced, _quantity("FLOP/s"), _WITH_SOURCE]
+Seconds = Annotated[Sourced, _quantity("s"), _WITH_SOURCE]
+Watts = Annotated[Sourced, _quantity("W"), _WITH_SOURCE]
+Price = Annotated[Sourced, _quantity("USD/h"), _WITH_SOURCE]
+Share = Annotated[Sourced, _quantity("-"), _WITH_SOURCE]

@@ -141,7 +141,7 @@ def assignment(result: SearchResult) -> Page:
     line = f"Assigning layers and recompute to stages saves {saved} of the best uniform plan's {uniform} s"
     if told["gain_is_within_error"]:
         line += "; that is smaller than what the model can tell"
-    return [f"{line}."] + ([f"{told['note']}."] if told["note"] else [])
+    return [f"{line}.", *([f"{told['note']}."] if told["note"] else [])]
 
 
 def optimality(result: SearchResult) -> Page:

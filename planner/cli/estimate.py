@@ -24,6 +24,7 @@ def estimate(
     job: AnyJobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    context: typer.Context,
     source: FromOption = None,
     save: Annotated[Path | None, typer.Option(help="Write the plan file here.", show_default=False)] = None,
     force: ForceOption = False,
@@ -42,7 +43,7 @@ def estimate(
     from planner.cost.estimate import Estimate
     from planner.report.plan_file import plan_yaml
 
-    request = asked_of(source, job, plan)
+    request = asked_of(source, job, plan, context)
     whole, chosen, runtime, defaults, names = request.read(read)
     answer = price(chosen, whole, runtime, names.memory_limit)
     for line in [] if shown.quiet else request.notes():

@@ -157,7 +157,9 @@ class Request:
         return replace(names, model=str(path))
 
 
-def asked_of(path: Path | None, job: JobOptions, plan: PlanOptions) -> Request:
+def asked_of(
+    path: Path | None, job: JobOptions, plan: PlanOptions, context: typer.Context | None = None
+) -> Request:
     """Return the options completed by a runner's file; what the user gave goes before it.
 
     Raises
@@ -175,6 +177,7 @@ def asked_of(path: Path | None, job: JobOptions, plan: PlanOptions) -> Request:
     from planner.runtimes._imports.dispatch import read_runner_file
 
     found = read_runner_file(path)
+    job = without_settings(job, found, context)
     model = job.model or found.model_name or ""
     if not model and found.model is None:
         hint = "".join(f" ({note})" for note in found.notes if "MODEL" in note)
@@ -196,6 +199,19 @@ def asked_of(path: Path | None, job: JobOptions, plan: PlanOptions) -> Request:
     )
     own = None if model else found.model
     return Request(filled, _filled(plan, taken), Origin(path, found, taken), own)
+
+
+def without_settings(job: JobOptions, found: Imported, context: typer.Context | None) -> JobOptions:
+    """Return the options without those settings of the user or project that the file says otherwise."""
+    if context is None:
+        return job
+    said = {*found.options, "runtime"} & {field.name for field in fields(job)}
+    sources = {name: context.get_parameter_source(name) for name in said}
+    dropped = {
+        name for name, source in sources.items() if source is not None and source.name == "DEFAULT_MAP"
+    }
+    nothing: dict[str, Any] = dict.fromkeys(dropped)
+    return replace(job, **nothing)
 
 
 def _filled(options: Options, values: Mapping[str, str]) -> Options:

@@ -94,3 +94,14 @@ def test_a_file_without_a_model_asks_for_one(tmp_path: Path) -> None:
         2,
         "deepspeed",
     )
+
+
+def test_the_file_goes_before_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "a.sh"
+    script.write_text(OWN)
+    settings = {"RUNTIME": "deepspeed", "GPUS": "64", "HARDWARE": "dgx-h100", "PRECISION": "fp8"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"PLANNER_{name}", value)
+    found = planner("estimate", "--from", str(script), "--format", "json").json
+    assert (found["runtime"], found["hardware"]["gpus"]) == ("megatron-lm", 8)
+    assert (found["hardware"]["name"], found["workload"]["precision"]) == ("dgx-h100", "bf16")

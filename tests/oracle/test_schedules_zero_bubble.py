@@ -72,7 +72,7 @@ def test_closed_forms(line: Printed) -> None:
 
 @pytest.mark.parametrize("line", CASES)
 def test_closed_form_of_the_searched_order(line: Printed) -> None:
-    """Never above the printed rate, and at most .7% of the span below it: what the search leaves of a bubble."""
+    """Never above the printed rate, and at most .7% of the span below it: what a search leaves open."""
     rate = form_rate("zb-2p", line)
     assert rate <= line.rates[4] + HALF_A_DIGIT
     assert rate >= line.rates[4] - 0.007

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -105,3 +110,77 @@ def test_the_file_goes_before_settings(tmp_path: Path, monkeypatch: pytest.Monke
     found = planner("estimate", "--from", str(script), "--format", "json").json
     assert (found["runtime"], found["hardware"]["gpus"]) == ("megatron-lm", 8)
     assert (found["hardware"]["name"], found["workload"]["precision"]) == ("dgx-h100", "bf16")
+
+
+CONFIGS = {
+    "ds_config.json": {
+        "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 8, "train_batch_size": 128,
+        "bf16": {"enabled": True}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "none"}},
+        "tensor_parallel": {"autotp_size": 1}, "sequence_parallel_size": 1, "optimizer": {"type": "AdamW"},
+    },
+    "titan.toml": {
+        "model": {"name": "llama3", "flavor": "8B"}, "activation_checkpoint": {"mode": "full"},
+        "training": {"local_batch_size": 1, "seq_len": 8192, "global_batch_size": 128},
+        "parallelism": {
+            "data_parallel_shard_degree": -1, "data_parallel_replicate_degree": 1,
+            "tensor_parallel_degree": 1,
+            "pipeline_parallel_degree": 2, "pipeline_parallel_schedule": "1F1B", "context_parallel_degree": 1,
+            "module_fqns_per_model_part": [["tok_embeddings", "layers.0"], ["layers.1", "norm"]],
+        },
+    },
+    "accelerate.yaml": {
+        "distributed_type": "FSDP", "num_processes": 16, "mixed_precision": "bf16",
+        "fsdp_config": {"fsdp_reshard_after_forward": True, "fsdp_activation_checkpointing": False},
+        "parallelism_config": {f"parallelism_config_{axis}_size": 1 for axis in ("dp_replicate", "tp", "cp")},
+    },
+}  # fmt: skip
+"""Configurations that are right, each value of which is then made wrong."""
+
+WRONG = (None, -1, 0, 1.5, "x", [], {}, True, 10**30, "auto", [1], "1" * 400)
+
+
+def leaves(tree: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in tree.items():
+        yield (*path, key)
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+
+
+def as_text(name: str, tree: dict[str, Any]) -> str:
+    """Return a configuration in the format of its name; JSON is YAML too."""
+    if not name.endswith(".toml"):
+        return json.dumps(tree)
+    plain = {key: value for key, value in tree.items() if not isinstance(value, dict)}
+    tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items() if value is not None]
+    for table, values in tables.items():
+        lines += [f"[{table}]", *(f"{k} = {json.dumps(v)}" for k, v in values.items() if v not in (None, {}))]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_no_wrong_value_leads_to_a_traceback(name: str, tmp_path: Path) -> None:
+    known = ("llama3-8b", "--hardware", "dgx-h100", "--seq-len", "8192", "--gpus", "16", "--quiet")
+    path = tmp_path / name
+    path.write_text(as_text(name, CONFIGS[name]))
+    assert planner("estimate", *known, "--micro-batch", "1", "--from", str(path)).code in (0, 1)
+    for number, place in enumerate(leaves(CONFIGS[name])):
+        for wrong in WRONG[number % 3 :: 3]:
+            tree = copy.deepcopy(CONFIGS[name])
+            part: Any = tree
+            for key in place[:-1]:
+                part = part[key]
+            part[place[-1]] = wrong
+            path.write_text(as_text(name, tree))
+            done = planner("estimate", *known, "--from", str(path))
+            assert done.code in (0, 1, 2), f"{place} = {wrong!r}: {done.err}"
+            assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("flag", [word for word in OWN.split() if word.startswith("--")])
+def test_no_wrong_argument_leads_to_a_traceback(flag: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    for wrong in ("", "-1", "0", "1.5", "x", "$NOWHERE", "9" * 30):
+        path.write_text(re.sub(rf"{flag}( [^- ]\S*)?", f"{flag} {wrong}", OWN))
+        done = planner("estimate", "--from", str(path), "--hardware", "dgx-h100", "--quiet")
+        assert done.code in (0, 1, 2), f"{flag} {wrong}: {done.err}"

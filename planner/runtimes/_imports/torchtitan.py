@@ -140,7 +140,8 @@ def _mesh(sheet: Sheet, gpus: int | None) -> None:
         "pp": "pipeline_parallel",
         "ep": "expert_parallel",
     }
-    degrees = {option: sheet.whole(f"{P}{name}_degree") or 1 for option, name in names.items()}
+    said = {option: sheet.whole(f"{P}{name}_degree") for option, name in names.items()}
+    degrees = {option: 1 if degree is None else degree for option, degree in said.items()}
     for option, degree in degrees.items():
         sheet.say(option, degree, f"{P}{names[option]}_degree")
     inner = sheet.whole(f"{P}expert_tensor_parallel_degree")
@@ -149,7 +150,7 @@ def _mesh(sheet: Sheet, gpus: int | None) -> None:
     shard = sheet.whole(f"{P}data_parallel_shard_degree")
     others = degrees["tp"] * degrees["cp"] * degrees["pp"] * copies
     if shard is None or shard < 0:
-        shard = gpus // others if gpus and gpus % others == 0 else None
+        shard = gpus // others if gpus and others > 0 and gpus % others == 0 else None
     again = str(sheet.take(f"{P}fsdp_reshard_after_forward") or "default")
     never = again == "never" or (again == "default" and degrees["pp"] > 1)
     key = f"{P}data_parallel_shard_degree"
@@ -171,7 +172,7 @@ def _mesh(sheet: Sheet, gpus: int | None) -> None:
 def _stages(sheet: Sheet, parts: Any) -> None:
     schedule = sheet.take(f"{P}pipeline_parallel_schedule")
     pp = int(sheet.options.get("pp", "1"))
-    if pp == 1:
+    if pp <= 1:
         return
     name = str(schedule or "1F1B")
     known = OURS.get(name.lower().removeprefix("schedule"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
+from planner.inputs.fitted import error_bands
 from planner.plan import Plan
 from planner.report.as_json import TIME_KEYS, Unpriced
 from planner.report.limits import limits
@@ -168,11 +169,19 @@ def sent_line(answer: Estimate) -> str:
     return f"Memory is in GiB. One rank sends in a step: {told or 'nothing'}."
 
 
+def _nearest(runtime: str, accelerator: str) -> str:
+    """Return the bands of the same runtime elsewhere, and of others on the same accelerator."""
+    near = [key for key in error_bands() if (key[0] == runtime) != (key[1] == accelerator)]
+    told = [f"{percent(error_bands()[key])} for {key[0]} on {key[1]}" for key in near]
+    return f"; it is {', '.join(told)}" if told else ""
+
+
 def trust(answer: Estimate) -> Page:
     """Return how far the figures may be off."""
-    place = f"{answer.runtime.name} on {answer.job.hardware.pool.accelerator.name}"
+    runtime, accelerator = answer.runtime.name, answer.job.hardware.pool.accelerator.name
+    place, near = f"{runtime} on {accelerator}", _nearest(runtime, accelerator)
     band = (
-        f"Error band: none, {place} was never validated against measured runs."
+        f"Error band: none, {place} was never validated against measured runs{near}."
         if answer.error_band is None
         else f"Error band: {percent(answer.error_band)}, from measured runs of {place}."
     )

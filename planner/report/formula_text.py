@@ -12,7 +12,7 @@ _GREEK: Final = {"alpha": "α", "beta": "β", "gamma": "γ", "sigma": "σ", "eps
 _SIGNS: Final = {
     r"\cdot": "·", r"\quad": "  ", r"\ln": "ln", r"\max": "max", r"\min": "min", r"\sum": "sum",
     r"\lceil": "ceil(", r"\rceil": ")", r"\lfloor": "floor(", r"\rfloor": ")", r"\left": "", r"\right": "",
-    r"\ge": ">=", r"\le": "<=", r"\times": "×", r"\in": "in",
+    r"\bmod": "mod", r"\ge": ">=", r"\le": "<=", r"\times": "×", r"\in": "in",
 }  # fmt: skip
 _UNIT: Final = re.compile(r"\[([^\[\]]+)\]\s*$", re.MULTILINE)
 
@@ -85,6 +85,7 @@ def plain_equation(latex: str) -> str:
     for name in sorted(_SIGNS, key=len, reverse=True):
         text = text.replace(name, _SIGNS[name])
     text = re.sub(r"\\[,;! ]|\\\\", " ", text).replace("{", "(").replace("}", ")")
+    text = re.sub(r"\\([A-Za-z]+)", r"\1", text)
     return re.sub(r"\( +", "(", re.sub(r" +\)", ")", " ".join(text.split())))
 
 

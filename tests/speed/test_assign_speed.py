@@ -1,0 +1,20 @@
+"""A deep model is assigned in little time, against a plain loop, so that machines do not matter."""
+
+from __future__ import annotations
+
+import time
+
+from planner.search.assign.decompose import decompose
+from tests.speed.test_simulate_speed import plain_loop_seconds
+from tests.unit.test_assign import large
+
+
+def test_126_layers_on_16_stages_with_24_strategies_are_quick() -> None:
+    loop = min(plain_loop_seconds() for _ in range(3))
+    best = float("inf")
+    for _ in range(3):
+        begin = time.perf_counter()
+        solution = decompose(large(0))
+        best = min(best, time.perf_counter() - begin)
+    assert solution.gap < 1e-12
+    assert best < 40 * loop

@@ -13,9 +13,12 @@ from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.operators import Operator
 from planner.formulas.collectives import members_inside
 from planner.inputs.fitted import fitted
-from planner.inputs.hardware import Pool
+from planner.inputs.hardware import Accelerator, Pool
+from planner.inputs.kernels import GENERIC, RELATIVES
+from planner.inputs.load import data_folder
 from planner.inputs.record import Sourced
 from planner.inputs.workload import Workload
+from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.explain_neighbours import Neighbour, Price, neighbours
@@ -220,6 +223,7 @@ def facts(answer: Estimate) -> tuple[Fact, ...]:
         Fact(name, value.text, value.standing, value.source)
         for name, value in _sourced(pool, case.precision.peak)
     ]
+    found.append(_curves(pool.accelerator))
     owners = (("runtime", answer.runtime.name), ("accelerator", pool.accelerator.name))
     for scope, owner in owners:
         for constant in fitted(scope, owner):
@@ -227,6 +231,20 @@ def facts(answer: Estimate) -> tuple[Fact, ...]:
             source = f"{constant.rows} measured runs: {constant.source}"
             found.append(Fact(f"{owner} {constant.name}", text, "fitted", source))
     return tuple(found)
+
+
+def _curves(device: Accelerator) -> Fact:
+    """Return whose kernel curves stand for the device: its own, measured ones, or those of a relative."""
+    folder = data_folder("hardware_profiles") / "curves"
+    own = not device.curves and (folder / f"{device.name}.yaml").is_file()
+    name = device.name if own else device.curves or RELATIVES.get(device.arch, GENERIC)
+    shipped = folder / f"{name}.yaml"
+    if not shipped.is_file():
+        return Fact("kernel curves", name, "measured", name)
+    source = str(read_yaml(shipped).get("source", ""))
+    return Fact(
+        "kernel curves", name if own else f"those of {name}", "fitted" if own else "estimated", source
+    )
 
 
 def _sourced(pool: Pool, precision: str) -> Iterator[tuple[str, Sourced]]:

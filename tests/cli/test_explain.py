@@ -99,6 +99,16 @@ def test_every_number_has_its_standing_and_an_open_source(told: Done) -> None:
     assert all(fact["source"] for fact in facts if fact["standing"] != "user")
 
 
+def test_borrowed_kernel_curves_are_told(tmp_path: Path, told: Done) -> None:
+    own = next(fact for fact in told.json["facts"] if fact["name"] == "kernel curves")
+    assert (own["value"], own["standing"]) == ("h100-80gb-sxm", "fitted")
+    job = ("llama3-8b", "--hardware", "hgx-h20", "--gpus", "8", "--global-batch", "64")
+    path = save(tmp_path / "h20.yaml", "--tp", "2", job=job)
+    facts = planner("explain", str(path), "--format", "json").json["facts"]
+    other = next(fact for fact in facts if fact["name"] == "kernel curves")
+    assert (other["value"], other["standing"]) == ("those of h100-80gb-sxm", "estimated")
+
+
 def test_text_is_of_80_columns_and_shows_its_arithmetic(plan: Path) -> None:
     done = planner("explain", str(plan))
     assert done.code == 0

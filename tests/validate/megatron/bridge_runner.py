@@ -165,6 +165,7 @@ class Bridge:
             sequence_parallel=model.sequence_parallel,
             seq_len=model.seq_length,
             recompute=model.recompute_granularity,
+            hosted_layers=model.cpu_offloading_num_layers if model.cpu_offloading else 0,
             zero_shards=shards // config.ddp.num_distributed_optimizer_instances,
             distributed_optimizer=config.ddp.use_distributed_optimizer,
             sharding=config.ddp.data_parallel_sharding_strategy if config.ddp.use_megatron_fsdp else "",

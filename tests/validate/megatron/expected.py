@@ -137,6 +137,7 @@ def wanted(job: Job, plan: Plan) -> dict[str, object]:
         "sequence_parallel": plan.sequence_parallel,
         "seq_len": job.workload.seq_len,
         "recompute": None if plan.recompute == "none" else plan.recompute.partition(":")[0],
+        "hosted_layers": int(plan.offload.removeprefix("activations:")) if ":" in plan.offload else 0,
         "layers": layers_per_rank(plan, model),
         "params": rank_params(plan, model, local=True),
     }

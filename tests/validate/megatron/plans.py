@@ -23,6 +23,7 @@ RECOMPUTES = (
     "none", "none", "full", "full:2", "full:4", "selective", "selective:norm+core_attn", "selective:mlp",
     "selective:moe", "selective:moe_act+norm", "selective:shared_experts",
 )  # fmt: skip
+OFFLOADS = ("none", "none", "none", "none", "optimizer", "activations:3", "activations:24")
 PRECISIONS = ("bf16", "bf16", "bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4")
 LENGTHS = (1024, 2048, 4096, 6144, 8192, 32768)
 
@@ -63,7 +64,7 @@ def random_case(dice: random.Random) -> tuple[Job, Plan]:
         sequence_parallel=dice.random() < 0.7,
         cp_method=dice.choice(("ring", "all-gather", "all-to-all")),
         schedule="interleaved-1f1b" if vpp > 1 else "1f1b",
-        offload=dice.choice(("none", "none", "none", "optimizer")),
+        offload=dice.choice(OFFLOADS),
         stage_layers=_uneven(dice, model.num_layers, pp * vpp) if dice.random() < 0.3 else None,
     )
     return _job(dice, model, gpus, plan), plan

@@ -73,6 +73,7 @@ class Megatron:
             for name in names:
                 if getattr(module, name, None) is None:
                     setattr(module, name, MagicMock())
+        self.block.get_cpu_offload_context = lambda *_a, **_k: (contextlib.nullcontext(), None)
         self._widen_local_attention()
         language = importlib.import_module(core + "models.common.language_module.language_module")
         language.is_pp_first_stage = lambda _group: self.state.get_pipeline_model_parallel_rank() == 0
@@ -134,6 +135,7 @@ class Megatron:
             micro_batch=args.micro_batch_size,
             seq_len=args.seq_length,
             recompute=config.recompute_granularity,
+            hosted_layers=config.cpu_offloading_num_layers if config.cpu_offloading else 0,
             cp_comm=config.cp_comm_type,
             fp8=config.fp8,
             fp4=config.fp4,

@@ -166,6 +166,26 @@ def test_conditions_are_told_where_they_matter(tmp_path: Path) -> None:
     assert read(tmp_path, "b.sh", plain).notes == ()
 
 
+def test_a_command_kept_in_a_variable_is_found(tmp_path: Path) -> None:
+    text = SCRIPT.replace("mkdir -p logs && torchrun", 'CMD="torchrun').replace(
+        " 2>&1 | tee logs/out.log", '"'
+    )
+    inner = text.replace('"${PARALLEL[@]}"', "${PARALLEL[@]}").replace(
+        '"$CHECKPOINT_PATH"', "$CHECKPOINT_PATH"
+    )
+    inner = inner.replace('ARGS="\n    --micro', 'ARGS="--micro').replace('optimizer\n"', 'optimizer"')
+    whole = read(tmp_path, "pretrain.sh", SCRIPT).options
+    for start in ('srun bash -c "$CMD"', "srun bash -c '$CMD'", "sbatch <<END\n$CMD\nEND"):
+        assert read(tmp_path, "a.sh", f"{inner}{start}\n").options == whole
+
+
+def test_megatron_deepspeed_is_read_by_its_flags(tmp_path: Path) -> None:
+    flags = "--deepspeed --deepspeed_config ./ds_config.$ID.json --zero-stage 2"
+    found = read(tmp_path, "a.sh", SCRIPT.replace("--made-up-flag 3", flags))
+    assert (found.runtime, found.options["zero"], found.unknown) == ("megatron-lm", "2", ())
+    assert any("Megatron-DeepSpeed" in note for note in found.notes)
+
+
 def test_an_unset_variable_is_a_fault_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.sh: --micro-batch-size: found '\$\{MBS\}'"):
         read(tmp_path, "a.sh", SCRIPT.replace("--micro-batch-size 1", "--micro-batch-size $MBS"))
@@ -353,6 +373,7 @@ def test_accelerate_starts_other_runtimes(
         ("a.yaml", "format: planner/plan/1\n"),
         ("a.yaml", "a: 1\n"),
         ("a.py", "x = 1\n"),
+        ("a.sh", "torchrun pretrain_bert.py --num-layers 2\n"),
         ("a.sh", "deepspeed train.py --deepspeed\n"),
         ("a.sh", "torchrun -m torchtitan.train --job.config_file missing.toml\n"),
         ("a.json", '{"train_batch_size": "many"}'),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from planner.errors import InputError, Problem
-from planner.runtimes._imports.shell import read_script
+from planner.runtimes._imports.shell import Script, read_script
 
-_MEGATRON: Final = re.compile(r"(?:.*/)?(?:pretrain|finetune|train)_(?:gpt|mamba|llama|\w+)\.py")
+_MEGATRON: Final = re.compile(
+    r"(?:.*/)?(?:pretrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
+)
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 _NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
@@ -82,12 +84,25 @@ def training_of(text: str, where: str) -> Training:
         If no command of it is known, or it cannot be read.
     """
     script = read_script(text, where)
-    for words, doubts in zip(reversed(script.commands), reversed(script.doubts), strict=True):
+    for words, doubts in _candidates(script, where):
         place = _program(words)
         if place is not None:
             return _training(words, place, script.directives, doubts)
     expected = "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config or accelerate launch"
     raise InputError(Problem(where, "no training command", expected))
+
+
+def _candidates(script: Script, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield commands with what is in doubt, the last first; then those in a word, and in a variable."""
+    for words, doubts in zip(reversed(script.commands), reversed(script.doubts), strict=True):
+        yield words, doubts
+        for place, word in enumerate(words):
+            if " " in word.strip() and (".py" in word or "torchtitan" in word):
+                for inner in read_script(word, where).commands:
+                    yield (*words[:place], *inner), doubts
+    for text in script.texts:
+        if ".py" in text or "torchtitan" in text:
+            yield from ((words, ()) for words in read_script(text, where).commands)
 
 
 def _program(words: tuple[str, ...]) -> int | None:
@@ -122,9 +137,8 @@ def _kind(
     if words[:2] == ("accelerate", "launch"):
         return "fsdp", before.get("--config_file", before.get("--config-file"))
     named = next((flags[flag] for flag in _DEEPSPEED if flags.get(flag, "").endswith(".json")), None)
-    if _MEGATRON.fullmatch(words[place]) and named is None:
-        return "megatron-lm", None
-    return "deepspeed", named
+    megatron = _MEGATRON.fullmatch(words[place]) and (named is None or "--num-layers" in flags)
+    return ("megatron-lm" if megatron else "deepspeed", named)
 
 
 def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:

@@ -40,6 +40,8 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|check-for-nan-in-loss-and-grad|bias-swiglu-fusion|report-.*|profile.*|use-checkpoint-.*|yaml-cfg"
     r"|fp8-amax-.*|fp8-margin|fp8-interval|overlap-grad-reduce|overlap-param-gather|attention-backend"
     r"|use-flash-attn|use-precision-aware-optimizer|moe-token-dispatcher-type|sequence-parallel"
+    r"|no-position-embedding|apply-layernorm-1p|decoupled-.*|empty-unused-memory-level|tiktoken-pattern"
+    r"|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
     r"|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
     r")"
 )
@@ -171,7 +173,11 @@ def _sharding(sheet: Sheet) -> None:
     sharded = sheet.has("--use-megatron-fsdp", "--use-custom-fsdp")
     instances = sheet.whole("--num-distributed-optimizer-instances")
     distributed = sheet.has("--use-distributed-optimizer")
-    if sharded:
+    deep = sheet.take("--zero-stage")
+    if sheet.has("--deepspeed", "--deepspeed_config"):
+        sheet.say("zero", deep or "0", "--zero-stage")
+        sheet.notes.append("Megatron-DeepSpeed: priced as Megatron-LM, its DeepSpeed file is not read")
+    elif sharded:
         stage = STAGES.get(str(strategy or "no_shard"), str(strategy))
         sheet.say("zero", stage, "--data-parallel-sharding-strategy", "--use-megatron-fsdp")
     elif sheet.has("--use-torch-fsdp2"):

@@ -59,7 +59,7 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
     rms = sheet.take("--normalization") == "RMSNorm"
     record: dict[str, Any] = {
         "hidden": hidden,
-        "vocab": sheet.whole("--vocab-size"),
+        "vocab": sheet.whole("--vocab-size", "--pad-vocab-size-to"),
         "tied_embeddings": not sheet.has("--untie-embeddings-and-output-weights"),
         "max_positions": sheet.whole("--max-position-embeddings"),
         "learned_positions": positions == "learned_absolute",
@@ -114,7 +114,7 @@ def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
 
 
 def _dense(sheet: Sheet, hidden: int) -> dict[str, Any]:
-    gated = sheet.has("--swiglu")
+    gated = sheet.has("--swiglu", "--quick-geglu")
     usual = (8 * hidden // 3) // 64 * 64 if gated else 4 * hidden
     inner = sheet.whole("--ffn-hidden-size") or max(1, usual)
     return {"kind": "dense", "inner": inner, "gated": gated, "bias": not sheet.has("--disable-bias-linear")}

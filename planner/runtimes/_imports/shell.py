@@ -38,11 +38,14 @@ class Script:
         What ``#SBATCH`` lines say.
     doubts : tuple of tuple of str
         For each command the variables in it that have several values, by conditions that nobody has tried.
+    texts : tuple of str
+        Values of variables that are several words, such as a command kept for later; the last first.
     """
 
     commands: tuple[tuple[str, ...], ...]
     directives: dict[str, str]
     doubts: tuple[tuple[str, ...], ...]
+    texts: tuple[str, ...] = ()
 
 
 @dataclass
@@ -86,7 +89,8 @@ def read_script(text: str, where: str) -> Script:
     reader.run()
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
-    return Script(tuple(map(tuple, reader.commands)), directives, doubts)
+    texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
+    return Script(tuple(map(tuple, reader.commands)), directives, doubts, tuple(reversed(texts)))
 
 
 class _Reader:

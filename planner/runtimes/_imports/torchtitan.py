@@ -21,7 +21,7 @@ ZOO: Final = {
 
 WITHOUT_EFFECT: Final = re.compile(
     r"(?:job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|experimental|validation|fault_tolerance"
-    r"|debug|memory_estimation|dataloader)\..*"
+    r"|debug|memory_estimation|dataloader|quantize)\..*"
     r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion)|hf_assets_path"
     r"|dump_folder|--?module|--?config|module|config|dump-folder"
     r"|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|dtype|mixed_precision_reduce"

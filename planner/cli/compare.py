@@ -39,7 +39,8 @@ def compare(
 
     named = [*read_all(plans, hardware or ())]
     if len(named) < 2:
-        raise InputError(Problem("PLAN...", f"one plan, {plans[0]}", "two plans or more, or --hardware"))
+        found = f"one plan, {plans[0]}" + (", on its own cluster" if hardware else "")
+        raise InputError(Problem("PLAN...", found, "two plans or more, or --hardware with another cluster"))
     if output is Format.json:
         emit_document(compare_document(named))
     elif output is Format.csv:

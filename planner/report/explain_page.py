@@ -132,7 +132,9 @@ def neighbours_table(told: Explanation) -> Table:
     rows = []
     for neighbour in told.neighbours:
         row = neighbour_row(neighbour, told.answer)
-        fits = "yes" if row["feasible"] else f"no: {row['refused']}" if row["refused"] else "no: memory"
+        rule, colon, why = row["refused"].partition(":")
+        broken = f"no: {rule.replace('-', ' ')}{colon}{why}" if rule else "no: memory"
+        fits = "yes" if row["feasible"] else broken
         rows.append(
             {
                 "axis": AXES.get(neighbour.axis, neighbour.axis),

@@ -111,3 +111,9 @@ def test_mistakes_of_a_measurement_are_told(
     done = planner("mfu", plans[0], *arguments)
     assert (done.code, done.out) == (2, "")
     assert words in done.err
+
+
+def test_its_own_cluster_is_no_second_one(plans: tuple[str, str]) -> None:
+    done = planner("compare", plans[0], "--hardware", "dgx-h100")
+    assert done.code == 2
+    assert "on its own cluster" in done.err

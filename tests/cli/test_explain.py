@@ -219,3 +219,11 @@ def test_the_best_plan_has_a_runner_up(tmp_path: Path) -> None:
     planner("search", *JOB, "--top", "1", "--save", str(path))
     text = planner("explain", str(path), "--search").out
     assert "The runner-up of the same job is" in text
+
+
+def test_long_names_of_rules_are_folded(tmp_path: Path) -> None:
+    job = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "16", "--global-batch", "64")
+    axes = ("--ep", "8", "--tp", "2", "--pp", "2", "--sequence-parallel")
+    text = planner("explain", str(save(tmp_path / "moe.yaml", *axes, job=job))).out
+    assert "need sequence" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -91,10 +91,10 @@ def refuse_broken(saved: PlanFile, output: Format) -> None:
 def headline(saved: PlanFile, played: PlayedPlan) -> str:
     """Return what was played, its figures, and how far the closed form is from them."""
     plan, step = saved.plan, played.record
-    closed = played.estimate.step
+    closed, seconds = played.estimate.step, played.step
     return (
         f"{saved.job.model.name} on {saved.job.gpus:,} accelerators of {saved.job.hardware.name}, "
         f"{saved.runtime.name}: {plan.slug}, {plan.schedule}, {plan.num_microbatches:.0f} micro-batches. "
         f"{figures(step)}; seconds. The estimate's closed form says {significant(closed)}, "
-        f"{percent(abs(closed / step.makespan - 1), 2)} {'more' if closed >= step.makespan else 'less'}."
+        f"{percent(abs(closed / seconds - 1), 2)} {'more' if closed >= seconds else 'less'} for a step."
     )

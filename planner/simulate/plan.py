@@ -63,6 +63,12 @@ class PlayedPlan:
         return tuple(map(sum, parts))
 
     @property
+    def step(self) -> float:
+        """Seconds from step to step: the longest span of a rank, where ranks need not wait for all. [s]"""
+        apart = self.estimate.runtime.traits.stages_end_apart
+        return self.record.longest_span if apart else self.record.makespan
+
+    @property
     def record(self) -> StepRecord:
         """The step summed up: passes, data parallelism and optimizer."""
         passes, tails = step_record(self.timeline, self.sizes), self.tails
@@ -186,8 +192,14 @@ def chunk_pipeline(
     costs: Mapping[Piece, LayerCost],
     wires: Times,
 ) -> Pipeline:
-    """Return the times of every chunk; as in the closed form, each pays for a message in every pass."""
-    exposed = [case.traits.pp_exposed * seconds for seconds in wires]
+    """Return the times of every chunk and message.
+
+    As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk; where it
+    occupies nobody, it is a latency.
+    """
+    occupies = case.traits.p2p_occupies
+    shown = tuple(case.traits.pp_exposed * seconds for seconds in wires)
+    exposed = shown if occupies else (0.0,) * len(shown)
     last = max(len(chunks) - 2, 0)
     forward, data, weight = [], [], []
     for place, chunk in enumerate(chunks):
@@ -202,7 +214,7 @@ def chunk_pipeline(
         forward=_route_twice(case, forward),
         input_gradient=_route_twice(case, data),
         weight_gradient=_route_twice(case, weight),
-        hops=(0.0,) * len(ranks),
+        hops=(0.0,) * len(ranks) if occupies else shown * case.schedule.routes,
         routes=case.schedule.routes,
     )
 

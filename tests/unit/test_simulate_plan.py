@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 
 from planner.cost.case import case_of
@@ -66,6 +68,36 @@ def test_the_bound_is_never_above_the_played_step(name: str) -> None:
     for plan in random_plans(work, runner, 50, seed=12):
         played = play_plan(plan, work, runner)
         assert played.estimate.bound <= played.record.makespan * ROUNDING, plan
+
+
+@pytest.mark.parametrize("name", ["dense", "sliding"])
+@pytest.mark.parametrize("pp", [2, 3])
+def test_no_split_is_played_faster_than_the_bound(name: str, pp: int) -> None:
+    """Every split of 1F1B, with more micro-batches than ranks; with fewer, the closed form may be slower."""
+    for passes in (pp + 1, 3 * pp):
+        work = job(MODELS[name], pp, global_batch=passes)
+        for cut in combinations(range(1, work.model.num_layers), pp - 1):
+            split = tuple(int(size) for size in np.diff((0, *cut, work.model.num_layers)))
+            played = play_plan(plan_of(work, pp=pp, stage_layers=split), work, runtime())
+            assert played.estimate.bound <= played.step * ROUNDING, split
+
+
+def test_messages_that_occupy_nobody_are_latencies() -> None:
+    work = job(MODELS["dense"], 4, global_batch=4)
+    played = play_plan(plan_of(work, pp=4), work, runtime(p2p_occupies=False))
+    occupied = play_plan(plan_of(work, pp=4), work, runtime())
+    assert played.pipeline.hops == played.wires
+    assert sum(occupied.pipeline.hops) == 0
+    assert played.pipeline.forward[1] + played.wires[0] == pytest.approx(occupied.pipeline.forward[1])
+
+
+def test_stages_that_end_apart_wait_for_nobody() -> None:
+    work = job(MODELS["dense"], 4, global_batch=8)
+    plan = plan_of(work, pp=4, schedule="zb-h2")
+    apart = play_plan(plan, work, runtime(stages_end_apart=True))
+    assert apart.step == apart.record.longest_span < apart.record.makespan
+    together = play_plan(plan, work, runtime())
+    assert together.step == together.record.makespan
 
 
 def test_stages_of_one_split_by_hand() -> None:

@@ -113,7 +113,7 @@ def device_bytes(nbytes: Num, layers: Num, offloaded: Num) -> Num:
 def copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num) -> Num:
     r"""Seconds by which the copies of one direction make the pass of a micro-batch longer.
 
-    .. math:: t = \begin{cases}\max(0,\; n c - (L-2)\,w) & L - n \ge 2\ n c & L - n = 1\end{cases}
+    .. math:: t = \begin{cases}\max(0,\; n c - (L-2)\,w) & L - n \ge 2\\ n c & L - n = 1\end{cases}
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ from planner.inputs.model import Experts
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes.megatron_lm.flags import TRIAL_STEPS
+from planner.runtimes.megatron_lm.offload import activation_layers
 
 RESHARDS = (
     "Checkpoints: weights saved as torch_dist load under other degrees; the optimizer's state does where "
@@ -30,6 +31,8 @@ def notes(plan: Plan, job: Job) -> tuple[str, ...]:
         "The assumed Transformer Engine is 2.9 or newer.",
         FSDP_RESHARDS if plan.zero >= 2 else RESHARDS,
     ]
+    if activation_layers(plan.offload):
+        said.append("With a Transformer Engine before 2.10, one layer more of activations is on the device.")
     if not work.tokens:
         said.append(f"No training tokens were given: the run stops after {TRIAL_STEPS} steps.")
     return tuple(said)

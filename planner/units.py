@@ -73,9 +73,10 @@ def parse(text: object, dimension: str) -> float:
     number, unit = float(match[1]), match[2]
     if unit not in units:
         raise ValueError(f"{f'unit {unit!r}' if unit else 'no unit'}; accepted: {accepted}")
-    if not math.isfinite(number):
+    value = number * units[unit]
+    if not math.isfinite(value):
         raise ValueError("not a finite number")
-    return number * units[unit]
+    return value
 
 
 def show(value: float, dimension: str) -> str:

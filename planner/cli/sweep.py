@@ -13,6 +13,7 @@ from planner.cli.options import ForceOption, Format, OutputOptions, spread
 
 if TYPE_CHECKING:
     from planner.cli.progress import Progress
+    from planner.cli.reading import Reading
     from planner.sweep.grid import Grid
     from planner.sweep.page import Asked
     from planner.sweep.row import Outcome, Row
@@ -79,13 +80,16 @@ def sweep(
     """
     from planner.cli.journal import Journal
     from planner.cli.progress import Progress
+    from planner.cli.reading import Reading
     from planner.cli.sweep_cases import read_grid
     from planner.sweep.grid import load_grid
     from planner.sweep.run import run
 
     plan = load_grid(grid)
-    asked = _asked(plan, str(grid), finish_in, longest_sequence, smallest_cluster)
-    execute = _Execute(executor, ray, jobs)
+    reading = Reading()
+    asked = _asked(plan, finish_in, longest_sequence, smallest_cluster, reading)
+    execute = _Execute(executor, ray, jobs, reading)
+    reading.finish()
     lines, table = _files(grid, out, resume, force)
     with Progress(shown.quiet, shown.verbose) as progress:
         bar = _Bar(progress, len(list(plan.options())))
@@ -101,19 +105,16 @@ def sweep(
 
 
 class _Execute:
-    """Searches where the options say; faults of the options are told when it is made."""
+    """Searches where the options say; their faults are noted when it is made."""
 
-    def __init__(self, executor: str | None, address: str | None, jobs: str | None) -> None:
-        from planner.cli.reading import Reading
+    def __init__(self, executor: str | None, address: str | None, jobs: str | None, reading: Reading) -> None:
         from planner.sweep.executors import Settings, executors
 
-        reading = Reading()
         name = executor or ("local" if address is None else "ray")
         self.entry = reading.named("--executor", name, executors())
         if address is not None and self.entry is not None and self.entry.name != "ray":
             reading.fault("--ray", repr(address), f"no address with --executor {self.entry.name}")
         self.settings = Settings(reading.count("--jobs", jobs, most=4096), address)
-        reading.finish()
 
     def __call__(self, work: Work) -> Iterator[tuple[str, Outcome]]:
         from planner.sweep.solve import solve
@@ -147,19 +148,11 @@ class _Bar:
         self.progress(READING + (1 - READING) * share, f"{done} of {total} cases searched{words}")
 
 
-def _asked(plan: Grid, where: str, finish_in: str | None, longest: bool, smallest: bool) -> Asked:
-    """Return the questions that are asked, with their limits.
-
-    Raises
-    ------
-    InputError
-        If a limit is no time, or the grid lacks an axis that a question needs.
-    """
-    from planner.cli.reading import Reading
+def _asked(plan: Grid, finish_in: str | None, longest: bool, smallest: bool, reading: Reading) -> Asked:
+    """Return the questions that are asked, with their limits; noted where the grid lacks what one needs."""
     from planner.sweep.questions import questions
     from planner.units import parse
 
-    reading = Reading()
     limits = {"longest-sequence": 0.0 if longest else None, "smallest-cluster": 0.0 if smallest else None}
     if finish_in is not None:
         try:
@@ -170,8 +163,7 @@ def _asked(plan: Grid, where: str, finish_in: str | None, longest: bool, smalles
     for question in asked:
         for axis in question.needs:
             if axis not in plan.axes:
-                reading.fault(f"--{question.name}", f"no {axis} in {where}", f"the key {axis} in the grid")
-    reading.finish()
+                reading.fault(f"--{question.name}", f"no {axis} in the grid", f"the key {axis} there")
     return asked
 
 

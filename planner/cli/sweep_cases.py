@@ -69,24 +69,26 @@ def request_of(options: Options) -> Request:
     for name in SEVERAL:
         if given.get(name) is not None:
             given[name] = given[name].split(",") if name == "changes" else [given[name]]
+    problems: list[Problem] = []
     for name in FLAGS:
-        if given.get(name) is not None:
-            given[name] = _truth(name, given[name])
+        text = given.get(name)
+        if text not in (None, "true", "false"):
+            problems.append(Problem(option(name), repr(text), "true or false"))
+        given[name] = None if text is None else text == "true"
     objective, risk = given.pop("objective", None) or "time", given.pop("oom_risk", None) or "0.05"
-    job = JobOptions(**_of(JobOptions, given))
-    _, request = read(job, PlanOptions(**_of(PlanOptions, given)), objective, PLANS, risk)
-    return replace(request, uniform=bool(given.get("uniform")))
+    job, plan = JobOptions(**_of(JobOptions, given)), PlanOptions(**_of(PlanOptions, given))
+    try:
+        _, request = read(job, plan, objective, PLANS, risk)
+    except InputError as error:
+        raise InputError([*error.problems, *problems]) from None
+    if problems:
+        raise InputError(problems)
+    return replace(request, uniform=bool(given["uniform"]))
 
 
 def _of(record: type[Any], given: dict[str, Any]) -> dict[str, Any]:
     names = {field.name for field in fields(record)}
     return {name: value for name, value in given.items() if name in names}
-
-
-def _truth(name: str, text: str) -> bool:
-    if text not in ("true", "false"):
-        raise InputError(Problem(option(name), repr(text), "true or false"))
-    return text == "true"
 
 
 def _faults(grid: Grid, cases: Sequence[tuple[Options, tuple[Problem, ...]]]) -> list[Problem]:

@@ -13,7 +13,7 @@ from planner.report.estimate_page import layout
 from planner.report.page import Page, Table, percent, significant
 from planner.sweep.front import OBJECTIVES, best_rows, dollars, grouped, hours, pareto_rows
 from planner.sweep.questions._family import Question, Reply
-from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Row, counts
+from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Outcome, Row, counts
 from planner.sweep.run import Sweep
 
 HEADS: Final = {"models": "model", "hardware": "cluster", "seq_len": "seq len", "global_batch": "batch"}
@@ -56,7 +56,8 @@ def _head(sweep: Sweep) -> str:
     told = [f"{number['fits']:,} fit", f"{number[NOTHING_FITS]:,} do not"]
     told += [f"{number[status]:,} {status}" for status in (REFUSED, FAILED) if number[status]]
     skipped = f"; {sweep.skipped:,} were there and are skipped" if sweep.skipped else ""
-    return f"{len(sweep.rows):,} cases: {', '.join(told)}{skipped}."
+    cases = "1 case" if len(sweep.rows) == 1 else f"{len(sweep.rows):,} cases"
+    return f"{cases}: {', '.join(told)}{skipped}."
 
 
 def _best_title(rows: Sequence[Row]) -> str:
@@ -143,10 +144,13 @@ def _without(
 
 
 def _would_fit(varying: Sequence[str], rows: list[Row]) -> list[dict[str, str]]:
-    return [_settings(row, varying) | _ways(row.outcome.nearest or {}) for row in rows]
+    return [_settings(row, varying) | _ways(row.outcome) for row in rows]
 
 
-def _ways(nearest: Mapping[str, Any]) -> dict[str, str]:
+def _ways(outcome: Outcome) -> dict[str, str]:
+    nearest, space = outcome.nearest or {}, outcome.space or {}
+    if space.get("valid") == 0:
+        return {"GiB missing": "-", "would fit": f"no plan obeys all rules: {', '.join(space['removed'])}"}
     gpus, missing = nearest.get("gpus"), nearest.get("missing_gib")
     ways = [f"{gpus:,} accelerators"] if gpus else []
     return {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+import socket
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,6 +18,8 @@ from planner.sweep.solve import failed
 
 AHEAD: Final = 2
 """Tasks handed over for each core of the cluster, so that none waits for the driver."""
+PATIENCE: Final = 10.0
+"""Seconds in which somebody must listen at an address. [s]"""
 EXTRA: Final = "pip install 'parallelism-planner[sweep]'"
 
 
@@ -76,11 +80,26 @@ def _connect(ray: Any, settings: Settings) -> None:
         ray.init(num_cpus=settings.jobs or cores(), include_dashboard=False, address="local", **quiet)
         return
     try:
+        _knock(settings.address)
         ray.init(address=settings.address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         words = " ".join(str(error).split())[:160]
-        expected = f"the address of a running Ray cluster, such as auto or HOST:6379 ({words})"
+        expected = (
+            f"a running Ray cluster, such as auto or HOST:6379, and its token where it has one ({words})"
+        )
         raise InputError(Problem("--ray", settings.address, expected)) from None
+
+
+def _knock(address: str) -> None:
+    """Ask whether anybody listens at a host and port; Ray itself asks for many minutes.
+
+    Raises
+    ------
+    OSError
+        If nobody does.
+    """
+    if found := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address):
+        socket.create_connection((found[1].strip("[]"), int(found[2])), timeout=PATIENCE).close()
 
 
 def _check_version(ray: Any) -> None:

@@ -1,0 +1,60 @@
+"""Searches in processes: each answers, one that dies or raises has failed alone, nothing is left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from typing import Any
+
+from planner.sweep.executors import Settings, executors
+from planner.sweep.row import FAILED, FITS
+from planner.sweep.solve import solve
+from tests.unit.sweep_rows import badly
+
+RUN = executors()["local"].run
+
+
+def outcomes(*requests: Any, jobs: int = 2) -> dict[str, Any]:
+    work: Any = [(f"{number} {request}", request) for number, request in enumerate(requests)]
+    return dict(RUN(work, badly, Settings(jobs)))
+
+
+def test_a_process_that_dies_takes_no_other_case_along() -> None:
+    found = outcomes("slow", "kill", "a", "slow", "b")
+    assert [(key, found[key].status) for key in sorted(found)] == [
+        ("0 slow", FITS),
+        ("1 kill", FAILED),
+        ("2 a", FITS),
+        ("3 slow", FITS),
+        ("4 b", FITS),
+    ]
+    assert "was ended" in str(found["1 kill"].reason)
+
+
+def test_an_error_is_an_outcome_and_threads_are_one_in_each_process() -> None:
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "3"
+    try:
+        found = outcomes("raise", "a", jobs=1)
+        assert os.environ["OMP_NUM_THREADS"] == "3"
+    finally:
+        os.environ.pop("OMP_NUM_THREADS")
+        os.environ.update({"OMP_NUM_THREADS": before} if before is not None else {})
+    assert found["0 raise"].status == FAILED
+    assert found["0 raise"].reason == "LookupError: no such thing"
+    assert found["1 a"].best == {"said": "a", "threads": "1"}
+
+
+def test_a_sweep_that_is_left_ends_its_processes_at_once() -> None:
+    work: Any = [(str(number), "slow") for number in range(50)]
+    found = RUN(work, badly, Settings(2))
+    next(found)
+    assert multiprocessing.active_children()
+    found.close()
+    assert not multiprocessing.active_children()
+
+
+def test_a_search_that_raises_is_an_outcome() -> None:
+    outcome = solve(None)  # type: ignore[arg-type]
+    assert outcome.status == FAILED
+    assert str(outcome.reason).startswith("AttributeError")

@@ -204,7 +204,7 @@ def page(found: Accuracy, plot: str = "") -> str:
         ),
         f"![Predicted against measured seconds per step, dashed: 10% away]({plot})\n" if plot else "",
         "## By source\n",
-        *((FOLDS,) if found.folds else ()),
+        *(FOLDS[fold] for fold in found.folds),
         source_table(found),
         *(
             f"## By {kind}\n\n{scores_table(kind, found.lines(kind))}"
@@ -235,8 +235,9 @@ have a time and no mark, {marked} are marked and scored apart. The sources are l
 `tests/measured/runs/README.md`, where an extract of the tables lies; other sources are named as in their own
 tables.
 
-This page is made by `python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg --out-of-fold`;
-`make bench` prints the first table for the extract, or for the folder in the variable `RUNS_DIR`.
+This page is made by
+`python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg --out-of-fold source model`; `make bench`
+prints the first tables for the extract, or for the folder in the variable `RUNS_DIR`.
 
 - **error**: mean of |predicted / measured - 1| of seconds per step; **bias** is the mean with its sign,
   **p90** what nine of ten rows stay below. The prices are those that ship: their constants are fitted
@@ -253,10 +254,11 @@ This page is made by `python -m planner.calibrate.accuracy RUNS_DIR --plot docs/
   other way round.
 """
 
-FOLDS: Final = """*Error without this source* prices a source with constants that are fitted to the
-others alone; its own site is then unknown. *Each model left out* leaves out all rows of one model at a
-time.
-"""
+FOLDS: Final = {
+    "source": "*Error without this source* prices a source with constants that are fitted to the others alone;\n"
+    "its own site is then unknown, and codes that nobody else has run keep the starts of their factors.\n",
+    "model": "*Error, each model left out* prices each model with constants that are fitted to the others.\n",
+}
 
 CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard error*
 is that of the logarithm. *Error* is that of step time out of group: each of these runs priced with constants

@@ -54,7 +54,7 @@ def _row(rank: str, other: Estimate, answer: Estimate) -> dict[str, str]:
 
 
 def scatter(answer: Estimate, rivals: Sequence[Estimate]) -> str:
-    """Draw plans by time (across) and memory (up) in plain characters; two spaces stand before each line."""
+    """Draw plans by time (across) and memory (up) in plain characters; its indent makes it code in Markdown."""
     points = [(plan.step, plan.peak / GIB) for plan in (*rivals, answer)]
     best = set(front(point for point in points if point[1] <= answer.capacity / GIB))
     left, right = min(x for x, _ in points), max(x for x, _ in points)
@@ -67,10 +67,10 @@ def scatter(answer: Estimate, rivals: Sequence[Estimate]) -> str:
         taken = grid[row][column]
         grid[row][column] = mark if mark == "*" or taken == " " or (taken == "o" and mark == "@") else taken
     labels = [f"{high:.1f} GiB"] + [""] * (HEIGHT - 2) + [f"{low:.1f} GiB"]
-    lines = [f"  {label:>9} |{''.join(cells).rstrip()}" for label, cells in zip(labels, grid, strict=True)]
+    lines = [f"    {label:>9} |{''.join(cells).rstrip()}" for label, cells in zip(labels, grid, strict=True)]
     ends = f"{significant(left)} s", f"{significant(right)} s"
-    rule = f"  {'':9} +{'-' * WIDTH}"
-    return "\n".join([*lines, rule, f"  {'':10} {ends[0]}{ends[1]:>{WIDTH - len(ends[0])}}"])
+    rule = f"    {'':9} +{'-' * WIDTH}"
+    return "\n".join([*lines, rule, f"    {'':10} {ends[0]}{ends[1]:>{WIDTH - len(ends[0])}}"])
 
 
 def rivals_document(answer: Estimate, found: Sequence[Estimate]) -> list[Document]:

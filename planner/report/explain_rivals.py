@@ -54,7 +54,7 @@ def _row(rank: str, other: Estimate, answer: Estimate) -> dict[str, str]:
 
 
 def scatter(answer: Estimate, rivals: Sequence[Estimate]) -> str:
-    """Draw plans by time (across) and memory (up) in plain characters; its indent makes it code in Markdown."""
+    """Draw plans by time (across) and memory (up) in characters; indented as code is in Markdown."""
     points = [(plan.step, plan.peak / GIB) for plan in (*rivals, answer)]
     best = set(front(point for point in points if point[1] <= answer.capacity / GIB))
     left, right = min(x for x, _ in points), max(x for x, _ in points)

@@ -236,8 +236,8 @@ have a time and no mark, {marked} are marked and scored apart. The sources are l
 tables.
 
 This page is made by
-`python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg --out-of-fold source model`; `make bench`
-prints the first tables for the extract, or for the folder in the variable `RUNS_DIR`.
+`python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg --out-of-fold source model`;
+`make bench` prints the first tables for the extract, or for the folder in the variable `RUNS_DIR`.
 
 - **error**: mean of |predicted / measured - 1| of seconds per step; **bias** is the mean with its sign,
   **p90** what nine of ten rows stay below. The prices are those that ship: their constants are fitted
@@ -255,8 +255,8 @@ prints the first tables for the extract, or for the folder in the variable `RUNS
 """
 
 FOLDS: Final = {
-    "source": "*Error without this source* prices a source with constants that are fitted to the others alone;\n"
-    "its own site is then unknown, and codes that nobody else has run keep the starts of their factors.\n",
+    "source": "*Error without this source* prices a source with constants that are fitted to the others\n"
+    "alone; its own site is then unknown, and codes that nobody else has run keep the starts of their factors.\n",
     "model": "*Error, each model left out* prices each model with constants that are fitted to the others.\n",
 }
 

@@ -15,6 +15,7 @@ from planner.plan import Plan
 from planner.search.assign.improve import ADDITIVE, Improvement, Improver, improve, solver_record
 from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import Segment, layer_kinds, price
+from planner.search.assign.sweep import best_partition
 from planner.search.choices import choices_of
 from planner.search.optimise import Request, objective_column, search
 from planner.search.refine import refine
@@ -131,6 +132,18 @@ def test_the_assigned_plan_is_the_best_of_all(pp: int, share: float) -> None:
     bound = improver.bound(plan)
     assert bound is not None
     assert bound.bound <= min(map(passes, safe)) * (1 + 1e-12)
+
+
+def test_of_equally_fast_splits_the_one_with_less_memory_is_taken() -> None:
+    """Ten layers on four stages: the short ones hold the most micro-batches, and the head."""
+    work = job(model("ten", {"a": {"mixer": GQA, "ffn": DENSE}}, "10 a"), 8, global_batch=64)
+    costs = plan_costs(plan_of(work, pp=4, zero=1), work, runtime(), ["none"], 1e12)
+    plain = replace(costs, problem=replace(costs.problem, extra_seconds=np.zeros(4)))
+    found = [best_partition(stage_columns(plain, 0, tie=tie), 1.0, 31.0) for tie in (0.0, 1e-7)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[1].sizes == (2, 3, 3, 2) != found[0].sizes
+    assert found[1].value == pytest.approx(found[0].value, rel=1e-6)
 
 
 def test_limits_of_the_test_above_make_a_difference() -> None:

@@ -31,6 +31,9 @@ PRICED_IN_FULL = 3
 ADDITIVE = ("1f1b", "gpipe")
 """Schedules whose passes take the sum over stages and m - 1 times the slowest, for any shares of passes."""
 
+TIE = 1e-7
+"""Share of a stage's time that full memory counts for, where splits are equally fast."""
+
 BOUND_SECONDS = 2.0
 """Time for the integer program, where the decomposition leaves a gap. [s]"""
 
@@ -112,12 +115,12 @@ class Improver:
         job, runtime, limit = self.scan.job, self.scan.runtime, self.scan.limit
         for name in self.scan.choices.recompute:
             costs = plan_costs(plan, job, runtime, [name], limit)
-            offer(name, stage_columns(costs, 0), costs.problem)
+            offer(name, stage_columns(costs, 0, tie=TIE), costs.problem)
         numbers = self.counted(plan)
         if numbers:
             costs = plan_costs(plan, job, runtime, ["full", "none"], limit)
             for number in numbers:
-                columns = stage_columns(costs, 0, plain=1, first=number)
+                columns = stage_columns(costs, 0, plain=1, first=number, tie=TIE)
                 offer(f"full:{number}", columns, costs.problem)
         values.sort()
         return [

@@ -101,7 +101,9 @@ def plan_costs(
     return PlanCosts(problem, tuple(names), np.array(rebuilt))
 
 
-def stage_columns(costs: PlanCosts, strategy: int, plain: int = 0, first: float = np.inf) -> Column:
+def stage_columns(
+    costs: PlanCosts, strategy: int, plain: int = 0, first: float = np.inf, tie: float = 0.0
+) -> Column:
     """Seconds of every block on every stage where the ``first`` layers of a stage take one strategy. [s]
 
     Parameters
@@ -112,6 +114,9 @@ def stage_columns(costs: PlanCosts, strategy: int, plain: int = 0, first: float 
         What the first layers of each stage take, and what the others take.
     first : float
         How many; infinite for all. [-]
+    tie : float
+        Share by which a stage that fills its memory counts as longer: of equally fast splits the one that
+        needs less memory is then the best. [-]
 
     Returns
     -------
@@ -139,7 +144,9 @@ def stage_columns(costs: PlanCosts, strategy: int, plain: int = 0, first: float 
         rebuilt = max(float(costs.rebuilt[strategy]), float(problem.floor_bytes[stage]))
         nbytes = problem.extra_bytes[stage] + rebuilt + static + problem.in_flight[stage] * held
         fits = nbytes <= problem.capacity[stage] * (1 + ROUNDING)
-        columns[stage] = np.where(fits & ~outside, seconds + problem.extra_seconds[stage], np.inf)
+        longer = 1.0 + tie * np.minimum(nbytes / problem.capacity[stage], 1.0)
+        block = longer * (seconds + problem.extra_seconds[stage])
+        columns[stage] = np.where(fits & ~outside, block, np.inf)
     return columns
 
 

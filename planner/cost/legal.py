@@ -9,6 +9,8 @@ import numpy as np
 from planner.cost.case import Case
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides
+from planner.techniques.offload._family import host_state_bytes
+from planner.units import show
 
 
 def technique_rules(plan: Plan, case: Case) -> list[Rule]:
@@ -19,7 +21,7 @@ def technique_rules(plan: Plan, case: Case) -> list[Rule]:
         _shards_rule(plan, case),
         _sequence_rule(plan, case),
         _precision_rule(case),
-        offload_rule(plan, case),
+        *offload_rules(plan, case),
         _pool_rule(case),
     ]
 
@@ -34,13 +36,37 @@ def _precision_rule(case: Case) -> Rule:
     )
 
 
-def offload_rule(plan: Plan, case: Case) -> Rule:
-    """Return the rule that the way to the host is known."""
-    return Rule(
+def offload_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules that the way to the host is known, and that its memory holds what goes there."""
+    link = Rule(
         "offload-has-link",
         not (case.offload.optimizer or case.offload.layers) or math.isfinite(case.host_link),
         lambda: (f"offload {plan.offload}", "a host link whose rate is known", "none"),
     )
+    memory = case.pool.node.host_memory
+    if memory is None or not case.offload.optimizer or not case.method.trains_base:
+        return [link]
+    ranks = min(case.pool.gpus_per_node, case.job.gpus)
+    copies = plan.dp * plan.cp / plan.zero_shards
+    state = (case.optimizer_bytes + case.offload.down_bytes) * case.model.params
+    needed = host_state_bytes(state, copies, ranks, case.job.gpus)
+    held = HOST_SHARE * float(memory)
+    return [
+        link,
+        Rule(
+            "host-holds-states",
+            needed <= held,
+            lambda: (
+                f"{show(float(needed), 'byte')} of optimizer states in a node's memory",
+                f"at most {show(held, 'byte')}, {HOST_SHARE:.0%} of what it has",
+                "none",
+            ),
+        ),
+    ]
+
+
+HOST_SHARE = 0.8
+"""Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
 
 
 def _pool_rule(case: Case) -> Rule:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from planner.cost.block_cost import LayerCost, PricedLayer, taken
 from planner.cost.case import Case, case_of
 from planner.cost.layout import layer_weights, piece_costs, priced_layers
-from planner.cost.legal import offload_rule, technique_rules
+from planner.cost.legal import offload_rules, technique_rules
 from planner.cost.stages import (
     Piece,
     Stages,
@@ -234,7 +234,7 @@ class Scan:
             twins = twin_states(plan, states, self.choices)
             report.removed["same-as-another"] += int(np.count_nonzero(twins))
             whole = case_of(plan, self.job, self.runtime)
-            rules = [offload_rule(plan, whole), *self.runtime.rules(plan, self.job)]
+            rules = [*offload_rules(plan, whole), *self.runtime.rules(plan, self.job)]
             legal = ~twins & obeying(rules, chunk.size, 1, report, ~twins)
             if not legal.any():
                 continue

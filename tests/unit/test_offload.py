@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
+from tests.helpers import run_planner
 
 
 def test_four_bytes_of_each_parameter_cross_the_host_link() -> None:
@@ -29,3 +33,14 @@ def test_the_ranks_of_a_node_share_its_processors() -> None:
 def test_nothing_moves_without_offload() -> None:
     entry = OFFLOADS["none"]
     assert (entry.optimizer, entry.down_bytes, entry.up_bytes) == (False, 0, 0)
+
+
+@pytest.mark.parametrize(("gpus", "holds"), [(16, False), (32, True)])
+def test_a_host_holds_no_more_than_its_memory(gpus: int, holds: bool, tmp_path: Path) -> None:
+    """405 billion parameters, 14 bytes of each, nodes of 2 TB: 2.8 TB on each of two, 1.4 on each of four."""
+    words = f"estimate llama3.1-405b --hardware dgx-h100 --gpus {gpus} --tp 8 --pp {gpus // 8}"
+    answer = run_planner(
+        *words.split(), "--offload", "optimizer", "--global-batch", "64", "--format", "json", cwd=tmp_path
+    )
+    broken = [entry["rule"] for entry in json.loads(answer.stdout)["violations"]]
+    assert ("host-holds-states" not in broken) == holds

@@ -98,6 +98,35 @@ def offload_seconds(params: Num, down_bytes: Num, up_bytes: Num, host_link: Num)
     return params * (down_bytes + up_bytes) / host_link
 
 
+def host_state_bytes(nbytes: Num, copies: Num, ranks_per_host: Num, ranks: Num) -> Num:
+    """Bytes of optimizer states and gradients in the memory of one host.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Bytes of one whole copy. [byte]
+    copies : Num
+        Copies that all ranks hold together: more than one where shards are replicated. [-]
+    ranks_per_host, ranks : Num
+        Ranks of one host, and of the job; each holds an equal part. [-]
+
+    Returns
+    -------
+    Num
+        Memory. [byte]
+
+    References
+    ----------
+    .. [1] J. Ren et al., "ZeRO-Offload," arXiv:2101.06840, 2021, sec. 4.1: each rank keeps its own shard.
+
+    Examples
+    --------
+    >>> host_state_bytes(16e9, 1, 8, 64)
+    2000000000.0
+    """
+    return nbytes * copies * ranks_per_host / ranks
+
+
 def host_optimizer_seconds(params: Num, ranks_per_host: Num) -> Num:
     """Seconds of Adam on the host's processors, which the ranks of a node share.
 

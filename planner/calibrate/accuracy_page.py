@@ -256,7 +256,8 @@ This page is made by
 
 FOLDS: Final = {
     "source": "*Error without this source* prices a source with constants that are fitted to the others\n"
-    "alone; its own site is then unknown, and codes that nobody else has run keep the starts of their factors.\n",
+    "alone; its own site is then unknown, and codes that nobody else has run keep the starts of\n"
+    "their factors.\n",
     "model": "*Error, each model left out* prices each model with constants that are fitted to the others.\n",
 }
 

@@ -5,6 +5,9 @@ RUN := $(VENV)/bin/python -m
 READY := $(VENV)/ready
 TORCH_VENV ?= .venv-torch
 TORCH_READY := $(TORCH_VENV)/ready
+RAY_VENV ?= .venv-ray
+RAY_READY := $(RAY_VENV)/ready
+RAY_PACKAGES := ray==2.60.0
 PYTEST := $(RUN) pytest
 # uv where it is installed; pip where it is not, or where uv does not know the package index that pip is set to.
 install = { command -v uv >/dev/null && uv pip install -q --python $(VENV)/bin/python -c constraints.txt $(1); } || $(RUN) pip install -q -c constraints.txt $(1)
@@ -19,7 +22,7 @@ within = $(if $(shell command -v timeout),timeout --kill-after=30 $(1))
 export OMP_NUM_THREADS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test test-torch check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
+.PHONY: help setup demo test test-torch test-ray check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
 .PHONY: validate validate-full validate-setup
 
 help:  ## list the targets
@@ -35,6 +38,9 @@ test: setup  ## all light tests: no network, no GPU, no torch
 
 test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check and training steps on the processor
 	$(TORCH_VENV)/bin/python -m pytest -m torch tests/torch
+
+test-ray: $(RAY_READY)  ## tests that need Ray: sweeps on a cluster that is started on this machine
+	$(RAY_VENV)/bin/python -m pytest -m ray tests/ray
 
 check: format lint types spelling docs  ## what a change must pass beside the tests
 
@@ -116,3 +122,10 @@ $(TORCH_READY): pyproject.toml constraints.txt
 	$(TORCH_VENV)/bin/python -m pip install -q -c constraints.txt --group dev "torch>=2.6" nvidia-ml-py
 	$(TORCH_VENV)/bin/python -m pip install -q -c constraints.txt --no-build-isolation --editable .
 	@touch $(TORCH_READY)
+
+$(RAY_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python -m pip install -q -U pip
+	$(RAY_VENV)/bin/python -m pip install -q -c constraints.txt --group dev $(RAY_PACKAGES)
+	$(RAY_VENV)/bin/python -m pip install -q -c constraints.txt --no-build-isolation --editable .
+	@touch $(RAY_READY)

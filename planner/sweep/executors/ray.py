@@ -28,7 +28,7 @@ def run(work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Out
     ray = _imported()
     _connect(ray, settings)
     try:
-        _check_version(ray)
+        check_version(ray, tool_version())
         yield from _searched(ray, work, solve)
     finally:
         ray.shutdown()
@@ -102,15 +102,21 @@ def _knock(address: str) -> None:
         socket.create_connection((found[1].strip("[]"), int(found[2])), timeout=PATIENCE).close()
 
 
-def _check_version(ray: Any) -> None:
+def check_version(ray: Any, here: str) -> None:
     """Ask the cluster which planner it has.
+
+    Parameters
+    ----------
+    ray : module
+        Ray, joined to the cluster.
+    here : str
+        The version of this machine.
 
     Raises
     ------
     CheckFailed
         If it has none, or another version than this machine.
     """
-    here = tool_version()
     try:
         there = ray.get(ray.remote(num_cpus=1)(tool_version).remote())
     except ray.exceptions.RayError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import re
+import socket
 import subprocess
 import sys
 import time
@@ -68,14 +69,27 @@ def in_processes(grid: Path) -> Any:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
     """Start a Ray cluster of two cores, and give its address."""
-    ray = [str(Path(sys.executable).with_name("ray"))]
-    environment = user_environment(tmp_path) | OPEN
-    start = [*ray, "start", "--head", "--port=0", "--num-cpus=2", "--include-dashboard=false"]
-    done = subprocess.run(start, env=environment, capture_output=True, text=True, timeout=120, check=True)
-    found = re.search(r"--address='([^']+)'", done.stdout + done.stderr)
-    assert found, done.stdout + done.stderr
-    yield found[1]
-    subprocess.run([*ray, "stop"], env=environment, capture_output=True, timeout=120, check=True)
+    port = free_port()
+    words = f"start --head --port={port} --num-cpus=2 --include-dashboard=false --node-ip-address=127.0.0.1"
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("ray"), *words.split(), "--block"],
+        env=user_environment(tmp_path) | OPEN,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    told = list(itertools.takewhile(lambda line: "--block" not in line, process.stdout))
+    assert process.poll() is None, "".join(told)
+    yield f"127.0.0.1:{port}"
+    process.terminate()
+    process.communicate(timeout=60)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def test_a_ray_that_is_started_here_says_what_processes_say(grid: Path, in_processes: Any) -> None:

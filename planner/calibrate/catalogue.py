@@ -16,14 +16,14 @@ from planner.inputs.load import data_folder, load_model, names_and_aliases
 from planner.inputs.load_hardware import clusters_with, default_cluster, hardware_folder, load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_yaml
-from planner.runtimes import runtimes
+from planner.runtimes import runtimes_of_any_era
 
 FACTS: Final = Path(__file__).with_name("site_facts.yaml")
 
 
 def shipped_catalogue() -> Catalogue:
     """Return the catalogue of everything that ships with the planner."""
-    return Catalogue(named_cluster, named_network, named_model, runtimes(), facts_by_source(FACTS))
+    return Catalogue(named_cluster, named_network, named_model, runtimes_of_any_era(), facts_by_source(FACTS))
 
 
 @cache

@@ -160,7 +160,8 @@ def data_parallel_seconds(case: Case, plan: Plan, held: StageWeights, micro: Num
     sharding, window = case.sharding, traits.dp_window * micro
     each = 2 * gather * sharding.shards_parameters + reduce * sharding.shards_gradients
     once = gather * (not sharding.shards_parameters) + reduce * (not sharding.shards_gradients)
-    exposed = plan.num_microbatches * exposed_seconds(each, window, traits.dp_exposed)
+    least = max(traits.dp_exposed, traits.sharded_exposed * sharding.shards_parameters)
+    exposed = plan.num_microbatches * exposed_seconds(each, window, least)
     exposed = exposed + exposed_seconds(once, window, traits.dp_exposed)
     if not traits.hidden_collective_traffic:
         return exposed

@@ -112,7 +112,11 @@ def clusters_with(accelerator: str) -> list[str]:
 def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
     """Return an accelerator with the constants that training runs gave it, where its file says nothing."""
     found = {
-        constant.name: {"value": str(constant.value), "source": constant.source.split()[0], "standing": "fitted"}
+        constant.name: {
+            "value": str(constant.value),
+            "source": constant.source.split()[0],
+            "standing": "fitted",
+        }
         for constant in fitted("accelerator", str(accelerator.get("name")))
     }
     return found | accelerator

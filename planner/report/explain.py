@@ -224,7 +224,8 @@ def facts(answer: Estimate) -> tuple[Fact, ...]:
         for name, value in _sourced(pool, case.precision.peak)
     ]
     found.append(_curves(pool.accelerator))
-    owners = (("runtime", answer.runtime.name), ("accelerator", pool.accelerator.name))
+    runtime = answer.runtime.name
+    owners = (("runtime", runtime), ("era", runtime), ("accelerator", pool.accelerator.name))
     for scope, owner in owners:
         for constant in fitted(scope, owner):
             text = f"{constant.value:.4g} (± {constant.standard_error:.0%})"

@@ -15,14 +15,26 @@ from planner.runtimes._family import Runtime
 
 @cache
 def runtimes() -> Mapping[str, Runtime]:
-    """Return the table of runtimes by name."""
+    """Return the table of runtimes by name, as of today: an era called like its runtime is today's."""
+    return _fitted("runtime", "era")
+
+
+@cache
+def runtimes_of_any_era() -> Mapping[str, Runtime]:
+    """Return the same table with what measured runs gave a runtime in all eras."""
+    return _fitted("runtime")
+
+
+def _fitted(*scopes: str) -> Mapping[str, Runtime]:
     import planner.runtimes as package
 
     table = load_family(package, Runtime)
-    return MappingProxyType({name: with_fitted(runtime) for name, runtime in table.items()})
+    return MappingProxyType({name: with_fitted(runtime, *scopes) for name, runtime in table.items()})
 
 
-def with_fitted(runtime: Runtime) -> Runtime:
-    """Return a runtime with the constants that measured runs gave it."""
-    found: dict[str, Any] = {constant.name: constant.value for constant in fitted("runtime", runtime.name)}
+def with_fitted(runtime: Runtime, *scopes: str) -> Runtime:
+    """Return a runtime with the constants of its name that measured runs gave in these scopes."""
+    found: dict[str, Any] = {
+        constant.name: constant.value for scope in scopes for constant in fitted(scope, runtime.name)
+    }
     return replace(runtime, traits=replace(runtime.traits, **found))

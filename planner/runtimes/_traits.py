@@ -63,9 +63,11 @@ class Traits:
     tp_bandwidth_share : float
         Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
     tp_exposed, cp_exposed, ep_exposed, pp_exposed : float
-        Share of these messages that no compute hides. [-]
+        Share of these messages that no compute hides; above 1 where they take longer than their links. [-]
     dp_exposed : float
         Share of data-parallel traffic that is exposed however long the window; 1 without overlap. [-]
+    sharded_exposed : float
+        Share of the traffic of sharded parameters that is exposed at least. [-]
     dp_byte_seconds : float
         Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
         out of buckets, ranks that wait for one another. [s/byte]
@@ -125,6 +127,7 @@ class Traits:
     ep_exposed: float = 1.0
     pp_exposed: float = 1.0
     dp_exposed: float = 0.3
+    sharded_exposed: float = 0.0
     dp_byte_seconds: float = 0.0
     prefetch_elements: float = 0.0
     dp_window: float = 0.8

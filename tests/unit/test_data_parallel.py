@@ -88,9 +88,8 @@ def test_one_rank_sends_nothing() -> None:
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
 def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
     def exposed(window: float, share: float) -> float:
-        case, plan = setting(
-            {"dp_exposed": share, "hidden_collective_traffic": 0.0}, zero=zero, micro_batch=2
-        )
+        traits = {"dp_exposed": share, "sharded_exposed": 0.0, "hidden_collective_traffic": 0.0}
+        case, plan = setting(traits, zero=zero, micro_batch=2)
         return float(data_parallel_seconds(case, plan, weights(), window))
 
     alone = exposed(0.0, 1.0)
@@ -98,6 +97,16 @@ def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
     assert exposed(ENDLESS, 1.0) == alone == exposed(0.0, 0.25)
     assert exposed(ENDLESS, 0.25) == pytest.approx(0.25 * alone)
     assert exposed(ENDLESS, 0.0) == 0
+
+
+def test_sharded_parameters_are_exposed_at_least_so_much() -> None:
+    seconds = {}
+    for zero in (2, 3):
+        for share in (0.0, 0.3):
+            case, plan = setting({"dp_exposed": 0.1, "sharded_exposed": share}, zero=zero, micro_batch=2)
+            seconds[zero, share] = float(data_parallel_seconds(case, plan, weights(), ENDLESS))
+    assert seconds[2, 0.3] == seconds[2, 0.0]
+    assert seconds[3, 0.3] == pytest.approx(3 * seconds[3, 0.0])
 
 
 def test_an_all_reduce_over_two_nodes_by_hand() -> None:

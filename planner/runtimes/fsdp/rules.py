@@ -35,7 +35,11 @@ def fsdp_rules(plan: Plan, job: Job) -> list[Rule]:
         *optimizer_rules(work, ("adamw",), DTYPES),
         exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),
-        Rule("no-stage-layers", plan.stage_layers is None, lambda: ("stage layers", "one stage", "no split")),
+        Rule(
+            "no-stage-layers",
+            plan.stage_layers is None or len(plan.stage_layers) == 1,
+            lambda: ("stage layers", "one stage", "no split"),
+        ),
         exactly("no-expert-parallel", "ep", plan.ep, 1.0, "Accelerate has no expert-parallel mesh axis"),
         *_mesh_rules(plan),
         *_tensor_rules(plan, model),

@@ -39,7 +39,7 @@ ENTRY = Runtime(
     title="Megatron-LM",
     versions=("0.20", "0.19", "0.18", "0.17", "0.16"),
     cite="https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553",
-    traits=Traits(),
+    traits=Traits(sharded_exposed=0.3),
     default_zero=1,
     zero_stages=(0, 1, 2, 3),
     schedules=SCHEDULES,

@@ -92,7 +92,7 @@ def sweep(
     reading.finish()
     lines, table = _files(grid, out, resume, force)
     with Progress(shown.quiet, shown.verbose) as progress:
-        bar = _Bar(progress, len(list(plan.options())))
+        bar = _Bar(progress, plan.size)
         cases = read_grid(plan, str(grid), bar.reading)
         with Journal(lines, afresh=not resume) as journal:
             known = journal.rows()

@@ -10,6 +10,7 @@ from planner.cli.axes import option
 from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import read
 from planner.errors import InputError, Problem
+from planner.report.plan_file import digest
 from planner.search.optimise import Request
 from planner.sweep.grid import Grid, Options
 from planner.sweep.row import REFUSED, Outcome
@@ -45,10 +46,11 @@ def read_grid(grid: Grid, where: str, tell: Tell) -> list[Case]:
         With the faults that every case with a certain value has, or that all cases have.
     """
     read_cases: list[tuple[Options, Request | None, tuple[Problem, ...]]] = []
+    once: dict[str, Any] = {}
     for number, options in enumerate(grid.options()):
         tell(number)
         try:
-            read_cases.append((options, request_of(options), ()))
+            read_cases.append((options, shared(request_of(options), once), ()))
         except InputError as error:
             read_cases.append((options, None, error.problems))
     faults = _faults(grid, [(options, problems) for options, _, problems in read_cases])
@@ -84,6 +86,12 @@ def request_of(options: Options) -> Request:
     if problems:
         raise InputError(problems)
     return replace(request, uniform=bool(given["uniform"]))
+
+
+def shared(request: Request, once: dict[str, Any]) -> Request:
+    """Return the request with the model and clusters of equal ones before it, to save memory."""
+    clusters = tuple(once.setdefault(digest(cluster), cluster) for cluster in request.clusters)
+    return replace(request, model=once.setdefault(digest(request.model), request.model), clusters=clusters)
 
 
 def _of(record: type[Any], given: dict[str, Any]) -> dict[str, Any]:

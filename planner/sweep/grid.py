@@ -107,6 +107,11 @@ class Grid(Record):
         """Names of the axes with more than one value."""
         return tuple(name for name, values in self.axes.items() if len(values) > 1)
 
+    @property
+    def size(self) -> int:
+        """Number of cases."""
+        return math.prod(len(values) for values in self.axes.values())
+
     def options(self) -> Iterator[Options]:
         """Yield every case, the last axis fastest."""
         axes = self.axes
@@ -123,8 +128,7 @@ def load_grid(path: Path) -> Grid:
         With every fault of its keys and values, or if it has more than `MOST_CASES` cases.
     """
     grid = build(Grid, read_yaml(path), str(path))
-    cases = math.prod(len(values) for values in grid.axes.values())
-    if cases > MOST_CASES:
+    if grid.size > MOST_CASES:
         lengths = " · ".join(f"{len(grid.axes[name])} {name}" for name in grid.varying)
-        raise InputError(Problem(str(path), f"{lengths} = {cases:,} cases", f"at most {MOST_CASES:,}"))
+        raise InputError(Problem(str(path), f"{lengths} = {grid.size:,} cases", f"at most {MOST_CASES:,}"))
     return grid

@@ -17,7 +17,7 @@ from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Outcome, Row, count
 from planner.sweep.run import Sweep
 
 HEADS: Final = {"models": "model", "hardware": "cluster", "seq_len": "seq len", "global_batch": "batch"}
-HOURS: Final = "h/1e9 tokens"
+HOURS: Final = "h/B tokens"
 
 Asked = Mapping[Question, float]
 """Questions with their limits."""
@@ -73,19 +73,19 @@ def _settings(row: Row, varying: Sequence[str]) -> dict[str, str]:
 
 
 def _figures(rows: Sequence[Row], varying: Sequence[str]) -> Table:
+    axes = [name for name in varying if name != "gpus"]
     whole = all(row.best["days_to_train"] is not None for row in rows)
     bill = _bill_to_train if whole else _bill_by_token
-    return Table(tuple(_settings(row, varying) | _plan_figures(row.best) | bill(row.best) for row in rows))
-
-
-def _plan_figures(best: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "gpus": f"{best['gpus']}",
-        "layout": layout(_plan(best)),
-        "s/step": significant(best["step_time_s"], 3),
-        "MFU": percent(best["mfu"]),
-        "GiB": f"{best['peak_gib']:.1f}",
-    }
+    return Table(
+        tuple(
+            _settings(row, axes)
+            | {HEADS["hardware"]: f"{row.best['gpus']} {row.case['hardware']}"}
+            | {"layout": layout(_plan(row.best)), "MFU": percent(row.best["mfu"])}
+            | {"GiB": f"{row.best['peak_gib']:.1f}"}
+            | bill(row.best)
+            for row in rows
+        )
+    )
 
 
 def _bill_to_train(best: Mapping[str, Any]) -> dict[str, str]:
@@ -98,7 +98,7 @@ def _bill_to_train(best: Mapping[str, Any]) -> dict[str, str]:
 def _bill_by_token(best: Mapping[str, Any]) -> dict[str, str]:
     return {
         HOURS: significant(hours(best), 3),
-        "$/1e9 tokens": significant(_known(dollars(best)), 3),
+        "$/B tokens": significant(_known(dollars(best)), 3),
     }
 
 

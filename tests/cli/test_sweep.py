@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -256,6 +257,16 @@ def test_what_stands_in_the_way_is_told(folder: Path, arguments: tuple[str, ...]
     assert (done.code, done.out) == (2, "")
     assert words in done.err
     assert (folder / "notes.jsonl").read_text(encoding="utf-8") == "my notes"
+
+
+def test_progress_tells_cases_and_time_left(folder: Path) -> None:
+    done = planner("sweep", "grid.yaml", "--jobs", "1", "--verbose")
+    assert done.code == 0
+    told = [line.split("%  ")[1] for line in done.err.splitlines()]
+    assert told[:4] == [f"reading case {number} of 4" for number in range(1, 5)]
+    assert told[4] == "0 of 4 cases searched"
+    assert re.fullmatch(r"1 of 4 cases searched, \S+ \w+ left", told[5])
+    assert told[8] == "4 of 4 cases searched"
 
 
 def test_the_package_of_ray_is_asked_for_where_it_is_missing(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cli.options import JobOptions, PlanOptions
-from planner.cli.sweep_cases import NAMES, read_grid, request_of
+from planner.cli.sweep_cases import NAMES, read_grid, request_of, shared
 from planner.errors import InputError
 from planner.inputs.record import Sourced
 from planner.search.optimise import Request
@@ -158,6 +158,14 @@ def test_the_key_does_not_change_with_the_spelling() -> None:
     assert content_key(request_of(spelled)) == content_key(request_of(SMALL))
 
 
+def test_equal_models_and_clusters_are_kept_once() -> None:
+    once: dict[str, object] = {}
+    one, other = (shared(request_of(SMALL | {"gpus": gpus}), once) for gpus in ("8", "16"))
+    assert one.model is other.model
+    assert one.clusters[0] is other.clusters[0]
+    assert (one.gpu_counts, other.gpu_counts) == ((8,), (16,))
+
+
 def made(keys: str) -> list[Case]:
     request = request_of(SMALL)
     return [Case({"models": key}, key, request) for key in keys]
@@ -259,6 +267,8 @@ def test_how_many_accelerators_finish_in_time() -> None:
     assert (replies[0]["days_to_train"], replies[0]["cost_usd_to_train"]) == (30.0, 8.0)
     assert replies[1]["note"] == "none in time: 8 take 300 days"
     assert replies[2]["note"] == "nothing fits; would: 16 accelerators; or --method lora"
+    refused = Row("r", rows[0].case, Outcome(REFUSED, reason="no"))
+    assert question.replies([refused], (), 1.0)[0]["note"] == "values that do not go together"
     assert question.replies(rows, ("gpus",), 29 * 86400.0)[0]["gpus"] == 64
     assert "in 30 days" in question.title(30 * 86400.0)
 

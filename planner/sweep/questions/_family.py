@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.sweep.front import grouped
-from planner.sweep.row import Row
+from planner.sweep.row import FAILED, REFUSED, Row
 
 Reply = dict[str, Any]
 """The setting, the answer under the name of the axis (None where there is none), figures and a note."""
@@ -54,6 +54,9 @@ class Question:
 
 def would_fit(rows: Sequence[Row]) -> str:
     """Return what would fit where none of ``rows`` does, in words."""
+    for status, why in ((REFUSED, "values that do not go together"), (FAILED, "the searches failed")):
+        if all(row.outcome.status == status for row in rows):
+            return why
     nearest: list[Mapping[str, Any]] = [row.outcome.nearest for row in rows if row.outcome.nearest]
     gpus = min((found["gpus"] for found in nearest if found.get("gpus")), default=None)
     changes = dict.fromkeys(change for found in nearest for change in found.get("changes") or ())

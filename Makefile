@@ -22,7 +22,7 @@ within = $(if $(shell command -v timeout),timeout --kill-after=30 $(1))
 export OMP_NUM_THREADS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test test-torch test-ray check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
+.PHONY: help setup demo test test-torch test-ray test-browser check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
 .PHONY: validate validate-full validate-setup
 
 help:  ## list the targets
@@ -41,6 +41,9 @@ test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check and train
 
 test-ray: $(RAY_READY)  ## tests that need Ray: sweeps on a cluster that is started on this machine
 	$(RAY_VENV)/bin/python -m pytest -m ray tests/ray
+
+test-browser: setup  ## the report's page in a headless Chromium, if there is one on the PATH
+	$(PYTEST) -m browser tests/browser
 
 check: format lint types spelling docs  ## what a change must pass beside the tests
 

@@ -55,10 +55,11 @@ class WithConstants:
         return {key[2]: value for key, value in self.values.items() if key[:2] == (scope, owner)}
 
     def runtime(self, priced: PricedRun) -> Runtime:
-        """Return a run's runtime with the constants of runtime and era."""
+        """Return a run's runtime with the constants of runtime and era, but for what its row states."""
         key = (id(priced.runtime), priced.era)
         if key not in self._runtimes:
-            changes = self.owned("runtime", priced.runtime.name) | self.owned("era", priced.era)
+            found = self.owned("runtime", priced.runtime.name) | self.owned("era", priced.era)
+            changes = {name: value for name, value in found.items() if name not in priced.stated}
             traits = replace(priced.runtime.traits, **changes)  # type: ignore[arg-type]
             self._kept.append(priced.runtime)
             self._runtimes[key] = replace(priced.runtime, traits=traits) if changes else priced.runtime

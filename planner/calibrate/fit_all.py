@@ -19,7 +19,7 @@ from planner.calibrate.constants import Key
 from planner.calibrate.fit import Column, Factor, Fitted, fit, log_errors, mean_error, out_of_group_errors
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.run_table import read_runs
-from planner.calibrate.stages import STAGES, Stage
+from planner.calibrate.stages import STAGES, Stage, neutral_values
 from planner.calibrate.validate import prepared
 from planner.inputs.fitted import Constant, fitted_file
 
@@ -112,7 +112,7 @@ class Outcome:
 
 def fit_all(runs: Sequence[PricedRun]) -> Outcome:
     """Fit all stages, one after the other."""
-    values: dict[Key, float] = {}
+    values = neutral_values(STAGES)
     outcome = Outcome()
     for stage in STAGES:
         wanted = [run for run in runs if stage.wanted(run)]

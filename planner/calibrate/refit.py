@@ -10,7 +10,7 @@ from planner.calibrate.fit import ROWS_PER_FACTOR, fit
 from planner.calibrate.overlay import Overlay, predictions_of
 from planner.calibrate.pricing import Price
 from planner.calibrate.run_defaults import PricedRun
-from planner.calibrate.stages import STAGES, Stage
+from planner.calibrate.stages import STAGES, Stage, neutral_values
 
 
 @dataclass
@@ -38,12 +38,7 @@ class Refit:
 
     def values(self, runs: Sequence[PricedRun]) -> dict[Key, float]:
         """Return the constants that these runs give."""
-        values = {
-            factor.key: 1.0
-            for stage in self.stages
-            for factor in stage.factors
-            if factor.key[0] == "accelerator"
-        }
+        values = neutral_values(self.stages)
         timed = [run for run in runs if run.measured.seconds and not run.run.mark]
         for stage in self.stages:
             values |= self.stage_values(stage, [run for run in timed if stage.wanted(run)], values)

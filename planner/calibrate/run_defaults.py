@@ -152,6 +152,8 @@ class PricedRun:
         Seconds per step and the column they come from.
     defaults : mapping
         Every value taken because the row left it blank.
+    stated : set of str
+        Traits that the row states, which no fitted constant replaces.
     """
 
     run: Run
@@ -162,6 +164,7 @@ class PricedRun:
     task: str
     measured: Measured
     defaults: Mapping[str, object]
+    stated: frozenset[str] = frozenset()
 
 
 def prepare(run: Run, catalogue: Catalogue) -> PricedRun | Skip:
@@ -201,7 +204,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     words = " | ".join((run.framework, run.overlap, run.notes)).lower()
     said = stated_traits(era, words, run.flash_attn, run.fused_norm)
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
-    return PricedRun(run, job, plan, runtime, era.name, task, measured, taken(start, run, plan, facts))
+    defaults = taken(start, run, plan, facts)
+    return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
 
 
 class Refusal(InputError):

@@ -5,9 +5,10 @@ Stages come in the order in which they build on one another: accelerators before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
+from planner.calibrate.constants import Key
 from planner.calibrate.fit import Factor
 from planner.calibrate.run_defaults import PricedRun
 
@@ -61,6 +62,12 @@ def _dense_recipe(priced: PricedRun) -> bool:
 def _expert_recipe(priced: PricedRun) -> bool:
     bridge = priced.era in ("megatron-bridge", "megatron-bridge-graph") and priced.task == "pretrain"
     return bridge and bool(priced.run.experts) and "h100" not in priced.run.gpu
+
+
+def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
+    """Return 1 for every constant of an accelerator: a fit starts from nothing that was fitted before."""
+    factors = (factor for stage in stages for factor in stage.factors)
+    return {factor.key: 1.0 for factor in factors if factor.key[0] == "accelerator"}
 
 
 COMPUTE = "share of the kernels' stand-alone rate that its training steps reach [-]"
@@ -214,10 +221,10 @@ STAGES = (
                 0.7,
             ),
             Factor(
-                ("era", "megatron-bridge", "ep_exposed"),
-                1.2,
-                "time of expert dispatch and its kernels over that of its messages [-]",
-                0.7,
+                ("era", "megatron-bridge", "ep_byte_seconds"),
+                1e-12,
+                "time for each byte sent to experts, beside the links' own [s/byte]",
+                1.0,
             ),
             Factor(
                 ("era", "megatron-bridge", "expert_host_seconds"),

@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),
     "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
+    "calibrate": ("calibrate", "calibrate", "Fit what a cluster reaches to runs made on it."),
     "profile": ("profile", "profile", "Measure the local device and write its profile."),
     "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),
     "config": ("config", "app", "The settings that files and variables make, and where from."),

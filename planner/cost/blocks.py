@@ -147,11 +147,10 @@ def expert_operators(pricer: Pricer, ffn: Experts) -> list[Operator]:
     rows = local * ffn.topk * plan.etp * case.workload.imbalance
     width = ffn.inner / plan.etp
     wide = 2 * width if ffn.gated else width
+    kept = case.precision.saved_input_bytes * rows * hidden
     operators = [
         pricer.linear("router", "router", local, hidden, float(ffn.experts), saved=8 * local * ffn.experts),
-        pricer.elementwise(
-            "permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=2 * rows * hidden
-        ),
+        pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=kept),
         grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=2 * rows * wide),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
         grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0),

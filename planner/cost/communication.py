@@ -100,8 +100,10 @@ def expert_exchange(pricer: Pricer, ffn: Experts) -> Exchange:
     once = dispatch_seconds(token * case.workload.imbalance, ffn.topk, plan.ep, plan.etp, case.tiers)
     whole = routed * plan.etp
     shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
-    exposed = 2 * (once * case.traits.ep_exposed + shared * case.traits.tp_exposed)
-    sent = 2 * (ring_sent_bytes(routed, plan.ep) + ring_sent_bytes(whole, plan.etp))
+    leaving = ring_sent_bytes(routed, plan.ep)
+    handling = case.traits.ep_byte_seconds * leaving * case.workload.imbalance
+    exposed = 2 * (once * case.traits.ep_exposed + handling + shared * case.traits.tp_exposed)
+    sent = 2 * (leaving + ring_sent_bytes(whole, plan.etp))
     return Exchange(exposed, exposed, sent, sent)
 
 

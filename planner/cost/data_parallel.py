@@ -160,8 +160,10 @@ def data_parallel_seconds(case: Case, plan: Plan, held: StageWeights, micro: Num
     sharding, window = case.sharding, traits.dp_window * micro
     each = 2 * gather * sharding.shards_parameters + reduce * sharding.shards_gradients
     once = gather * (not sharding.shards_parameters) + reduce * (not sharding.shards_gradients)
-    least = max(traits.dp_exposed, traits.sharded_exposed * sharding.shards_parameters)
-    exposed = plan.num_microbatches * exposed_seconds(each, window, least)
+    beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
+    least = np.where(beyond, traits.sharded_exposed * sharding.shards_parameters, 0.0)
+    share = np.maximum(traits.dp_exposed, least)
+    exposed = plan.num_microbatches * exposed_seconds(each, window, share)
     exposed = exposed + exposed_seconds(once, window, traits.dp_exposed)
     if not traits.hidden_collective_traffic:
         return exposed

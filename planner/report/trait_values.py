@@ -61,4 +61,4 @@ def is_allowed(name: str, value: object) -> bool:
 
 
 def _most(name: str) -> float:
-    return 1.0 if name.endswith(_SHARES) and name != "ep_exposed" else _LARGEST
+    return 1.0 if name.endswith(_SHARES) else _LARGEST

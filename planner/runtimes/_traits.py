@@ -63,11 +63,14 @@ class Traits:
     tp_bandwidth_share : float
         Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
     tp_exposed, cp_exposed, ep_exposed, pp_exposed : float
-        Share of these messages that no compute hides; above 1 where they take longer than their links. [-]
+        Share of these messages that no compute hides. [-]
+    ep_byte_seconds : float
+        Time for each byte that leaves a rank for an expert, beside the links' own: kernels that sort and
+        pack. [s/byte]
     dp_exposed : float
         Share of data-parallel traffic that is exposed however long the window; 1 without overlap. [-]
     sharded_exposed : float
-        Share of the traffic of sharded parameters that is exposed at least. [-]
+        Share of the traffic of parameters sharded beyond the fast links that is exposed at least. [-]
     dp_byte_seconds : float
         Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
         out of buckets, ranks that wait for one another. [s/byte]
@@ -125,6 +128,7 @@ class Traits:
     tp_exposed: float = 1.0
     cp_exposed: float = 0.5
     ep_exposed: float = 1.0
+    ep_byte_seconds: float = 0.0
     pp_exposed: float = 1.0
     dp_exposed: float = 0.3
     sharded_exposed: float = 0.0

@@ -1,12 +1,11 @@
 """Speed of pricing and searching, side by side, and accuracy on measured runs.
 
-``python -m tests.speed.bench`` prints all of it; ``--runs FILE`` gives the accuracy on another table than
-the extracts that the tests carry.
+``python -m tests.speed.bench`` prints all of it; the variable ``RUNS_DIR`` names a folder of run tables to
+use instead of the extracts that the tests carry.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +29,8 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.optimise import Request, objective_column, scan_of
 from planner.search.scan import Scan, ScanReport, named, plan_rows
-from tests.helpers import ROOT, user_environment
+from tests.helpers import user_environment
+from tests.speed.accuracy import accuracy_lines, runs_folder
 from tests.speed.startup import help_ratio, search_seconds
 
 GPT3 = ("gpt3-175b", "dgx-a100-80gb", 2048, 1536)
@@ -44,8 +43,6 @@ REPEATS = 3
 
 SAMPLE = 300
 """Plans that are priced one by one."""
-
-EXTRACT = ROOT / "tests" / "measured" / "runs"
 
 
 def gpt3_request(gpus: int) -> Request:
@@ -205,44 +202,20 @@ def start_lines(folder: Path) -> Iterator[str]:
     yield f"planner search llama2-7b on 8 accelerators, s  {search_seconds(folder):>7.2f}   (under 1)"
 
 
-def accuracy_lines(runs: Path, folder: Path) -> Iterator[str]:
-    """Yield the error, rank and fit figures of ``planner validate`` on a table of measured runs."""
-    done = subprocess.run(
-        [sys.executable, "-m", "planner", "validate", str(runs), "--format", "json"],
-        cwd=folder, env=user_environment(folder), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        yield f"planner validate {runs.name} ended with {done.returncode}: {done.stderr.strip()[:200]}"
-        return
-    scores: dict[str, Any] = json.loads(done.stdout)
-    error, oom = scores["step_time"], scores["oom"]
-    ranked = [group["spearman"] for group in scores["groups"] if group["spearman"] is not None]
-    rank = f"{sum(ranked) / len(ranked):.3f}" if ranked else "unknown"
-    right = oom["true_positive"] + oom["true_negative"]
-    told = right + oom["false_positive"] + oom["false_negative"]
-    yield f"{runs.name}: {scores['rows']} rows, {scores['priced']} priced"
-    if error["n"]:
-        yield (
-            f"  step time: mean error {error['mape']:.1%}, median {error['median_ape']:.1%},"
-            f" 90% {error['p90_ape']:.1%}, bias {error['bias']:+.1%}, mean rank {rank} ({error['n']} runs)"
-        )
-    if told:
-        yield f"  fits or runs out of memory: {right / told:.1%} right of {told}"
-
-
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Print everything."""
-    runs = [Path(arguments[1]).resolve()] if arguments[:1] == ["--runs"] else sorted(EXTRACT.glob("*.csv"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for lines in (pricing_lines(), search_lines(folder), start_lines(folder)):
+        for lines in (
+            pricing_lines(),
+            search_lines(folder),
+            start_lines(folder),
+            accuracy_lines(runs_folder()),
+        ):
             for line in lines:
                 print(line, flush=True)
             print()
-        for table in runs:
-            for line in accuracy_lines(table, folder):
-                print(line, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

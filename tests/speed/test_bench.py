@@ -7,7 +7,6 @@ from pathlib import Path
 from planner.inputs.workload import Workload
 from planner.search.optimise import Request
 from tests.speed.bench import (
-    accuracy_lines,
     cold,
     differing_bits,
     priced_in_columns,
@@ -31,9 +30,3 @@ def test_columns_are_a_hundred_times_faster_than_single_estimates() -> None:
 def test_memory_of_a_search_is_bounded(tmp_path: Path) -> None:
     run = cold(search_arguments("llama2-7b", "dgx-h100", 4096, 64, 8), tmp_path)
     assert run.memory < 500e6
-
-
-def test_accuracy_of_a_table_that_is_none_is_told(tmp_path: Path) -> None:
-    missing = tmp_path / "none.csv"
-    (line,) = accuracy_lines(missing, tmp_path)
-    assert "ended with 2" in line

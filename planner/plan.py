@@ -78,12 +78,7 @@ class Plan:
 
     def row(self, index: tuple[int, ...], **changes: object) -> Plan:
         """Return the scalar plan at ``index`` of the batch, with fields replaced by ``changes``."""
-        shape = self.shape
-        columns = {name: np.asarray(getattr(self, name), float) for name in DEGREES}
-        degrees = {
-            name: float(column[index] if column.shape == shape else np.broadcast_to(column, shape)[index])
-            for name, column in columns.items()
-        }
+        degrees = {name: _entry(getattr(self, name), index) for name in DEGREES}
         names = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in DEGREES}
         return Plan(**(names | degrees | changes))
 
@@ -102,3 +97,12 @@ class Plan:
         tail = [f"dp{self.dp:.0f}", f"mb{self.micro_batch:.0f}", f"zero{self.zero}"]
         extra = [name for name in (self.recompute, self.offload) if name != "none"]
         return "-".join(wide + tail + extra).replace(":", "").replace("+", "-")
+
+
+def _entry(column: Num, index: tuple[int, ...]) -> float:
+    """Return the number at ``index`` of what a column broadcasts to."""
+    if np.ndim(column) == 0:
+        return float(column)
+    entries = np.asarray(column)
+    last = index[-entries.ndim :]
+    return float(entries[tuple(0 if n == 1 else i for i, n in zip(last, entries.shape, strict=True))])

@@ -221,7 +221,8 @@ def embedding_operators(pricer: Pricer) -> list[Operator]:
 def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     """Price the last norm, the product with the vocabulary and the loss.
 
-    ``tied`` says that the weights are those of an embedding on the same rank, and counted there.
+    ``tied`` says that the weights are those of an embedding on the same rank, and counted there. The head is
+    not quantised (T. Dettmers et al., arXiv:2305.14314, sec. 3).
     """
     case, model = pricer.case, pricer.case.model
     vocab = model.vocab / pricer.plan.tp
@@ -230,6 +231,8 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
     if tied:
         product = replace(product, params=0.0, stored=0.0, trained=0.0)
+    elif case.method.quantises:
+        product = replace(product, stored=product.stored + product.params * (2.0 - case.frozen_bytes))
     return [
         norm_operator(pricer, "final_norm"),
         product,

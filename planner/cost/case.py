@@ -113,6 +113,12 @@ class Case:
         return DTYPE_BYTES[self.traits.parameter_dtype]
 
     @cached_property
+    def frozen_bytes(self) -> float:
+        """Bytes of a frozen weight at rest: as the runtime keeps weights, unless it is quantised. [byte]"""
+        stored = self.method.frozen_weight_bytes
+        return stored if self.method.quantises else max(stored, self.weight_bytes)
+
+    @cached_property
     def gradient_bytes(self) -> float:
         """Bytes of a gradient as it is kept between micro-batches. [byte]"""
         return DTYPE_BYTES[self.workload.gradient_dtype or self.traits.gradient_dtype]

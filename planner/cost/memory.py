@@ -238,10 +238,11 @@ GATHERED_BYTES = 2.0
 
 
 def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:
-    """Bytes of sharded weights once gathered: what learns in 16 bit, the rest as it is stored. [byte]"""
+    """Bytes of sharded weights once gathered: in 16 bit, or as they are stored where that is less. [byte]"""
     if case.method.trains_base:
         return GATHERED_BYTES * trained
-    return GATHERED_BYTES * trained + np.maximum(0.0, stored - case.weight_bytes * trained)
+    frozen = np.maximum(0.0, stored - case.weight_bytes * trained)
+    return GATHERED_BYTES * trained + frozen * min(1.0, GATHERED_BYTES / case.frozen_bytes)
 
 
 def _gathered_end(

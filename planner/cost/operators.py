@@ -160,7 +160,7 @@ class Pricer:
         case = self.case
         if case.method.trains_base:
             return weights * (case.weight_bytes + case.precision.weight_copies_bytes)
-        return weights * case.method.frozen_weight_bytes + trained * case.weight_bytes
+        return weights * case.frozen_bytes + trained * case.weight_bytes
 
     def _weight_gradient(self, rows: Num, inputs: Num, outputs: Num, weights: Num) -> tuple[Num, Num]:
         """Seconds of the weight gradient and the parameters that learn; none where the base is frozen."""

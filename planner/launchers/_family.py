@@ -14,6 +14,7 @@ VARIABLES: Final = {
     "DATA_PATH": "the training data as the runtime reads it",
     "TOKENIZER_PATH": "the name or folder of the tokenizer",
     "OUTPUT_DIR": "a folder for checkpoints and logs",
+    "CHECKPOINT": "the folder of the weights to start from",
     "ACCOUNT": "the account that the cluster charges",
     "PARTITION": "the partition or queue to run in",
     "IMAGE": "the container image to run in",

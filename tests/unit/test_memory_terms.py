@@ -84,6 +84,20 @@ def test_low_rank_adapters_freeze_the_rest() -> None:
     assert stage.weights == 2 * (frozen + EMBEDDING + 25 * 2048 + adapters)
 
 
+def test_a_frozen_base_rests_in_the_dtype_of_its_runtime() -> None:
+    """A runtime that loads fp32 keeps the frozen base in fp32 too; a quantised one rests in 4.127 bits."""
+    work, widths = job(gpus=1, method="lora", lora_rank=8), 5120 + 4096 + 18432 + 10240
+    adapters = 8 * (12 * widths + (2048 + 32000))
+    whole = priced(work, {"parameter_dtype": "fp32"}, zero=0).stages[0]
+    assert whole.weights == 4 * (TOTAL + adapters)
+    norms, head = 25 * 2048, 2048 * 32000
+    quantised = priced(job(gpus=1, method="qlora", lora_rank=8), zero=0).stages[0]
+    linear = TOTAL - EMBEDDING - norms - head
+    assert quantised.weights == pytest.approx(
+        4.127 / 8 * linear + 2 * (EMBEDDING + head + norms + adapters), rel=1e-9
+    )
+
+
 def test_eight_bit_states_and_user_dtypes() -> None:
     small = priced(job(gpus=8, optimizer="adam8bit"), zero=0).stages[0]
     assert small.optimizer == pytest.approx((4 + 2 * (1 + 4 / 2048)) * TOTAL)

@@ -93,6 +93,16 @@ def test_zero_zero_is_plain_data_parallelism() -> None:
     assert flag(program, "--parallelism.data_parallel_shard_degree") == "1"
 
 
+def test_qlora_starts_from_a_checkpoint_with_frozen_weights_in_4_bits() -> None:
+    start = command(FSDP, zero=0, work={"method": "qlora", "lora_rank": 8})
+    told = settings(start.files["train.py"])
+    assert (told["QUANTISED"], told["LORA_RANK"]) == (True, 8)
+    assert "CHECKPOINT" in start.needs
+    plain = command(FSDP, zero=0)
+    assert settings(plain.files["train.py"])["QUANTISED"] is False
+    assert "CHECKPOINT" not in plain.needs
+
+
 def test_the_model_of_llama3_8b_is_its_published_config() -> None:
     config = hub_config(jobs.DENSE, 8192)
     published = {

@@ -81,7 +81,8 @@ def script_text(plan: Plan, job: Job) -> str:
     work = job.workload
     settings = {
         "SEQ_LEN": work.seq_len,
-        "LORA_RANK": work.lora_rank if work.method == "lora" else 0,
+        "LORA_RANK": work.lora_rank if work.method in ("lora", "qlora") else 0,
+        "QUANTISED": work.method == "qlora",
         "RECOMPUTE": plan.recompute == "full" and plan.zero == 0,
         "TP": int(plan.tp),
         "CP": int(plan.cp),
@@ -106,7 +107,12 @@ def fsdp_command(plan: Plan, job: Job, version: str) -> Command:
     return Command(
         program=("train.py", *flags, "--output_dir", "${OUTPUT_DIR}"),
         environment=_environment(plan, job, config),
-        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        needs=(
+            "DATA_PATH",
+            "TOKENIZER_PATH",
+            "OUTPUT_DIR",
+            *(("CHECKPOINT",) if job.workload.method == "qlora" else ()),
+        ),
         files={
             "accelerate.yaml": f"# Accelerate {version}\n# {start}\n"
             + yaml.safe_dump(config, sort_keys=False),

@@ -41,6 +41,11 @@ def fsdp_rules(plan: Plan, job: Job) -> list[Rule]:
             lambda: ("stage layers", "one stage", "no split"),
         ),
         exactly("no-expert-parallel", "ep", plan.ep, 1.0, "Accelerate has no expert-parallel mesh axis"),
+        Rule(
+            "quantised-base-is-whole",
+            (work.method != "qlora") | (np.equal(plan.zero, 0) & np.equal(plan.tp, 1) & np.equal(plan.cp, 1)),
+            lambda: (f"qlora with {plan.slug}", "a whole base on each rank: zero 0, tp 1, cp 1", "zero 0"),
+        ),
         *_mesh_rules(plan),
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),

@@ -68,6 +68,27 @@ def make_model(accelerator, output):
     )
 
 
+def quantised_model(accelerator):
+    """Load CHECKPOINT with its linear layers in 4-bit NormalFloat, whole, onto this rank's device."""
+    from peft import prepare_model_for_kbit_training
+    from transformers import BitsAndBytesConfig
+
+    storage = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    model = AutoModelForCausalLM.from_pretrained(
+        os.environ["CHECKPOINT"],
+        quantization_config=storage,
+        dtype=torch.bfloat16,
+        device_map={"": accelerator.local_process_index},
+        attn_implementation="sdpa",
+    )
+    return prepare_model_for_kbit_training(model, use_gradient_checkpointing=RECOMPUTE)
+
+
 def add_adapters(model):
     """Freeze the model and train low-rank adapters on its linear layers."""
     from peft import LoraConfig, get_peft_model
@@ -126,7 +147,10 @@ def main():
     """Train and save the state."""
     options = arguments()
     accelerator = make_accelerator()
-    model = make_model(accelerator, Path(options.output_dir))
+    if QUANTISED:
+        model = quantised_model(accelerator)
+    else:
+        model = make_model(accelerator, Path(options.output_dir))
     if LORA_RANK:
         model = add_adapters(model)
     if RECOMPUTE:

@@ -35,6 +35,11 @@ class Method:
     aliases: tuple[str, ...] = ()
 
     @property
+    def quantises(self) -> bool:
+        """Whether frozen weights are kept in fewer bits than they are multiplied in."""
+        return 0.0 < self.frozen_weight_bytes < 2.0
+
+    @property
     def trains_base(self) -> bool:
         """Whether the base weights learn."""
         return self.frozen_weight_bytes == 0.0

@@ -218,8 +218,8 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
 def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: str) -> dict[str, object]:
     """Say how good the best plan is proved to be, and over which space."""
     over = (
-        "every legal plan of the grid that is safe in memory with its default split, each with any split "
-        "of its layers over the stages; bounds hold within the cost model"
+        "every legal plan of the grid that is safe in memory with its default split: the refined ones with "
+        "the splits of layers that were tried, the others with any; bounds hold within the cost model"
     )
     if not ranked:
         return {"method": "scan", "proved": False, "bound_s": None, "gap": None, "over": over, "refined": 0}

@@ -243,7 +243,10 @@ def _gpu_counts(
             return None
     most = min([float(ends[1]), *(profile.pool.max_gpus for _, profile in clusters)])
     node = min(profile.pool.gpus_per_node for _, profile in clusters)
-    return range_counts(ends[0], int(most), node)
+    counts = range_counts(ends[0], int(most), node)
+    if len(counts) > 1:
+        defaults["gpus"] = ", ".join(str(count) for count in counts)
+    return counts
 
 
 def range_counts(low: int, high: int, node: int) -> tuple[int, ...]:

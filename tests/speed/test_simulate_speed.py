@@ -30,4 +30,5 @@ def test_a_deep_interleaved_step_is_quick() -> None:
         best = min(best, time.perf_counter() - begin)
     assert sum(map(len, timeline.orders)) == EVENTS
     assert timeline.makespan == (512 * 2 + 63) * 3
-    assert best < 100 * loop
+    # About 40 on an idle machine and 100 on a busy one; a walk that is quadratic takes thousands.
+    assert best < 300 * loop

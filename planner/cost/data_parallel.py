@@ -93,21 +93,22 @@ References
 def gradient_seconds(case: Case, group: Group) -> Num:
     """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
     nbytes = group.params * case.reduce_bytes
-    inside = ring_seconds(nbytes, group.shards, group.stride, case.tiers, group.messages)
-    inside = inside + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, group.shards)
+    inside = _pass_seconds(case, group, nbytes, group.shards, group.stride)
     if not group.replicated:
         return inside
-    part = nbytes / group.shards
-    stride = group.stride * group.shards
-    each = ring_seconds(part, group.replicas, stride, case.tiers, group.messages)
-    return inside + 2 * (each + case.traits.dp_byte_seconds * ring_sent_bytes(part, group.replicas))
+    part, stride = nbytes / group.shards, group.stride * group.shards
+    return inside + 2 * _pass_seconds(case, group, part, group.replicas, stride)
 
 
 def weight_seconds(case: Case, group: Group) -> Num:
     """Seconds to gather the weights of a group once. [s]"""
-    nbytes = group.gathered
-    seconds = ring_seconds(nbytes, group.shards, group.stride, case.tiers, group.messages)
-    return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, group.shards)
+    return _pass_seconds(case, group, group.gathered, group.shards, group.stride)
+
+
+def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num) -> Num:
+    """Seconds of one ring pass over a group, with the time that each byte takes beside the links. [s]"""
+    seconds = ring_seconds(nbytes, ranks, stride, case.tiers, group.messages)
+    return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, ranks)
 
 
 def gathers(case: Case, plan: Plan) -> Num:

@@ -70,7 +70,8 @@ class Traits:
     dp_exposed : float
         Share of data-parallel traffic that is exposed however long the window; 1 without overlap. [-]
     sharded_exposed : float
-        Share of the traffic of parameters sharded beyond the fast links that is exposed at least. [-]
+        Share of the traffic of parameters sharded beyond the fast links that is exposed at least; Megatron's
+        0.3 is an assumption, the share of `dp_exposed` where nothing was fitted. [-]
     dp_byte_seconds : float
         Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
         out of buckets, ranks that wait for one another. [s/byte]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +24,7 @@ from planner.report.formula_text import FormulaText, formula_text
 from planner.report.page import Page
 from planner.report.waterfall import Anatomy
 from planner.techniques.optimizers._family import step_traffic
+from planner.techniques.schedules._family import ClosedForm
 from planner.units import DIMENSIONS, show
 
 FORMULAS: Final = "planner/formulas/1"
@@ -32,8 +32,6 @@ FORMULAS: Final = "planner/formulas/1"
 CURVE_UNITS: Final = {"rate": "FLOP/s", "bandwidth": "byte/s", "launch": "s", "operand_bytes": "byte"}
 LONGEST: Final = 1e12
 """From here on whole numbers are told with an exponent."""
-
-PIPELINES: Final = ("pipeline", "pipeline_split", "pipeline_v", "pipeline_two_way")
 
 
 @dataclass(frozen=True)
@@ -190,9 +188,9 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
 
 def _bubble(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
-    if plan.pp <= 1:
+    form = case.schedule.bubble_seconds
+    if plan.pp <= 1 or not isinstance(form, ClosedForm):
         return
-    function = _closed_form(case.schedule.bubble_seconds)
     others = float(np.sum(anatomy.passes.micro) - np.max(anatomy.passes.micro)) / (plan.pp - 1)
     costs = {"forward": 0.0, "weight_gradient": 0.0}
     for piece, count in anatomy.totals.items():
@@ -200,25 +198,10 @@ def _bubble(anatomy: Anatomy) -> Iterator[Use]:
             costs[field] += float(count) * float(getattr(anatomy.costs[piece], field))
     everything = float(np.sum(anatomy.passes.micro))
     forward, weight = (others * costs[field] / everything for field in ("forward", "weight_gradient"))
-    known = {
-        "pp": plan.pp, "vpp": plan.vpp, "microbatches": plan.num_microbatches, "forward": forward,
-        "input_gradient": others - forward - weight, "weight_gradient": weight, "backward": others - forward,
-        "hop": 0.0, "per_round": plan.pp, "work": others,
-    }  # fmt: skip
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    if set(names) <= set(known):
-        what = f"{case.schedule.name}, whose other stages take their mean time"
-        yield Use("bubble", what, function, {name: known[name] for name in names})
-
-
-def _closed_form(function: Callable[..., Any]) -> Any:
-    """Return the formula that a schedule's bubble calls, or the schedule's own function."""
-    for module in PIPELINES:
-        table = vars(importlib.import_module(f"planner.formulas.{module}"))
-        for name in function.__code__.co_names:
-            if name.endswith("bubble_seconds") and name in table:
-                return table[name]
-    return function
+    data = others - forward - weight
+    inputs = form.inputs(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
+    what = f"{case.schedule.name}, whose other stages take their mean time"
+    yield Use("bubble", what, form.formula, inputs)
 
 
 def _data(anatomy: Anatomy) -> Iterator[Use]:

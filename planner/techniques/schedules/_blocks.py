@@ -1,4 +1,4 @@
-"""Building blocks of the Controllable Memory schedules: one micro-batch's slots, repeated every six.
+"""The Controllable Memory schedules: a building block, one micro-batch's slots, is repeated every six.
 
 Every rank holds two chunks in a V. A slot is the time of one pass of one chunk.
 """
@@ -8,7 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from planner.techniques.schedules._family import Orders, Pass
+import numpy as np
+
+from planner.numeric import Num
+from planner.techniques.schedules._family import (
+    TWO_CHUNKS,
+    UNIT,
+    ClosedForm,
+    Mask,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+    v_messages,
+    v_rank,
+    weight_gradient_hides,
+)
 from planner.techniques.schedules._greedy import fill_idle
 
 INTERVAL: Final = 6
@@ -21,6 +36,63 @@ class Block(NamedTuple):
     forward_1: int
     gradient_1: int
     gradient_0: int
+
+
+def block_schedule(
+    name: str,
+    formula: Callable[..., Num],
+    peak: Callable[[Num], Num],
+    block: Callable[[int, int], Block],
+    full: Callable[[Num, Num], Mask],
+) -> Schedule:
+    """Make the schedule that repeats a block.
+
+    Parameters
+    ----------
+    name : str
+        The contract's name.
+    formula : Callable
+        Its bubble, right where the weight gradient is the shortest pass and far longer than a message.
+    peak : Callable
+        Chunk activations that the fullest rank holds, from the ranks.
+    block : Callable
+        The block of (rank, pp), passes of one slot each.
+    full : Callable
+        Whether (pp, microbatches) fill the V, as the formula needs it.
+    """
+
+    def holds(
+        pp: Num,
+        vpp: Num,
+        microbatches: Num,
+        forward: Num,
+        input_gradient: Num,
+        weight_gradient: Num,
+        hop: Num,
+    ) -> Mask:
+        hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
+        return np.logical_and(full(pp, microbatches), hides)
+
+    def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+        return np.minimum(peak(pp) + 0.0 * (vpp * rank), 2 * microbatches)
+
+    def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
+        return block_order(pp, microbatches, block)
+
+    return Schedule(
+        name=name,
+        aliases=(name.replace("-", ""),),
+        cite="arXiv:2405.15362",
+        splits_backward=True,
+        rules=(TWO_CHUNKS,),
+        bubble_seconds=ClosedForm(formula),
+        span_bubble_seconds=ClosedForm(formula),
+        in_flight_chunks=in_flight_chunks,
+        order=order,
+        placement=v_rank,
+        messages=v_messages,
+        holds=holds,
+    )
 
 
 def block_order(pp: int, microbatches: int, block: Callable[[int, int], Block]) -> Orders:

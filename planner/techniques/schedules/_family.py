@@ -8,13 +8,16 @@ first.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.formulas.pipeline import round_microbatches
 from planner.numeric import Num
 
 Mask = bool | NDArray[np.bool_]
@@ -71,6 +74,63 @@ Seconds = Callable[[Num, Num, Num, Num, Num, Num, Num], Num]
 
 Condition = Callable[[Num, Num, Num, Num, Num, Num, Num], Mask]
 """As `Seconds`; true where a closed form claims to hold."""
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """A formula of some of a schedule's numbers, made a function of all of them: `Seconds`.
+
+    Parameters
+    ----------
+    formula : Callable
+        Takes numbers by their names in `Seconds`, or ``backward`` (input and weight gradient), or
+        ``per_round`` (micro-batches that go through a chunk before the next chunk starts).
+    per_round : Callable
+        Those micro-batches, from (pp, microbatches).
+    """
+
+    formula: Callable[..., Num]
+    per_round: Callable[[Num, Num], Num] = round_microbatches
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The numbers that the formula takes."""
+        return tuple(inspect.signature(self.formula).parameters)
+
+    def __call__(
+        self,
+        pp: Num,
+        vpp: Num,
+        microbatches: Num,
+        forward: Num,
+        input_gradient: Num,
+        weight_gradient: Num,
+        hop: Num,
+    ) -> Num:
+        """Return what the formula gives."""
+        given = self.inputs(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
+        return self.formula(**given)
+
+    def inputs(
+        self,
+        pp: Num,
+        vpp: Num,
+        microbatches: Num,
+        forward: Num,
+        input_gradient: Num,
+        weight_gradient: Num,
+        hop: Num,
+    ) -> dict[str, Num]:
+        """Return the numbers that the formula takes, by name."""
+        known = {
+            "pp": pp, "vpp": vpp, "microbatches": microbatches, "forward": forward,
+            "input_gradient": input_gradient, "weight_gradient": weight_gradient, "hop": hop,
+        }  # fmt: skip
+        if "backward" in self.names:
+            known["backward"] = input_gradient + weight_gradient
+        if "per_round" in self.names:
+            known["per_round"] = self.per_round(pp, microbatches)
+        return {name: known[name] for name in self.names}
 
 
 class OrderOf(Protocol):
@@ -138,6 +198,14 @@ def always(
 ) -> Mask:
     """Say that a closed form holds for all degrees and times."""
     return np.greater_equal(microbatches, 1)
+
+
+def weight_gradient_hides(
+    forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num, messages: Num
+) -> Mask:
+    """Say that the weight gradient is the shortest pass, and as long as ``messages`` of the messages."""
+    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
+    return np.logical_and(shortest, np.less_equal(messages * hop, weight_gradient))
 
 
 @dataclass(frozen=True)

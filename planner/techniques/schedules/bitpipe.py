@@ -11,6 +11,7 @@ from planner.techniques.schedules._family import (
     TWO_CHUNKS,
     UNIT,
     WHOLE_UNITS,
+    ClosedForm,
     Kind,
     Mask,
     Orders,
@@ -21,13 +22,6 @@ from planner.techniques.schedules._family import (
     v_messages,
 )
 from planner.techniques.schedules._orders import Script, second_route
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return bitpipe_bubble_seconds(pp, microbatches, forward, input_gradient + weight_gradient, hop)
 
 
 def holds(
@@ -102,8 +96,8 @@ ENTRY = Schedule(
     cite="arXiv:2410.19367; https://github.com/wuhouming/BitPipe",
     splits_backward=False,
     rules=(TWO_CHUNKS, EVEN_RANKS, WHOLE_UNITS),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(bitpipe_bubble_seconds),
+    span_bubble_seconds=ClosedForm(bitpipe_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=two_way_rank,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from planner.formulas.pipeline import looped_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import MANY_CHUNKS, UNIT, Orders, Pass, PassTimes, Schedule
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return looped_bubble_seconds(pp, vpp, microbatches, forward, input_gradient + weight_gradient, hop)
+from planner.techniques.schedules._family import (
+    MANY_CHUNKS,
+    UNIT,
+    ClosedForm,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -31,14 +32,17 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
     return tuple(passes(rank) for rank in range(pp))
 
 
+BUBBLE = ClosedForm(looped_bubble_seconds, per_round=lambda pp, microbatches: microbatches)
+"""All micro-batches are one round."""
+
 ENTRY = Schedule(
     name="breadth-first",
     aliases=("LoopedBFS", "ScheduleLoopedBFS", "bfs"),
     cite="arXiv:2211.05953",
     splits_backward=False,
     rules=(MANY_CHUNKS,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=BUBBLE,
+    span_bubble_seconds=BUBBLE,
     in_flight_chunks=in_flight_chunks,
     order=order,
 )

@@ -11,6 +11,7 @@ from planner.techniques.schedules._family import (
     EVEN_RANKS,
     ONE_CHUNK,
     UNIT,
+    ClosedForm,
     Mask,
     Orders,
     Pass,
@@ -18,23 +19,16 @@ from planner.techniques.schedules._family import (
     Rule,
     Schedule,
     two_way_rank,
+    weight_gradient_hides,
 )
 from planner.techniques.schedules._orders import second_route
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return dualpipe_bubble_seconds(pp, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    return np.logical_and(shortest, np.less_equal(8 * hop, weight_gradient))
+    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=8)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -70,8 +64,8 @@ ENTRY = Schedule(
             lambda pp, vpp, m: np.logical_and(np.equal(np.mod(m, 2), 0), np.greater_equal(m, 2 * pp)),
         ),
     ),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(dualpipe_bubble_seconds),
+    span_bubble_seconds=ClosedForm(dualpipe_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=two_way_rank,

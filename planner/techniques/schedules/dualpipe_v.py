@@ -10,6 +10,7 @@ from planner.techniques.schedules._dualpipe import dual_passes
 from planner.techniques.schedules._family import (
     TWO_CHUNKS,
     UNIT,
+    ClosedForm,
     Mask,
     Orders,
     PassTimes,
@@ -17,22 +18,15 @@ from planner.techniques.schedules._family import (
     Schedule,
     v_messages,
     v_rank,
+    weight_gradient_hides,
 )
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return dualpipe_v_bubble_seconds(pp, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    return np.logical_and(shortest, np.less_equal(16 * hop, weight_gradient))
+    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -54,8 +48,8 @@ ENTRY = Schedule(
         TWO_CHUNKS,
         Rule("at least 2 pp micro-batches", lambda pp, vpp, m: np.greater_equal(m, 2 * pp)),
     ),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(dualpipe_v_bubble_seconds),
+    span_bubble_seconds=ClosedForm(dualpipe_v_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=v_rank,

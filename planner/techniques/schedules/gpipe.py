@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from planner.formulas.pipeline import gpipe_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Orders, Pass, PassTimes, Schedule
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return gpipe_bubble_seconds(pp, forward, input_gradient + weight_gradient, hop)
+from planner.techniques.schedules._family import (
+    ONE_CHUNK,
+    UNIT,
+    ClosedForm,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -33,8 +34,8 @@ ENTRY = Schedule(
     cite="arXiv:1811.06965",
     splits_backward=False,
     rules=(ONE_CHUNK,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(gpipe_bubble_seconds),
+    span_bubble_seconds=ClosedForm(gpipe_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
 )

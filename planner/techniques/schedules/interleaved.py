@@ -10,6 +10,7 @@ from planner.techniques.schedules._family import (
     EQUAL_ROUNDS,
     MANY_CHUNKS,
     UNIT,
+    ClosedForm,
     Mask,
     Orders,
     Pass,
@@ -17,14 +18,6 @@ from planner.techniques.schedules._family import (
     Schedule,
 )
 from planner.techniques.schedules._orders import alternate, by_rounds
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    per_round = round_microbatches(pp, microbatches)
-    return looped_bubble_seconds(pp, vpp, per_round, forward, input_gradient + weight_gradient, hop)
 
 
 def holds(
@@ -59,8 +52,8 @@ ENTRY = Schedule(
     cite="arXiv:2104.04473",
     splits_backward=False,
     rules=(MANY_CHUNKS, EQUAL_ROUNDS),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(looped_bubble_seconds),
+    span_bubble_seconds=ClosedForm(looped_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     holds=holds,

@@ -9,27 +9,26 @@ import numpy as np
 from planner.formulas.pipeline import round_microbatches
 from planner.formulas.pipeline_split import interleaved_zb_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import EQUAL_ROUNDS, UNIT, Mask, Orders, Pass, PassTimes, Schedule
+from planner.techniques.schedules._family import (
+    EQUAL_ROUNDS,
+    UNIT,
+    ClosedForm,
+    Mask,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+    weight_gradient_hides,
+)
 from planner.techniques.schedules._orders import alternate, by_rounds
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    per_round = round_microbatches(pp, microbatches)
-    return interleaved_zb_bubble_seconds(
-        pp, vpp, microbatches, per_round, forward, input_gradient, weight_gradient, hop
-    )
 
 
 def holds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that a round fills the ranks, and the weight gradient is the shortest pass but hides messages."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    hidden = np.less_equal(2 * vpp * hop, weight_gradient)
-    return np.logical_and(np.greater_equal(microbatches, pp), np.logical_and(shortest, hidden))
+    hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=2 * vpp)
+    return np.logical_and(np.greater_equal(microbatches, pp), hides)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -71,8 +70,8 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241; https://docs.pytorch.org/docs/stable/distributed.pipelining.html",
     splits_backward=True,
     rules=(EQUAL_ROUNDS,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(interleaved_zb_bubble_seconds),
+    span_bubble_seconds=ClosedForm(interleaved_zb_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,

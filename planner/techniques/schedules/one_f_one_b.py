@@ -6,15 +6,16 @@ import numpy as np
 
 from planner.formulas.pipeline import one_f_one_b_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Orders, Pass, PassTimes, Schedule
+from planner.techniques.schedules._family import (
+    ONE_CHUNK,
+    UNIT,
+    ClosedForm,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+)
 from planner.techniques.schedules._orders import alternate
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return one_f_one_b_bubble_seconds(pp, microbatches, forward, input_gradient + weight_gradient, hop)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -39,8 +40,8 @@ ENTRY = Schedule(
     cite="SOSP 2019 doi:10.1145/3341301.3359646; arXiv:2006.09503",
     splits_backward=False,
     rules=(ONE_CHUNK,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(one_f_one_b_bubble_seconds),
+    span_bubble_seconds=ClosedForm(one_f_one_b_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
 )

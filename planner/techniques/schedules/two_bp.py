@@ -6,15 +6,17 @@ import numpy as np
 
 from planner.formulas.pipeline_split import delayed_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Mask, Orders, Pass, PassTimes, Schedule
+from planner.techniques.schedules._family import (
+    ONE_CHUNK,
+    UNIT,
+    ClosedForm,
+    Mask,
+    Orders,
+    Pass,
+    PassTimes,
+    Schedule,
+)
 from planner.techniques.schedules._orders import Script
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return delayed_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
@@ -59,8 +61,8 @@ ENTRY = Schedule(
     cite="arXiv:2405.18047",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(delayed_bubble_seconds),
+    span_bubble_seconds=ClosedForm(delayed_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,

@@ -6,38 +6,18 @@ import numpy as np
 
 from planner.formulas.pipeline_v import v_half_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._blocks import Block, block_order
-from planner.techniques.schedules._family import (
-    TWO_CHUNKS,
-    UNIT,
-    Mask,
-    Orders,
-    PassTimes,
-    Schedule,
-    v_messages,
-    v_rank,
-)
+from planner.techniques.schedules._blocks import Block, block_schedule
+from planner.techniques.schedules._family import Mask
 
 
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return v_half_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-
-
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
-    """Say that the weight gradient is the shortest pass but far longer than a message, and the V is full."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    hidden = np.less_equal(16 * hop, weight_gradient)
-    return np.logical_and(np.greater_equal(microbatches, 2 * pp), np.logical_and(shortest, hidden))
-
-
-def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+def peak_chunks(pp: Num) -> Num:
     """Half of those of 1F1B."""
-    return np.minimum(2 * np.floor((pp + 2) / 2) + 0.0 * (vpp * rank), 2 * microbatches)
+    return 2 * np.floor((pp + 2) / 2)
+
+
+def fills(pp: Num, microbatches: Num) -> Mask:
+    """Say that there are enough micro-batches for the formula."""
+    return np.greater_equal(microbatches, 2 * pp)
 
 
 def block(rank: int, pp: int) -> Block:
@@ -46,22 +26,10 @@ def block(rank: int, pp: int) -> Block:
     return Block(2 * rank, 3 * pp - rank - 2, 3 * pp + shift + 2 * rank - 1, 6 * pp + shift - rank - 2)
 
 
-def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
-    """Write out the repeated block."""
-    return block_order(pp, microbatches, block)
-
-
-ENTRY = Schedule(
+ENTRY = block_schedule(
     name="v-half",
-    aliases=("vhalf",),
-    cite="arXiv:2405.15362",
-    splits_backward=True,
-    rules=(TWO_CHUNKS,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
-    in_flight_chunks=in_flight_chunks,
-    order=order,
-    placement=v_rank,
-    messages=v_messages,
-    holds=holds,
+    formula=v_half_bubble_seconds,
+    peak=peak_chunks,
+    block=block,
+    full=fills,
 )

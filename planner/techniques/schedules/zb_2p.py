@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.formulas.pipeline_split import zb_2p_span_bubble_seconds
+from planner.formulas.pipeline_split import zb_2p_span_bubble_seconds, zb_h2_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Mask, Orders, PassTimes, Schedule
+from planner.techniques.schedules._family import (
+    ONE_CHUNK,
+    UNIT,
+    ClosedForm,
+    Mask,
+    Orders,
+    PassTimes,
+    Schedule,
+)
 from planner.techniques.schedules._sweep import shortest_order
-from planner.techniques.schedules.zb_h2 import bubble_seconds
 from planner.techniques.schedules.zb_h2 import holds as h2_holds
-
-
-def span_bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Longest span of a rank minus work."""
-    return zb_2p_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
@@ -45,8 +45,8 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 3",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=span_bubble_seconds,
+    bubble_seconds=ClosedForm(zb_h2_bubble_seconds),
+    span_bubble_seconds=ClosedForm(zb_2p_span_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     holds=holds,

@@ -6,22 +6,16 @@ import numpy as np
 
 from planner.formulas.pipeline_split import zb_h1_bubble_seconds, zb_h1_span_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Mask, Orders, PassTimes, Schedule
+from planner.techniques.schedules._family import (
+    ONE_CHUNK,
+    UNIT,
+    ClosedForm,
+    Mask,
+    Orders,
+    PassTimes,
+    Schedule,
+)
 from planner.techniques.schedules._orders import alternate_split
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return zb_h1_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-
-
-def span_bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Longest span of a rank minus work."""
-    return zb_h1_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
@@ -52,8 +46,8 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 2.1",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=span_bubble_seconds,
+    bubble_seconds=ClosedForm(zb_h1_bubble_seconds),
+    span_bubble_seconds=ClosedForm(zb_h1_span_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,

@@ -6,30 +6,24 @@ import numpy as np
 
 from planner.formulas.pipeline_split import zb_h2_bubble_seconds, zb_h2_span_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, UNIT, Mask, Orders, PassTimes, Schedule
+from planner.techniques.schedules._family import (
+    ONE_CHUNK,
+    UNIT,
+    ClosedForm,
+    Mask,
+    Orders,
+    PassTimes,
+    Schedule,
+    weight_gradient_hides,
+)
 from planner.techniques.schedules._orders import alternate_split
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return zb_h2_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-
-
-def span_bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Longest span of a rank minus work."""
-    return zb_h2_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that the weight gradient is the shortest pass, and no shorter than a message."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    return np.logical_and(shortest, np.less_equal(hop, weight_gradient))
+    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=1)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -53,8 +47,8 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 2.2",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=span_bubble_seconds,
+    bubble_seconds=ClosedForm(zb_h2_bubble_seconds),
+    span_bubble_seconds=ClosedForm(zb_h2_span_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,

@@ -11,6 +11,7 @@ from planner.numeric import Num
 from planner.techniques.schedules._family import (
     TWO_CHUNKS,
     UNIT,
+    ClosedForm,
     Kind,
     Mask,
     Orders,
@@ -19,33 +20,19 @@ from planner.techniques.schedules._family import (
     Schedule,
     v_messages,
     v_rank,
+    weight_gradient_hides,
 )
 from planner.techniques.schedules._orders import Script
 
 GROUP: Final[tuple[Kind, ...]] = ("F", "B", "W")
 
 
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return zb_v_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-
-
-def span_bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Longest span of a rank minus work."""
-    return zb_v_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-
-
 def holds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that the V is full, and the weight gradient is the shortest pass but far longer than a message."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    hidden = np.less_equal(16 * hop, weight_gradient)
-    return np.logical_and(np.greater_equal(microbatches, 2 * pp - 1), np.logical_and(shortest, hidden))
+    hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
+    return np.logical_and(np.greater_equal(microbatches, 2 * pp - 1), hides)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -87,8 +74,8 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 6",
     splits_backward=True,
     rules=(TWO_CHUNKS,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=span_bubble_seconds,
+    bubble_seconds=ClosedForm(zb_v_bubble_seconds),
+    span_bubble_seconds=ClosedForm(zb_v_span_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=v_rank,

@@ -14,28 +14,22 @@ from planner.techniques.schedules._family import (
     MANY_CHUNKS,
     UNIT,
     WHOLE_UNITS,
+    ClosedForm,
     Mask,
     Orders,
     Pass,
     PassTimes,
     Schedule,
+    weight_gradient_hides,
 )
 from planner.techniques.schedules._greedy import fill_idle
-
-
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    """Makespan minus work."""
-    return zeropp_bubble_seconds(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
 
 
 def holds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    return np.logical_and(shortest, np.less_equal(16 * vpp * hop, weight_gradient))
+    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16 * vpp)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -65,8 +59,8 @@ ENTRY = Schedule(
     cite="arXiv:2402.03791",
     splits_backward=True,
     rules=(MANY_CHUNKS, WHOLE_UNITS),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
+    bubble_seconds=ClosedForm(zeropp_bubble_seconds),
+    span_bubble_seconds=ClosedForm(zeropp_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     holds=holds,

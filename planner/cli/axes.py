@@ -84,7 +84,8 @@ def check_world(axes: Mapping[str, Any], counts: tuple[int, ...], reading: Readi
     place = " ".join(option(name) for name in given)
     told = str(counts[0]) if len(counts) == 1 else f"{counts[0]}..{counts[-1]}"
     rule = f"{told} accelerators" if whole else f"a divisor of {told} accelerators"
-    reading.fault(place, f"{found} = {product}", rule, _nearest_degree(given, product, counts))
+    total = f" = {product}" if len(given) > 1 else ""
+    reading.fault(place, f"{found}{total}", rule, _nearest_degree(given, product, counts))
 
 
 def _nearest_degree(given: Mapping[str, int], product: int, counts: tuple[int, ...]) -> str:
@@ -124,9 +125,16 @@ def count_of(axes: Mapping[str, Any], counts: tuple[int, ...] | None, reading: R
             "--gpus", f"{counts[0]}..{counts[-1]}", "one number, since nothing is searched", str(counts[0])
         )
         return None
-    filled = {"tp": 1, "pp": 1, "cp": 1} | dict(axes)
-    check_world(filled if "dp" in axes else {k: filled[k] for k in ("tp", "pp", "cp")}, counts, reading)
+    faulty = {problem.where for problem in reading.problems} & {option(name) for name in WORLD}
+    filled = ({} if faulty else {"tp": 1, "pp": 1, "cp": 1}) | dict(axes)
+    check_world(filled, counts, reading)
     return counts[0]
+
+
+def one_count(text: str | None) -> tuple[int, ...] | None:
+    """Return the number of accelerators that the user has written, whatever else is wrong; no range."""
+    ends = Reading().counts("--gpus", text)
+    return None if ends is None or ends[0] != ends[1] else ends[:1]
 
 
 def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Plan, dict[str, Any]]:

@@ -64,7 +64,7 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
     InputError
         With every fault of the options.
     """
-    from planner.cli.axes import check_offload, count_of, read_axes, whole_plan
+    from planner.cli.axes import check_offload, count_of, one_count, read_axes, whole_plan
     from planner.cli.job import read_job
     from planner.cli.reading import Reading
     from planner.report.plan_file import Names
@@ -76,7 +76,8 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
             reading.fault(name, ", ".join(values or ()), "one, since a single plan is priced")
     axes = read_axes(plan, reading)
     asked = read_job(job, reading)
-    gpus = count_of(axes, asked.gpu_counts, reading) if asked is not None else None
+    counts = asked.gpu_counts if asked is not None else one_count(job.gpus)
+    gpus = count_of(axes, counts, reading) if asked is not None or counts is not None else None
     check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)
     reading.finish()
     if asked is None or gpus is None:

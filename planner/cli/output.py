@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from planner.cli.options import Format
@@ -104,49 +104,74 @@ def _plain_part(part: str | Table) -> str:
     return "\n".join(_paragraph(part) if isinstance(part, str) else table_lines(part)) + "\n"
 
 
-def _paragraph(text: str) -> Iterable[str]:
+def _paragraph(text: str, width: int = WIDTH) -> Iterable[str]:
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 4) if line.startswith(" ") else ""
         yield from textwrap.wrap(
-            line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]
 
 
 def table_lines(table: Table, width: int = WIDTH) -> list[str]:
     """Return a table as lines of at most ``width`` columns; long cells are folded, numbers stand right."""
+    head, rows = _laid_out(table, width)
+    return [*head, *rows]
+
+
+def _laid_out(table: Table, width: int) -> tuple[list[str], list[str]]:
+    """Return the lines of a table's headings, and those of its rows."""
     heads = list(table.rows[0])
     right = [all(_NUMBER.fullmatch(row[head]) or not row[head] for row in table.rows) for head in heads]
     sizes, gap = _sizes(table, right, width)
-    lines = []
-    for cells in (heads, *([row[head] for head in heads] for row in table.rows)):
+
+    def lines(cells: Sequence[str]) -> Iterator[str]:
         folded = [_folded(cell, size) for cell, size in zip(cells, sizes, strict=True)]
         for number in range(max(map(len, folded))):
             parts = [column[number] if number < len(column) else "" for column in folded]
             placed = zip(parts, sizes, right, strict=True)
             padded = [f"{part:>{size}}" if end else f"{part:<{size}}" for part, size, end in placed]
-            lines.append(gap.join(padded).rstrip())
-    return lines
+            yield gap.join(padded).rstrip()
+
+    return list(lines(heads)), [line for row in table.rows for line in lines([row[head] for head in heads])]
 
 
 def _sizes(table: Table, right: Sequence[bool], width: int) -> tuple[list[int], str]:
     """Return the widths of columns and the gap between them.
 
-    The widest column of text gives way until the table fits, but keeps its words; then the gap.
+    Where the table is too wide, headings of several words that are wider than what stands below them fold;
+    then the widest column of text gives way, but keeps its words; then the gap.
     """
     heads = list(table.rows[0])
-    sizes = [max(len(head), *(len(row[head]) for row in table.rows)) for head in heads]
-    words = [[head, *(word for row in table.rows for word in row[head].split())] for head in heads]
-    floors = [
+    cells = [max(len(row[head]) for row in table.rows) for head in heads]
+    words = [[word for row in table.rows for word in row[head].split()] or [""] for head in heads]
+    leasts = [
         size if numbers else min(max(map(len, column)), WIDEST_WORD)
-        for size, numbers, column in zip(sizes, right, words, strict=True)
+        for size, numbers, column in zip(cells, right, words, strict=True)
     ]
+    whole = [_in_two_lines(head) for head in heads]
+    sizes = [max(len(head), size) for head, size in zip(heads, cells, strict=True)]
+    floors = [max(pair) for pair in zip(leasts, whole, strict=True)]
     gap = 2 if sum(floors) + 2 * (len(sizes) - 1) <= width else 1
-    while sum(sizes) + gap * (len(sizes) - 1) > width:
-        elastic = [number for number, least in enumerate(floors) if sizes[number] > least]
-        if not elastic:
-            break
-        sizes[max(elastic, key=sizes.__getitem__)] -= 1
+    for least in ([max(pair) for pair in zip(cells, whole, strict=True)], floors):
+        while sum(sizes) + gap * (len(sizes) - 1) > width:
+            elastic = [number for number, size in enumerate(least) if sizes[number] > size]
+            if not elastic:
+                break
+            sizes[max(elastic, key=sizes.__getitem__)] -= 1
     return sizes, " " * gap
+
+
+def _in_two_lines(head: str) -> int:
+    """Return the width in which a heading takes two lines at most.
+
+    Examples
+    --------
+    >>> _in_two_lines("GiB of 79.6"), _in_two_lines("layout")
+    (6, 6)
+    """
+    words = head.split()
+    cuts = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(len(words))]
+    return min((max(len(first), len(rest)) for first, rest in cuts), default=0)
 
 
 def _folded(cell: str, size: int) -> list[str]:
@@ -154,9 +179,7 @@ def _folded(cell: str, size: int) -> list[str]:
 
 
 def _rich(page: Page) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table as RichTable
     from rich.text import Text
 
     console = Console(highlight=False)
@@ -164,12 +187,10 @@ def _rich(page: Page) -> None:
         if number:
             console.print()
         if isinstance(part, str):
-            console.print(Text(part))
+            console.print(Text("\n".join(_paragraph(part, console.width))), soft_wrap=True)
             continue
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for head in part.rows[0]:
-            numbers = all(_NUMBER.fullmatch(row[head]) or not row[head] for row in part.rows)
-            table.add_column(head, justify="right" if numbers else "left", overflow="fold")
-        for row in part.rows:
-            table.add_row(*(Text(cell) for cell in row.values()))
-        console.print(table)
+        head, rows = _laid_out(part, console.width)
+        longest = max(map(len, (*head, *rows)))
+        console.print(Text("\n".join(head), style="bold"), soft_wrap=True)
+        console.print(Text("─" * min(longest, console.width), style="dim"))
+        console.print(Text("\n".join(rows)), soft_wrap=True)

@@ -101,7 +101,7 @@ def read(
     InputError
         With every fault of the options.
     """
-    from planner.cli.axes import check_offload, check_world, read_axes
+    from planner.cli.axes import check_offload, check_world, one_count, read_axes
     from planner.cli.job import read_job
     from planner.cli.reading import Reading
     from planner.search.optimise import Request
@@ -116,8 +116,8 @@ def read(
         reading.fault("--oom-risk", oom_risk, "a probability between 0 and 1, such as 0.05")
     if asked is not None and asked.gpu_counts is None:
         reading.fault("--gpus", "nothing", "the number of accelerators, such as --gpus 64")
-    elif asked is not None and asked.gpu_counts is not None:
-        check_world(axes, asked.gpu_counts, reading)
+    elif counts := asked.gpu_counts if asked is not None else one_count(job.gpus):
+        check_world(axes, counts, reading)
     check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)
     reading.finish()
     if asked is None or asked.gpu_counts is None or goal is None or shown is None or risk is None:

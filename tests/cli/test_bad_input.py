@@ -129,6 +129,21 @@ def test_all_faults_are_told_at_once() -> None:
     assert all(any(fault.startswith(f"  {place}: ") for fault in faults) for place in places)
 
 
+@pytest.mark.parametrize("command", ["search", "estimate"])
+def test_degrees_are_checked_though_another_option_is_wrong(command: str) -> None:
+    told = refused(planner(command, "llama3-8b", *CLUSTER, "--zero", "5", "--tp", "7"))
+    assert "--zero: found '5'" in told
+    assert "tp 7" in told
+    assert "a divisor of 8 accelerators; nearest: --tp 8" in told
+
+
+def test_a_degree_that_is_no_number_is_not_taken_for_one() -> None:
+    told = refused(
+        planner("estimate", "llama3-8b", *CLUSTER, "--gpus", "16", "--tp", "x", "--dp", "4", "--zero", "5")
+    )
+    assert told.splitlines()[0] == "error: 2 faults"
+
+
 def test_missing_parts_are_asked_for() -> None:
     told = refused(planner("search", "llama3-8b"))
     assert "--hardware: found nothing" in told

@@ -13,7 +13,7 @@ from planner.cli.options import Format
 from planner.cli.output import emit_document, emit_page, emit_rows, table_lines
 from planner.cli.progress import Progress
 from planner.report.as_json import plain
-from planner.report.page import Table, percent, significant
+from planner.report.page import Page, Table, percent, significant
 
 ROWS = ({"name": "a", "time": "1.5", "why": "none"}, {"name": "bc", "time": "12.25", "why": "far too long"})
 
@@ -41,6 +41,38 @@ def test_long_text_is_folded_between_words() -> None:
         "             too",
         "             long",
     ]
+
+
+def test_a_heading_folds_before_a_cell_does() -> None:
+    rows = ({"#": "1", "layout": "cp2 dp8", "GiB of 79.6": "72.6"},)
+    assert table_lines(Table(rows), width=18) == [
+        "#  layout   GiB of",
+        "              79.6",
+        "1  cp2 dp8    72.6",
+    ]
+    assert table_lines(Table(rows), width=15) == [
+        "# layout GiB of",
+        "           79.6",
+        "1 cp2      72.6",
+        "  dp8",
+    ]
+
+
+def test_a_terminal_of_80_columns_folds_no_word_and_shows_what_a_pipe_gets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    names = ("peak at", "weights", "grads", "optim", "acts", "work", "slack", "frame", "total")
+    rows = ({"stage": "0"} | dict.fromkeys(names, "17.02") | {"peak at": "backward"},)
+    page: Page = ["What binds:\n  " + "word " * 20, Table(rows)]
+    with mock.patch.object(sys, "stdout", Terminal()) as terminal:
+        emit_page(page, Format.table)
+    with mock.patch.object(sys, "stdout", io.StringIO()) as pipe:
+        emit_page(page, Format.table)
+    shown = [line for line in terminal.getvalue().splitlines() if set(line) != {"─"}]
+    assert shown == pipe.getvalue().splitlines()
+    assert max(map(len, terminal.getvalue().splitlines())) <= 80
 
 
 def test_a_terminal_gets_colour_and_a_pipe_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:

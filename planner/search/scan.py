@@ -7,36 +7,24 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.block_cost import LayerCost, PricedLayer, taken
 from planner.cost.case import Case, case_of
-from planner.cost.layout import layer_weights, piece_costs, priced_layers
 from planner.cost.legal import offload_rules, technique_rules
-from planner.cost.stages import (
-    Piece,
-    Stages,
-    deciding_ranks,
-    default_split,
-    rank_counts,
-    stage_table,
-)
-from planner.cost.step import StepPrice, price_passes, price_step, total_table
-from planner.numeric import Column, Num
+from planner.cost.step import StepPrice, price_passes, price_step
+from planner.numeric import Column
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
 from planner.runtimes._family import Job, Runtime
 from planner.search.space import Space
+from planner.search.tables import LayerGrid, Rows, StageTables
 
 CHUNK_ROWS = 16384
 """Rows priced at once, so that the columns stay in the cache."""
-
-FAR_BATCH = 1e6
-"""Micro-batches at which ranks are compared for what they hold in flight."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +115,29 @@ class ScanReport:
     smallest: Candidate | None = None
 
 
+@dataclass(frozen=True)
+class Legal:
+    """Rows that are legal plans under the techniques of their passes with some choice of states.
+
+    Parameters
+    ----------
+    names : PassNames
+        Those techniques.
+    rows : array (rows,)
+        Their places in the space.
+    masks : array (states, rows)
+        Which of them each choice of states makes legal.
+    """
+
+    names: PassNames
+    rows: Rows
+    masks: NDArray[np.bool_]
+
+    def part(self, rows: slice) -> Legal:
+        """Return some of the rows."""
+        return Legal(self.names, self.rows[rows], self.masks[:, rows])
+
+
 Objective = Callable[[StepPrice], Column]
 
 
@@ -186,21 +197,42 @@ class Scan:
         """Price every legal plan and keep the best that fit."""
         report = ScanReport()
         passes, states = self.choices.passes(), self.choices.states()
-        grid = LayerGrid(self.space.rows)
         tables = StageTables(self.space.rows, self.split)
-        for names in passes:
-            plan = named(self.space.rows, names, states[0], self.shards)
-            case = case_of(plan, self.job, self.runtime)
-            rows = self._legal_passes(plan, case, names, len(states), report)
-            for start in range(0, rows.size, CHUNK_ROWS):
-                chunk = rows[start : start + CHUNK_ROWS]
-                self._scan_chunk(names, case, chunk, grid, tables, objective, report)
-            if progress is not None:
-                progress(len(states))
+        for _, members in groupby(passes, lambda names: (names.sequence_parallel, names.cp_method)):
+            cases = [self._legal(names, report) for names in members]
+            grid = LayerGrid(self.space.rows, self._either(cases))
+            for legal in cases:
+                for start in range(0, legal.rows.size, CHUNK_ROWS):
+                    part = slice(start, start + CHUNK_ROWS)
+                    self._price(legal.part(part), grid, tables, objective, report)
+                if progress is not None:
+                    progress(len(states))
         combinations = len(passes) * len(states)
         report.enumerated = self.space.cells * combinations
         report.removed.update({rule: count * combinations for rule, count in self.space.removed.items()})
         return report
+
+    def _either(self, cases: Sequence[Legal]) -> Rows:
+        """Return the rows of any of these."""
+        wanted = np.zeros(self.space.size, dtype=bool)
+        for legal in cases:
+            wanted[legal.rows] = True
+        return np.flatnonzero(wanted)
+
+    def _legal(self, names: PassNames, report: ScanReport) -> Legal:
+        """Return the rows that some choice of states makes legal plans; count the rules that others break."""
+        states = self.choices.states()
+        plan = named(self.space.rows, names, states[0], self.shards)
+        case = case_of(plan, self.job, self.runtime)
+        rows = self._legal_passes(plan, case, names, len(states), report)
+        masks = np.zeros((len(states), rows.size), dtype=bool)
+        for start in range(0, rows.size, CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            degrees = plan_rows(self.space.rows, rows[part])
+            for index, one in enumerate(states):
+                masks[index, part] = self._legal_states(named(degrees, names, one, self.shards), one, report)
+        some = masks.any(axis=0)
+        return Legal(names, rows[some], masks[:, some])
 
     def _legal_passes(
         self, plan: Plan, case: Case, names: PassNames, states: int, report: ScanReport
@@ -212,36 +244,34 @@ class Scan:
         left = obeying(technique_rules(plan_rows(plan, rows), case), rows.size, states, report)
         return rows[left]
 
-    def _scan_chunk(
-        self,
-        names: PassNames,
-        case: Case,
-        chunk: NDArray[np.intp],
-        grid: LayerGrid,
-        tables: StageTables,
-        objective: Objective,
-        report: ScanReport,
+    def _legal_states(self, plan: Plan, states: StateNames, report: ScanReport) -> NDArray[np.bool_]:
+        """Return which plans keep the rules of offload and runtime."""
+        twins = twin_states(plan, states, self.choices)
+        report.removed["same-as-another"] += int(np.count_nonzero(twins))
+        case = case_of(plan, self.job, self.runtime)
+        rules = [*offload_rules(plan, case), *self.runtime.rules(plan, self.job)]
+        return obeying(rules, twins.size, 1, report, ~twins)
+
+    def _price(
+        self, legal: Legal, grid: LayerGrid, tables: StageTables, objective: Objective, report: ScanReport
     ) -> None:
         """Price the passes of some rows once, and then the step for every choice of states."""
-        rows = plan_rows(self.space.rows, chunk)
-        stages, totals = tables.stages(case, chunk)
+        names, states = legal.names, self.choices.states()
+        rows = plan_rows(self.space.rows, legal.rows)
+        case = case_of(named(rows, names, states[0], self.shards), self.job, self.runtime)
+        stages, totals = tables.stages(case, legal.rows)
         started = time.perf_counter()
-        costs = grid.costs(case, [*stages.counts, *totals], chunk)
+        costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
         passes = price_passes(case, named(rows, names, StateNames(0, "none")), costs, stages, totals)
         report.seconds += time.perf_counter() - started
-        for states in self.choices.states():
-            plan = named(rows, names, states, self.shards)
-            twins = twin_states(plan, states, self.choices)
-            report.removed["same-as-another"] += int(np.count_nonzero(twins))
-            whole = case_of(plan, self.job, self.runtime)
-            rules = [*offload_rules(plan, whole), *self.runtime.rules(plan, self.job)]
-            legal = ~twins & obeying(rules, chunk.size, 1, report, ~twins)
-            if not legal.any():
-                continue
-            started = time.perf_counter()
-            result = price_step(whole, plan, passes, stages)
-            report.seconds += time.perf_counter() - started
-            self._collect(result, plan, legal, objective, report)
+        for one, mask in zip(states, legal.masks, strict=True):
+            if mask.any():
+                plan = named(rows, names, one, self.shards)
+                whole = case_of(plan, self.job, self.runtime)
+                started = time.perf_counter()
+                result = price_step(whole, plan, passes, stages)
+                report.seconds += time.perf_counter() - started
+                self._collect(result, plan, mask, objective, report)
 
     def _collect(
         self,
@@ -252,8 +282,8 @@ class Scan:
         report: ScanReport,
     ) -> None:
         used = np.where(legal, result.total_bytes, np.inf)
-        fits = used <= self.limit
-        roomy = int(np.count_nonzero(used <= self.capacity))
+        fits = legal & (used <= self.limit)
+        roomy = int(np.count_nonzero(legal & (used <= self.capacity)))
         report.valid += int(np.count_nonzero(legal))
         report.fits += roomy
         report.close += roomy - int(np.count_nonzero(fits))
@@ -318,79 +348,7 @@ def obeying(
     return left
 
 
-class StageTables:
-    """What the deciding ranks hold for each distinct (pp, vpp), by schedule and recompute choice."""
-
-    def __init__(self, rows: Plan, split: tuple[int, ...] | None = None) -> None:
-        self.split = split
-        keys = np.stack([np.asarray(rows.pp), np.asarray(rows.vpp)])
-        self.pairs, inverse = np.unique(keys, axis=1, return_inverse=True)
-        self.inverse = inverse.reshape(-1)
-        self._known: dict[tuple[str, object], tuple[Stages, dict[Piece, Num]]] = {}
-
-    def stages(self, case: Case, rows: NDArray[np.intp]) -> tuple[Stages, dict[Piece, Num]]:
-        """Return the stages of some rows, and the pieces of the whole model."""
-        key = (case.schedule.name, case.recompute)
-        if key not in self._known:
-            self._known[key] = self._table(case)
-        table, totals = self._known[key]
-        index = self.inverse[rows]
-        return table.taken(index), {
-            piece: count if isinstance(count, float) else count[index] for piece, count in totals.items()
-        }
-
-    def _table(self, case: Case) -> tuple[Stages, dict[Piece, Num]]:
-        weights = layer_weights(case.model, case.workload.seq_len)
-        all_ranks, deciding = [], []
-        for pp, vpp in self.pairs.T.astype(int).tolist():
-            split = self.split or default_split(case.model, pp * vpp, weights)
-            ranks = rank_counts(case.model, case.schedule, (pp, vpp), split, case.recompute)
-            in_flight = case.schedule.in_flight_chunks(
-                float(pp), float(vpp), FAR_BATCH, np.arange(pp, dtype=float)
-            )
-            all_ranks.append(ranks)
-            deciding.append(deciding_ranks(ranks, np.broadcast_to(in_flight, (pp,))))
-        return stage_table(all_ranks, deciding), total_table(all_ranks)
-
-
-class LayerGrid:
-    """Distinct combinations of the degrees that a layer's cost depends on, priced once for each technique."""
-
-    def __init__(self, rows: Plan) -> None:
-        keys = np.stack(
-            [np.asarray(getattr(rows, axis)) for axis in ("tp", "cp", "ep", "etp", "micro_batch")]
-        )
-        distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
-        self.plan = Plan(
-            tp=distinct[0], cp=distinct[1], ep=distinct[2], etp=distinct[3], micro_batch=distinct[4]
-        )
-        self.shape = (distinct.shape[1],)
-        self.inverse = inverse.reshape(-1)
-        self._layers: dict[tuple[bool, str], dict[str, PricedLayer]] = {}
-        self._costs: dict[tuple[bool, str, object], dict[Piece, LayerCost]] = {}
-
-    def costs(self, case: Case, pieces: Sequence[Piece], rows: NDArray[np.intp]) -> dict[Piece, LayerCost]:
-        """Return the cost of each piece for some rows."""
-        index = self.inverse[rows]
-        return {piece: taken(cost, self.shape, index) for piece, cost in self._priced(case, pieces).items()}
-
-    def _priced(self, case: Case, pieces: Sequence[Piece]) -> dict[Piece, LayerCost]:
-        key = (case.sequence_parallel, case.context.name)
-        if key not in self._layers:
-            self._layers[key] = {}
-        missing = [piece for piece in pieces if piece[0] not in self._layers[key]]
-        self._layers[key] |= priced_layers(case, self.plan, missing)
-        full = (*key, case.recompute)
-        if full not in self._costs:
-            self._costs[full] = {}
-        known = self._costs[full]
-        known |= piece_costs(
-            case, self.plan, self._layers[key], [piece for piece in pieces if piece not in known]
-        )
-        return known
-
-
-def plan_rows(plan: Plan, index: NDArray[np.intp]) -> Plan:
+def plan_rows(plan: Plan, index: Rows) -> Plan:
     """Return the rows of a plan of columns at ``index``."""
     degrees: dict[str, Any] = {name: np.asarray(getattr(plan, name))[index] for name in DEGREES}
     return replace(plan, **degrees)

@@ -18,6 +18,7 @@ from planner.search.choices import choices_of
 from planner.search.optimise import objective_column
 from planner.search.scan import Scan, ScanReport, merged
 from planner.search.space import AXES, axis_values, make_space
+from planner.search.tables import distinct
 from tests.unit.cost_jobs import MODELS, is_legal, job, runtime
 
 FIXED: dict[str, Any] = {"recompute": "selective", "offload": "none", "cp_method": "ring"}
@@ -112,6 +113,12 @@ def test_what_may_run_out_is_counted_and_not_offered() -> None:
     assert all(candidate.total_bytes <= limit for candidate in report.best)
 
 
+def test_without_a_limit_only_legal_plans_are_kept() -> None:
+    report = scanned("experts", limit=float("inf"))
+    assert (report.valid, report.fits) == (len(report.best), len(report.best))
+    assert {candidate.plan for candidate in report.best} == set(priced("experts"))
+
+
 def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = scanned("experts", keep=7)
     monkeypatch.setattr("planner.search.scan.CHUNK_ROWS", 13)
@@ -153,3 +160,12 @@ def test_a_plan_of_the_scan_is_a_plan_of_its_own() -> None:
     candidate = scanned("dense").best[0]
     assert candidate.plan.shape == ()
     assert replace(candidate.plan, zero=0) != candidate.plan or candidate.plan.zero == 0
+
+
+def test_distinct_combinations_are_those_of_numpy() -> None:
+    draw = np.random.default_rng(4)
+    columns = [draw.integers(1, 5, 300).astype(float) for _ in range(3)]
+    values, which = distinct(columns)
+    wanted, places = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    assert np.array_equal(np.stack(values), wanted)
+    assert np.array_equal(which, places.reshape(-1))

@@ -1,0 +1,109 @@
+"""What many rows of a scan share: stages of a pipeline, and layers priced for the degrees they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.block_cost import LayerCost, PricedLayer, taken
+from planner.cost.case import Case
+from planner.cost.layout import layer_weights, piece_costs, priced_layers
+from planner.cost.stages import Piece, Stages, deciding_ranks, default_split, rank_counts, stage_table
+from planner.cost.step import total_table
+from planner.numeric import Column, Num
+from planner.plan import Plan
+
+FAR_BATCH = 1e6
+"""Micro-batches at which ranks are compared for what they hold in flight."""
+
+LAYER_AXES = ("tp", "cp", "ep", "etp", "micro_batch")
+"""Degrees that a layer's cost depends on."""
+
+Rows = NDArray[np.intp]
+
+
+def distinct(columns: Sequence[Column]) -> tuple[list[Column], Rows]:
+    """Return the distinct combinations of some columns, in rising order, and for each row which one it has.
+
+    Examples
+    --------
+    >>> values, which = distinct([np.array([2.0, 1.0, 2.0]), np.array([5.0, 4.0, 5.0])])
+    >>> [column.tolist() for column in values], which.tolist()
+    ([[1.0, 2.0], [4.0, 5.0]], [1, 0, 1])
+    """
+    code = np.zeros(len(columns[0]), dtype=np.intp)
+    for column in columns:
+        values = np.unique(column)
+        code = code * len(values) + np.searchsorted(values, column)
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    return [column[first] for column in columns], which.reshape(-1)
+
+
+class StageTables:
+    """What the deciding ranks hold for each distinct (pp, vpp), by schedule and recompute choice."""
+
+    def __init__(self, rows: Plan, split: tuple[int, ...] | None = None) -> None:
+        self.split = split
+        self.pairs, self.which = distinct([np.asarray(rows.pp), np.asarray(rows.vpp)])
+        self._known: dict[tuple[str, object], tuple[Stages, dict[Piece, Num]]] = {}
+
+    def stages(self, case: Case, rows: Rows) -> tuple[Stages, dict[Piece, Num]]:
+        """Return the stages of some rows, and the pieces of the whole model."""
+        key = (case.schedule.name, case.recompute)
+        if key not in self._known:
+            self._known[key] = self._table(case)
+        table, totals = self._known[key]
+        index = self.which[rows]
+        return table.taken(index), {
+            piece: count if isinstance(count, float) else count[index] for piece, count in totals.items()
+        }
+
+    def _table(self, case: Case) -> tuple[Stages, dict[Piece, Num]]:
+        weights = layer_weights(case.model, case.workload.seq_len)
+        all_ranks, deciding = [], []
+        for pp, vpp in np.stack(self.pairs, axis=1).astype(int).tolist():
+            split = self.split or default_split(case.model, pp * vpp, weights)
+            ranks = rank_counts(case.model, case.schedule, (pp, vpp), split, case.recompute)
+            in_flight = case.schedule.in_flight_chunks(
+                float(pp), float(vpp), FAR_BATCH, np.arange(pp, dtype=float)
+            )
+            all_ranks.append(ranks)
+            deciding.append(deciding_ranks(ranks, np.broadcast_to(in_flight, (pp,))))
+        return stage_table(all_ranks, deciding), total_table(all_ranks)
+
+
+class LayerGrid:
+    """Distinct combinations of the degrees that a layer's cost depends on, each priced once.
+
+    Parameters
+    ----------
+    rows : Plan
+        Degrees as columns of one length.
+    wanted : array
+        Rows that will be asked for.
+    """
+
+    def __init__(self, rows: Plan, wanted: Rows) -> None:
+        columns = [np.asarray(getattr(rows, axis))[wanted] for axis in LAYER_AXES]
+        values, which = distinct(columns)
+        self.plan = Plan(**dict(zip(LAYER_AXES, values, strict=True)))  # type: ignore[arg-type]
+        self.which = np.full(len(np.atleast_1d(rows.tp)), -1, dtype=np.intp)
+        self.which[wanted] = which
+        self.shape = (len(values[0]),)
+        self._layers: dict[str, PricedLayer] = {}
+        self._costs: dict[object, dict[Piece, LayerCost]] = {}
+
+    def costs(self, case: Case, pieces: Sequence[Piece], rows: Rows) -> dict[Piece, LayerCost]:
+        """Return the cost of each piece for some rows; recompute choices aside, always for the same case."""
+        index = self.which[rows]
+        return {piece: taken(cost, self.shape, index) for piece, cost in self._priced(case, pieces).items()}
+
+    def _priced(self, case: Case, pieces: Sequence[Piece]) -> dict[Piece, LayerCost]:
+        missing = [piece for piece in pieces if piece[0] not in self._layers]
+        self._layers |= priced_layers(case, self.plan, missing)
+        known = self._costs.setdefault(case.recompute, {})
+        new = [piece for piece in pieces if piece not in known]
+        known |= piece_costs(case, self.plan, self._layers, new)
+        return known

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading
@@ -31,6 +32,16 @@ MiniMax-01, arXiv:2501.08313)."""
 
 MOST_COUNTS: Final = 48
 """Counts of accelerators that a range is searched for; of more, those with few prime factors are taken."""
+
+
+class Files(NamedTuple):
+    """How models and clusters are loaded: anew each time, unless a caller keeps what it has loaded."""
+
+    model: Callable[[str], ModelSpec] = load_model
+    cluster: Callable[[str, str], HardwareProfile] = load_hardware
+
+
+FILES: Final = Files()
 
 
 @dataclass(frozen=True)
@@ -77,11 +88,11 @@ class Asked:
         return next(text for text, known in self.clusters if known == profile)
 
 
-def read_job(options: JobOptions, reading: Reading) -> Asked | None:
+def read_job(options: JobOptions, reading: Reading, files: Files = FILES) -> Asked | None:
     """Return what is asked, or None where a fault was noted."""
     defaults: dict[str, Any] = {}
-    model = reading.attempt(load_model, options.model)
-    clusters = _clusters(options, reading)
+    model = reading.attempt(files.model, options.model)
+    clusters = _clusters(options, reading, files)
     workload = _workload(options, model, reading, defaults)
     chosen = _runtimes(options, reading, defaults)
     limit = reading.memory("--memory-limit", options.memory_limit)
@@ -95,13 +106,13 @@ def read_job(options: JobOptions, reading: Reading) -> Asked | None:
     return Asked(options.model, model, clusters, counts, per_node, workload, chosen, texts, limit, defaults)
 
 
-def _clusters(options: JobOptions, reading: Reading) -> tuple[tuple[str, HardwareProfile], ...]:
+def _clusters(options: JobOptions, reading: Reading, files: Files) -> tuple[tuple[str, HardwareProfile], ...]:
     if not options.hardware:
         reading.fault("--hardware", "nothing", "a cluster, such as dgx-h100 (see `planner hardware list`)")
     per_node = reading.count("--gpus-per-node", options.gpus_per_node, most=1024)
     found = []
     for text in dict.fromkeys(options.hardware or ()):
-        profile = reading.attempt(load_hardware, text, "cluster")
+        profile = reading.attempt(files.cluster, text, "cluster")
         if profile is not None and per_node is not None:
             profile = reading.attempt(with_node_size, profile, per_node)
         if profile is not None:

@@ -19,7 +19,7 @@ from planner.cli.launch import (
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 
 if TYPE_CHECKING:
-    from planner.cli.job import Asked
+    from planner.cli.job import Asked, Files
     from planner.search.optimise import Request, SearchResult
 
 OBJECTIVES = ("time", "cost", "memory", "energy")
@@ -92,9 +92,9 @@ def check_launch(launch: Launch, request: Request) -> None:
 
 
 def read(
-    job: JobOptions, plan: PlanOptions, objective: str, top: str, oom_risk: str
+    job: JobOptions, plan: PlanOptions, objective: str, top: str, oom_risk: str, files: Files | None = None
 ) -> tuple[Asked, Request]:
-    """Return what is asked and the request of the search.
+    """Return what is asked and the request of the search; ``files`` loads models and clusters.
 
     Raises
     ------
@@ -102,13 +102,13 @@ def read(
         With every fault of the options.
     """
     from planner.cli.axes import check_offload, check_world, one_count, read_axes
-    from planner.cli.job import read_job
+    from planner.cli.job import FILES, read_job
     from planner.cli.reading import Reading
     from planner.search.optimise import Request
 
     reading = Reading()
     axes = read_axes(plan, reading)
-    asked = read_job(job, reading)
+    asked = read_job(job, reading, files or FILES)
     goal = reading.word("--objective", objective, OBJECTIVES)
     shown = reading.count("--top", top, most=1000)
     risk = reading.number("--oom-risk", oom_risk, 0.0)

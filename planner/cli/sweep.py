@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.sweep.grid import Grid
     from planner.sweep.page import Asked
     from planner.sweep.row import Outcome, Row
-    from planner.sweep.run import Case, Sweep, Work
+    from planner.sweep.run import Case, Execute, Sweep, Work
 
 INTERNAL: Final = 70
 READING: Final = 0.02
@@ -83,13 +83,14 @@ def sweep(
     from planner.cli.reading import Reading
     from planner.cli.sweep_cases import read_grid
     from planner.sweep.grid import load_grid
-    from planner.sweep.run import run
 
     plan = load_grid(grid)
     reading = Reading()
     asked = _asked(plan, finish_in, longest_sequence, smallest_cluster, reading)
+    halved = _halved(plan, asked, reading)
     execute = _Execute(executor, ray, jobs, reading)
     reading.finish()
+    plan = _listed(plan, asked, grid)
     lines, table = _files(grid, out, resume, force)
     with Progress(shown.quiet, shown.verbose) as progress:
         bar = _Bar(progress, plan.size)
@@ -97,11 +98,28 @@ def sweep(
         with Journal(lines, afresh=not resume) as journal:
             known = journal.rows()
             _tell_known(cases, known, lines, progress)
-            result = run(cases, known, execute, journal.append, bar.searching)
+            result = _searched(cases, known, execute, journal.append, bar.searching, halved)
     if table is not None:
         _write_csv(result, table)
     _emit(result, plan, asked, Format.json if as_json else shown.output, str(table or lines))
     raise typer.Exit(_exit_code(result, plan, asked))
+
+
+def _searched(
+    cases: list[Case],
+    known: Mapping[str, Row],
+    execute: Execute,
+    keep: Callable[[Row], None],
+    tell: Callable[[int, int], None],
+    halved: str | None,
+) -> Sweep:
+    """Search every case, or those that tell where fitting ends on the axis ``halved``."""
+    from planner.sweep.bisect import bisected, ladders_of
+    from planner.sweep.run import run
+
+    if halved is None:
+        return run(cases, known, execute, keep, tell)
+    return bisected(ladders_of(cases, halved), known, execute, keep, tell)
 
 
 class _Execute:
@@ -165,6 +183,49 @@ def _asked(plan: Grid, finish_in: str | None, longest: bool, smallest: bool, rea
             if axis not in plan.axes:
                 reading.fault(f"--{question.name}", f"no {axis} in the grid", f"the key {axis} there")
     return asked
+
+
+def _halved(plan: Grid, asked: Asked, reading: Reading) -> str | None:
+    """Return the axis whose range is searched by halving it; it lets no other question be answered."""
+    from planner.sweep.ranges import has_range
+
+    halving = next((entry for entry in asked if entry.halves and has_range(plan, entry.axis)), None)
+    if halving is None:
+        return None
+    for other in asked:
+        if other is not halving:
+            found = f"a range of {halving.axis}, of which --{halving.name} searches a few values"
+            reading.fault(f"--{other.name}", found, f"one question, or a list of {halving.axis}")
+    return halving.axis
+
+
+def _listed(plan: Grid, asked: Asked, grid: Path) -> Grid:
+    """Return the grid with the ranges that questions solve for as lists."""
+    from planner.sweep.grid import check_size
+    from planner.sweep.ranges import has_range, without_ranges
+
+    for question in asked:
+        if has_range(plan, question.axis):
+            plan = without_ranges(plan, question.axis, question.between or _counts_of(plan))
+    check_size(plan, grid)
+    return plan
+
+
+def _counts_of(plan: Grid) -> Callable[[int, int], Sequence[int]]:
+    """Return what a range of accelerators stands for on the clusters of a grid."""
+    from planner.cli.job import range_counts
+    from planner.errors import InputError
+    from planner.inputs.load_hardware import load_hardware
+
+    pools = []
+    for name in plan.hardware:
+        try:
+            pools.append(load_hardware(str(name)).pool)
+        except InputError:
+            continue
+    node = min((pool.gpus_per_node for pool in pools), default=1)
+    most = max((pool.max_gpus for pool in pools), default=float("inf"))
+    return lambda low, high: range_counts(low, int(min(high, max(low, most))), node)
 
 
 def _files(grid: Path, out: Path | None, resume: bool, force: bool) -> tuple[Path, Path | None]:

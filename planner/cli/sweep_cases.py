@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from planner.cli.axes import option
+from planner.cli.job import FILES, Files
 from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import read
 from planner.errors import InputError, Problem
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
 from planner.report.plan_file import digest
 from planner.search.optimise import Request
-from planner.sweep.grid import Grid, Options
+from planner.sweep.grid import Grid, Options, key_lines
 from planner.sweep.row import REFUSED, Outcome
 from planner.sweep.run import Case
 from planner.sweep.solve import content_key, refused_key
@@ -46,21 +51,23 @@ def read_grid(grid: Grid, where: str, tell: Tell) -> list[Case]:
         With the faults that every case with a certain value has, or that all cases have.
     """
     read_cases: list[tuple[Options, Request | None, tuple[Problem, ...]]] = []
+    files = Files(cache(load_model), cache(load_hardware))
     once: dict[str, Any] = {}
     for number, options in enumerate(grid.options()):
         tell(number)
         try:
-            read_cases.append((options, shared(request_of(options), once), ()))
+            read_cases.append((options, shared(request_of(options, files), once), ()))
         except InputError as error:
             read_cases.append((options, None, error.problems))
     faults = _faults(grid, [(options, problems) for options, _, problems in read_cases])
     if faults:
-        raise InputError([_placed(fault, where) for fault in faults])
+        lines = key_lines(Path(where))
+        raise InputError([_placed(fault, where, lines) for fault in faults])
     return [_case(options, request, problems) for options, request, problems in read_cases]
 
 
-def request_of(options: Options) -> Request:
-    """Return the request of a case.
+def request_of(options: Options, files: Files = FILES) -> Request:
+    """Return the request of a case; ``files`` loads models and clusters.
 
     Raises
     ------
@@ -80,7 +87,7 @@ def request_of(options: Options) -> Request:
     objective, risk = given.pop("objective", None) or "time", given.pop("oom_risk", None) or "0.05"
     job, plan = JobOptions(**_of(JobOptions, given)), PlanOptions(**_of(PlanOptions, given))
     try:
-        _, request = read(job, plan, objective, PLANS, risk)
+        _, request = read(job, plan, objective, PLANS, risk, files)
     except InputError as error:
         raise InputError([*error.problems, *problems]) from None
     if problems:
@@ -111,15 +118,14 @@ def _faults(grid: Grid, cases: Sequence[tuple[Options, tuple[Problem, ...]]]) ->
     return list(found)
 
 
-def _placed(problem: Problem, where: str) -> Problem:
-    """Return a fault of an option as one of the grid's file."""
-    words = problem.where.split()
-    if words[0] == "MODEL":
-        return replace(problem, where=f"{where}: models")
+def _placed(problem: Problem, where: str, lines: Mapping[str, int]) -> Problem:
+    """Return a fault of an option as one of the grid's file, with the line of the first key it is about."""
+    words = ["--models" if word == "MODEL" else word for word in problem.where.split()]
+    named = [word.removeprefix("--").replace("-", "_") for word in words if word.startswith("--")]
     if not words[0].startswith("--"):
         return problem
-    named = [word.removeprefix("--").replace("-", "_") for word in words if word.startswith("--")]
-    return replace(problem, where=f"{where}: {' '.join(named)}")
+    line = next((f":{lines[name]}" for name in named if name in lines), "")
+    return replace(problem, where=f"{where}{line}: {' '.join(named)}")
 
 
 def _case(options: Options, request: Request | None, problems: tuple[Problem, ...]) -> Case:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -128,6 +129,7 @@ class PlanFile:
     changed: tuple[str, ...]
 
 
+@cache
 def tool_version() -> str:
     """Return the version of the planner, or that it runs from its source."""
     from importlib.metadata import PackageNotFoundError, version

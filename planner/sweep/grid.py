@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import yaml
 from pydantic import PlainValidator
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
 from planner.inputs.record import Record
-from planner.inputs.yaml_file import read_yaml
+from planner.inputs.yaml_file import read_text, read_yaml
 
 MOST_CASES: Final = 100_000
 """Cases beyond which a grid is taken for a slip."""
@@ -127,8 +129,41 @@ def load_grid(path: Path) -> Grid:
     InputError
         With every fault of its keys and values, or if it has more than `MOST_CASES` cases.
     """
-    grid = build(Grid, read_yaml(path), str(path))
+    try:
+        grid = build(Grid, read_yaml(path), str(path))
+    except InputError as error:
+        lines = key_lines(path)
+        raise InputError([_with_line(problem, str(path), lines) for problem in error.problems]) from None
+    check_size(grid, path)
+    return grid
+
+
+def check_size(grid: Grid, path: Path) -> None:
+    """Refuse a grid that is too large to be meant.
+
+    Raises
+    ------
+    InputError
+        If it has more than `MOST_CASES` cases.
+    """
     if grid.size > MOST_CASES:
         lengths = " · ".join(f"{len(grid.axes[name])} {name}" for name in grid.varying)
         raise InputError(Problem(str(path), f"{lengths} = {grid.size:,} cases", f"at most {MOST_CASES:,}"))
-    return grid
+
+
+def key_lines(path: Path) -> dict[str, int]:
+    """Return the line of each key at the top of a YAML file; nothing where it cannot be read."""
+    try:
+        root = yaml.compose(read_text(path), yaml.SafeLoader)
+    except (yaml.YAMLError, InputError):
+        return {}
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    return {str(key.value): key.start_mark.line + 1 for key, _ in pairs}
+
+
+def _with_line(problem: Problem, where: str, lines: Mapping[str, int]) -> Problem:
+    """Return a fault of a key with the line on which the key stands."""
+    key = problem.where.removeprefix(f"{where}: ").split("[")[0].split(".")[0]
+    if not problem.where.startswith(f"{where}: ") or key not in lines:
+        return problem
+    return replace(problem, where=problem.where.replace(where, f"{where}:{lines[key]}", 1))

@@ -214,6 +214,31 @@ def test_questions_are_answered(folder: Path) -> None:
     assert "Nothing fits:" in soon.out
 
 
+def test_a_range_of_lengths_is_halved_and_agrees_with_a_list(folder: Path) -> None:
+    text = BIG.replace("[8, 32]", "32").replace("[full, lora]", "full") + "cp: 1\n"
+    (folder / "range.yaml").write_text(text.replace("4096", "2048..16384"), encoding="utf-8")
+    (folder / "list.yaml").write_text(
+        text.replace("4096", str(list(range(2048, 16385, 2048)))), encoding="utf-8"
+    )
+    options = ("--longest-sequence", "--jobs", "1", "--json")
+    half, whole = (planner("sweep", name, *options).json for name in ("range.yaml", "list.yaml"))
+    assert len(half["cases"]) <= 4
+    assert len(whole["cases"]) == 8
+    assert half["answers"] == whole["answers"]
+    assert half["answers"]["longest_sequence"][0]["note"].endswith(" does not fit")
+    refused = planner("sweep", "range.yaml", "--longest-sequence", "--smallest-cluster")
+    assert (refused.code, refused.out) == (2, "")
+    assert "one question, or a list of seq_len" in refused.err
+
+
+def test_a_range_of_accelerators_is_answered_by_the_fewest_of_it(folder: Path) -> None:
+    text = BIG.replace("[8, 32]", "8..32").replace("[full, lora]", "lora")
+    (folder / "range.yaml").write_text(text, encoding="utf-8")
+    done = planner("sweep", "range.yaml", "--smallest-cluster", "--jobs", "1", "--json")
+    assert [case["case"]["gpus"] for case in done.json["cases"]] == ["8", "16", "24", "32"]
+    assert done.json["answers"]["smallest_cluster"][0]["gpus"] == 8
+
+
 def test_nothing_fits_anywhere(folder: Path) -> None:
     text = BIG.replace("[8, 32]", "8").replace("[full, lora]", "full")
     (folder / "none.yaml").write_text(text, encoding="utf-8")

@@ -18,12 +18,14 @@ from planner.errors import InputError
 from planner.inputs.record import Sourced
 from planner.search.optimise import Request
 from planner.sweep.as_json import sweep_document
+from planner.sweep.bisect import bisected, ladders_of
 from planner.sweep.flat import flat_rows
 from planner.sweep.front import best_rows, pareto_rows
 from planner.sweep.grid import MOST_CASES, Grid, load_grid
 from planner.sweep.page import sweep_page
 from planner.sweep.questions import questions
-from planner.sweep.row import FAILED, FITS, REFUSED, Outcome, Row, row_of
+from planner.sweep.ranges import has_range, multiples, without_ranges
+from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, Outcome, Row, row_of
 from planner.sweep.run import Case, Sweep, Work, run
 from planner.sweep.solve import content_key
 from tests.unit.sweep_rows import fit, no_fit
@@ -40,7 +42,7 @@ def grid_of(tmp_path: Path, text: str) -> Grid:
 def faults(tmp_path: Path, text: str) -> list[str]:
     """Return the faults that the two doors of a grid find in ``text``."""
     with pytest.raises(InputError) as caught:
-        read_grid(grid_of(tmp_path, text), "grid.yaml", lambda _: None)
+        read_grid(grid_of(tmp_path, text), str(tmp_path / "grid.yaml"), lambda _: None)
     return [str(problem).replace(f"{tmp_path}/", "") for problem in caught.value.problems]
 
 
@@ -64,15 +66,14 @@ def test_every_option_of_a_search_is_an_axis() -> None:
 def test_unknown_keys_and_shapes_are_told_at_once(tmp_path: Path) -> None:
     text = "models: llama3-8b\nhardware: []\nprecison: bf16\ntp: [[1]]\npp: {a: 1}\nmodels_too: x\n"
     found = faults(tmp_path, text)
-    assert [fault.split(":")[1].strip() for fault in found] == [
-        "hardware",
-        "tp",
-        "pp",
-        "precison",
-        "models_too",
+    assert [fault.split(": found ")[0].split("; ")[0] for fault in found] == [
+        "grid.yaml:2: hardware",
+        "grid.yaml:4: tp",
+        "grid.yaml:5: pp",
+        "grid.yaml:3: precison",
+        "grid.yaml:6: models_too",
     ]
     assert found[3].endswith("nearest: precision")
-    assert all(fault.startswith("grid.yaml: ") for fault in found)
 
 
 def test_a_grid_without_models_or_hardware_is_refused(tmp_path: Path) -> None:
@@ -98,11 +99,11 @@ def test_values_that_no_case_can_have_are_told_at_once(tmp_path: Path) -> None:
     )
     found = faults(tmp_path, text)
     assert [fault.split(": found ")[0] for fault in found] == [
-        "grid.yaml: models",
-        "grid.yaml: gpus",
-        "grid.yaml: seq_len",
-        "grid.yaml: precision",
-        "grid.yaml: sequence_parallel",
+        "grid.yaml:1: models",
+        "grid.yaml:3: gpus",
+        "grid.yaml:4: seq_len",
+        "grid.yaml:5: precision",
+        "grid.yaml:6: sequence_parallel",
     ]
     assert "nearest: llama3-8b" in found[0]
 
@@ -110,7 +111,7 @@ def test_values_that_no_case_can_have_are_told_at_once(tmp_path: Path) -> None:
 def test_a_fault_of_every_case_is_told_once(tmp_path: Path) -> None:
     found = faults(tmp_path, "models: llama3-8b\nhardware: dgx-h100\ngpus: [8, 16]\nset: attenton=flash-2\n")
     assert len(found) == 1
-    assert found[0].startswith("grid.yaml: set: found 'attenton=flash-2'")
+    assert found[0].startswith("grid.yaml:4: set: found 'attenton=flash-2'")
 
 
 def test_values_that_some_cases_cannot_have_leave_a_refused_case(tmp_path: Path) -> None:
@@ -192,6 +193,54 @@ def test_rows_stand_in_the_order_of_the_grid_and_known_ones_are_skipped() -> Non
     assert result.skipped == 1
     assert sorted(row.key for row in kept) == list("acdef")
     assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_halving_finds_what_searching_every_rung_finds(jobs: int) -> None:
+    chance = random.Random(jobs)
+    for _ in range(100):
+        sizes = [chance.randint(1, 40) for _ in range(jobs)]
+        last = [chance.randint(0, size) for size in sizes]
+        cases = [
+            Case({"models": str(n), "seq_len": f"{8 * rung:,}"}, f"{n} {rung}", request_of(SMALL))
+            for n, size in enumerate(sizes)
+            for rung in chance.sample(range(size), size)
+        ]
+        searched: list[str] = []
+
+        def execute(
+            work: Work, last: list[int] = last, seen: list[str] = searched
+        ) -> Iterator[tuple[str, Outcome]]:
+            for key, _ in work:
+                number, rung = map(int, key.split())
+                seen.append(key)
+                yield key, Outcome(FITS if rung < last[number] else NOTHING_FITS)
+
+        result = bisected(ladders_of(cases, "seq_len"), {}, execute, lambda _: None, lambda *_: None)
+        found = {row.key for row in result.rows if row.outcome.status == FITS}
+        for number, fits in enumerate(last):
+            rungs = [int(key.split()[1]) for key in found if key.split()[0] == str(number)]
+            assert max(rungs, default=-1) == fits - 1
+        assert len(searched) == len(set(searched)) == len(result.rows)
+        assert len(searched) <= sum(size.bit_length() for size in sizes)
+
+
+def test_halving_takes_what_is_known_and_searches_the_rest() -> None:
+    cases = [Case({"models": "m", "seq_len": str(n)}, str(n), request_of(SMALL)) for n in range(1, 8)]
+    known = {"4": Row("4", {}, Outcome(FITS)), "6": Row("6", {}, Outcome(NOTHING_FITS))}
+    kept: list[Row] = []
+    result = bisected(ladders_of(cases, "seq_len"), known, answered, kept.append, lambda *_: None)
+    assert [row.key for row in result.rows] == ["4", "5", "6"]
+    assert [row.key for row in kept] == ["5"]
+    assert result.skipped == 2
+
+
+def test_a_range_of_a_grid_becomes_the_values_between_its_ends(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path, "models: m\nhardware: h\ngpus: [4, 8..24]\nseq_len: 1024..4096\n")
+    assert not has_range(grid, "tp")
+    listed = without_ranges(without_ranges(grid, "seq_len", multiples), "gpus", lambda low, high: (low, high))
+    assert (listed.gpus, listed.seq_len) == (("4", "8", "24"), ("1024", "2048", "3072", "4096"))
+    assert listed.size == 12
 
 
 def test_a_row_survives_its_line() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.sweep.front import grouped
+from planner.sweep.ranges import Between
 from planner.sweep.row import FAILED, REFUSED, Row
 
 Reply = dict[str, Any]
@@ -31,6 +32,11 @@ class Question:
         From the rows of one setting and the limit to the answer, figures and note.
     settings : tuple of str
         Axes that set apart, beside model and cluster, even where the grid has one value of them.
+    between : callable
+        From the ends of a range in the grid to the values that it stands for; None where the axis has its
+        own, such as the counts that fill nodes.
+    halves : bool
+        Whether a value that fits lets all smaller ones fit, so that a range is searched by halving it.
     """
 
     name: str
@@ -39,6 +45,8 @@ class Question:
     answer: Callable[[Sequence[Row], float], Reply]
     needs: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    between: Between | None = None
+    halves: bool = False
     aliases: tuple[str, ...] = ()
 
     def replies(self, rows: Sequence[Row], varying: Sequence[str], limit: float = 0.0) -> list[Reply]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from planner.sweep.front import fitting
 from planner.sweep.questions._family import Question, Reply, would_fit
+from planner.sweep.ranges import multiples
 from planner.sweep.row import NOTHING_FITS, Row
 
 
@@ -28,4 +29,6 @@ ENTRY = Question(
     needs=("seq_len",),
     title=lambda _limit: "Longest sequence of the grid that fits:",
     answer=longest,
+    between=multiples,
+    halves=True,
 )

@@ -197,12 +197,12 @@ def test_rows_stand_in_the_order_of_the_grid_and_known_ones_are_skipped() -> Non
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_halving_finds_what_searching_every_rung_finds(jobs: int) -> None:
-    chance = random.Random(jobs)
+    chance, request = random.Random(jobs), request_of(SMALL)
     for _ in range(100):
         sizes = [chance.randint(1, 40) for _ in range(jobs)]
         last = [chance.randint(0, size) for size in sizes]
         cases = [
-            Case({"models": str(n), "seq_len": f"{8 * rung:,}"}, f"{n} {rung}", request_of(SMALL))
+            Case({"models": str(n), "seq_len": f"{8 * rung:,}"}, f"{n} {rung}", request)
             for n, size in enumerate(sizes)
             for rung in chance.sample(range(size), size)
         ]

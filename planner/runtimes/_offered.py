@@ -36,8 +36,28 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         offered("recompute-offered", "recompute", plan.recompute, runtime.recomputes),
         offered("offload-offered", "offload", plan.offload, runtime.offloads),
         offered("precision-offered", "precision", work.precision, runtime.precisions),
-        offered("method-offered", "method", work.method, runtime.methods),
+        method_rule(work.method, runtime.methods),
     ]
+
+
+def method_rule(method: str, known: tuple[str, ...]) -> Rule:
+    """Return the rule that the runtime trains this way; where it does not, another may."""
+    return Rule(
+        "method-offered",
+        method in known,
+        lambda: (
+            f"method {method}",
+            f"one of {', '.join(known)}",
+            " or ".join([*_offering(method), known[0]]),
+        ),
+    )
+
+
+def _offering(method: str) -> list[str]:
+    """Return how to ask for the runtimes that train with ``method``."""
+    from planner.runtimes import runtimes
+
+    return [f"--runtime {name}" for name, runtime in runtimes().items() if method in runtime.methods]
 
 
 def optimizer_rules(

@@ -22,8 +22,13 @@ class Recorded(dict[str, Any]):
     __setattr__ = dict.__setitem__
 
 
+def layers_by_frequency(*_: object, **__: object) -> None:
+    """Stand in for Megatron-core's function, which is only named."""
+
+
 def _stand_ins() -> dict[str, types.ModuleType]:
-    names = ("models.gpt_provider", "models.mla_provider", "training.comm_overlap", "training.config")
+    names = ("models.gpt_provider", "models.mla_provider", "peft.lora", "training.comm_overlap")
+    names = (*names, "training.config")
     modules = {
         f"megatron.bridge.{name}": types.ModuleType(name) for name in (*names, "training.mixed_precision")
     }
@@ -34,8 +39,12 @@ def _stand_ins() -> dict[str, types.ModuleType]:
     torch = types.ModuleType("torch")
     torch.float32, torch.bfloat16, torch.float16, torch.uint8 = "fp32", "bf16", "fp16", "fp8"  # type: ignore[attr-defined]
     torch.nn = types.SimpleNamespace(functional=types.SimpleNamespace(silu="silu", gelu="gelu"))  # type: ignore[attr-defined]
-    for package in ("megatron", "megatron.bridge", "megatron.bridge.models", "megatron.bridge.training"):
-        modules[package] = types.ModuleType(package)
+    specs = types.ModuleType("megatron.core.models.gpt.gpt_layer_specs")
+    specs.get_gpt_decoder_block_spec = layers_by_frequency  # type: ignore[attr-defined]
+    modules[specs.__name__] = specs
+    packages = ("", ".bridge", ".bridge.models", ".bridge.peft", ".bridge.training")
+    for package in (*packages, ".core", ".core.models", ".core.models.gpt"):
+        modules[f"megatron{package}"] = types.ModuleType(package)
     return modules | {"torch": torch}
 
 
@@ -90,6 +99,54 @@ def test_latent_attention_experts_and_prediction_layers(config: Any) -> None:
     assert found.model.pipeline_model_parallel_layout.endswith("mL")
     assert found.mixed_precision.name == "bf16_with_fp8_current_scaling_mixed"
     assert not found.mixed_precision.first_last_layers_bf16
+
+
+def test_experts_stand_in_the_layers_that_have_them_alone(config: Any) -> None:
+    """The provider's default puts experts into every layer, whatever moe_layer_freq says."""
+    spec = config(cases.plan(128, 128, pp=4.0, ep=8.0), of("deepseek-v3", 128)).model.transformer_layer_spec
+    assert (spec.func, spec.keywords) == (layers_by_frequency, {"use_transformer_engine": True})
+    assert "transformer_layer_spec" not in config(cases.plan(64, 128), of("llama3-8b")).model
+
+
+def test_lora_puts_adapters_beside_every_linear_layer_of_a_block(
+    config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHECKPOINT", "trained")
+    plan = cases.plan(64, 128, tp=8.0, sequence_parallel=True)
+    found = config(plan, of("llama3-70b", method="lora", lora_rank=32))
+    assert found.peft == {
+        "kind": "LoRA", "target_modules": ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"],
+        "dim": 32, "alpha": 64, "dropout": 0.0, "sequence_parallel_input_regather": True,
+    }  # fmt: skip
+    assert found.checkpoint.pretrained_checkpoint == "trained"
+    assert "peft" not in config(plan, of("llama3-70b"))
+
+
+def test_lora_of_latent_attention_and_experts(config: Any) -> None:
+    found = config(cases.plan(128, 128, pp=4.0, ep=8.0), of("deepseek-v3", 128, method="lora")).peft
+    down_and_up = ["linear_q_down_proj", "linear_q_up_proj", "linear_kv_down_proj", "linear_kv_up_proj"]
+    assert found.target_modules[:4] == down_and_up
+    assert not found.share_expert_adapters
+
+
+@pytest.mark.parametrize(
+    ("axes", "work", "rule", "nearest"),
+    [
+        ({"tp": 8.0}, {"method": "lora", "lora_rank": 12}, "tp-divides-lora-rank", "lora rank 16"),
+        ({"zero": 3}, {"method": "lora"}, "lora-without-fsdp", "zero 1"),
+        ({}, {"method": "qlora"}, "method-offered", "--runtime fsdp or full"),
+    ],
+)
+def test_what_adapters_need(axes: dict[str, Any], work: dict[str, Any], rule: str, nearest: str) -> None:
+    faults = violations(ENTRY.rules(cases.plan(64, 128, **axes), of("llama3-70b", **work)))
+    assert [(fault.rule, fault.nearest) for fault in faults] == [(rule, nearest)]
+
+
+def test_who_starts_adapters_says_from_which_weights() -> None:
+    assert ENTRY.command is not None
+    command = ENTRY.command(cases.plan(64, 128), of("llama3-8b", method="lora"), "0.7")
+    assert command.needs[0] == "CHECKPOINT"
+    assert "NEEDS = ('CHECKPOINT'," in (command.files or {})["train.py"]
 
 
 def test_windows_sinks_and_biases(config: Any) -> None:

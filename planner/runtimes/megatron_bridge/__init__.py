@@ -10,16 +10,15 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._offered import offered
 from planner.runtimes._traits import Traits
-from planner.runtimes.megatron_bridge.script import script_text
+from planner.runtimes.megatron_bridge.adapters import METHODS, adapter_notes, adapter_rules
+from planner.runtimes.megatron_bridge.script import needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_rules
 
 NAME: Final = "train.py"
-METHODS: Final = ("full",)
 
 
 def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
@@ -35,7 +34,7 @@ def rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules of Megatron-Bridge: those of Megatron-core, and its own."""
     return [
         *core_rules(plan, job),
-        offered("method-offered", "method", job.workload.method, METHODS),
+        *adapter_rules(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
     ]
 
@@ -46,9 +45,9 @@ def command(plan: Plan, job: Job, version: str) -> Command:
     return Command(
         program=(NAME,),
         environment=variables,
-        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        needs=needs(job.workload),
         files={NAME: script_text(plan, job, version, variables)},
-        notes=notes(plan, job),
+        notes=(*notes(plan, job), *adapter_notes(job.workload)),
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes.megatron_bridge.adapters import adapter_section
 from planner.runtimes.megatron_bridge.sections import (
     RECIPES,
     Code,
@@ -19,18 +21,18 @@ from planner.runtimes.megatron_bridge.sections import (
 )
 
 HEAD = '''\
-"""Pre-training with Megatron-Bridge {version}; start it with the launch script beside it."""
+"""{what} with Megatron-Bridge {version}; start it with the launch script beside it."""
 
 import os
 import sys
-
+{first}
 # An inherited value would stop the run, so the file sets what the plan assumes.
 os.environ.update(
 {environment})
 
 import torch
 from megatron.bridge.models.{module} import {provider}
-from megatron.bridge.training.comm_overlap import CommOverlapConfig
+{adapters}from megatron.bridge.training.comm_overlap import CommOverlapConfig
 from megatron.bridge.training.config import (
     CheckpointConfig,
     ConfigContainer,
@@ -46,9 +48,9 @@ from megatron.bridge.training.config import (
     ValidationConfig,
 )
 from megatron.bridge.training.mixed_precision import get_mixed_precision_config
-
-NEEDS = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
-DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR = (os.environ.get(name) for name in NEEDS)
+{last}
+NEEDS = {needs!r}
+{names} = (os.environ.get(name) for name in NEEDS)
 
 
 def build_config():
@@ -72,17 +74,34 @@ if __name__ == "__main__":
     main()
 '''
 
+LAYERS = "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n"
 OUTPUT = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
+
+
+def needs(work: Workload) -> tuple[str, ...]:
+    """Return the user's variables that the file needs: adapters start from trained weights."""
+    return (*(("CHECKPOINT",) if work.method == "lora" else ()), "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 
 
 def script_text(plan: Plan, job: Job, version: str, environment: Mapping[str, str]) -> str:
     """Return the file's text for a legal scalar plan."""
-    latent = model_section(plan, job).get("multi_latent_attention", False)
-    module, provider = (
-        ("mla_provider", "MLAModelProvider") if latent else ("gpt_provider", "GPTModelProvider")
+    model, adapters = model_section(plan, job), job.workload.method == "lora"
+    module, provider = ("gpt_provider", "GPTModelProvider")
+    if model.get("multi_latent_attention", False):
+        module, provider = ("mla_provider", "MLAModelProvider")
+    mixed, variables = "transformer_layer_spec" in model, needs(job.workload)
+    head = HEAD.format(
+        what="LoRA fine-tuning" if adapters else "Pre-training",
+        version=version,
+        first="from functools import partial\n" if mixed else "",
+        environment="".join(f"    {name}={value!r},\n" for name, value in environment.items()),
+        module=module,
+        provider=provider,
+        adapters="from megatron.bridge.peft.lora import LoRA\n" if adapters else "",
+        last=LAYERS if mixed else "",
+        needs=variables,
+        names=", ".join(variables),
     )
-    lines = "".join(f"    {name}={value!r},\n" for name, value in environment.items())
-    head = HEAD.format(version=version, environment=lines, module=module, provider=provider)
     return head + _body(plan, job, provider) + TAIL
 
 
@@ -101,10 +120,12 @@ def _body(plan: Plan, job: Job, provider: str) -> str:
         "dataset": ("GPTDatasetConfig", _dataset(job)),
         "logger": ("LoggerConfig", {"log_interval": 1}),
         "tokenizer": ("TokenizerConfig", _tokenizer()),
-        "checkpoint": ("CheckpointConfig", _checkpoint(plan)),
+        "checkpoint": ("CheckpointConfig", _checkpoint(plan, work)),
         "rng": ("RNGConfig", {"seed": 1234}),
         "comm_overlap": ("CommOverlapConfig", overlap_section(plan)),
     }
+    if work.method == "lora":
+        calls["peft"] = ("LoRA", adapter_section(plan, job))
     lines.append("    return ConfigContainer(\n")
     lines += [_call(name, kind, section) for name, (kind, section) in calls.items()]
     return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
@@ -133,9 +154,10 @@ def _tokenizer() -> Section:
     }
 
 
-def _checkpoint(plan: Plan) -> Section:
+def _checkpoint(plan: Plan, work: Workload) -> Section:
     kind = "fsdp_dtensor" if plan.zero >= 2 else "torch_dist"
-    return {"save": OUTPUT, "load": OUTPUT, "save_interval": 1000, "ckpt_format": kind}
+    base = {"pretrained_checkpoint": Code("CHECKPOINT")} if work.method == "lora" else {}
+    return {**base, "save": OUTPUT, "load": OUTPUT, "save_interval": 1000, "ckpt_format": kind}
 
 
 def _call(name: str, kind: str, section: Section) -> str:

@@ -51,6 +51,10 @@ TORCH_DTYPES: Final = {
 }
 
 
+MIXED_LAYERS: Final = Code("partial(get_gpt_decoder_block_spec, use_transformer_engine=True)")
+"""Layers as the frequency of experts says; the provider's own choice would put experts into every layer."""
+
+
 def model_section(plan: Plan, job: Job) -> Section:
     """Return the fields of the model provider for a legal scalar plan."""
     arch = architecture(job.model)
@@ -132,6 +136,7 @@ def _experts(arch: Architecture, work: Workload) -> Section:
         return {}
     biased_router = arch.biases != "all" and experts.router_bias
     fields: Section = {
+        "transformer_layer_spec": MIXED_LAYERS,
         "num_moe_experts": experts.experts,
         "moe_router_topk": experts.topk,
         "moe_ffn_hidden_size": experts.inner,

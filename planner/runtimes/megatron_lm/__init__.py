@@ -7,7 +7,7 @@ from typing import Final
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._offered import offered
+from planner.runtimes._offered import method_rule
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
@@ -21,7 +21,7 @@ METHODS: Final = ("full",)
 
 def rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules of Megatron-LM for a plan or a batch of plans."""
-    return [*core_rules(plan, job), offered("method-offered", "method", job.workload.method, METHODS)]
+    return [*core_rules(plan, job), method_rule(job.workload.method, METHODS)]
 
 
 def command(plan: Plan, job: Job, version: str) -> Command:

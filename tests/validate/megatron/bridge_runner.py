@@ -6,6 +6,7 @@ Packages that need a GPU are replaced by empty stand-ins, ranks come from a fake
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -20,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.validate.megatron.capture import USER
+from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
 from tests.validate.megatron.runner import TE_VERSION, Verdict, check_rounds
 
 ABSENT = (
@@ -110,6 +113,20 @@ class Bridge:
             self.batches = importlib.import_module("megatron.core.num_microbatches_calculator")
             self.block = importlib.import_module("megatron.core.transformer.transformer_block")
             self.fakes = importlib.import_module("torch.testing._internal.distributed.fake_pg")
+            self._import_models()
+
+    def _import_models(self) -> None:
+        core = "megatron.core."
+        self.providers = importlib.import_module("megatron.bridge.models.gpt_provider")
+        self.specs = importlib.import_module(core + "models.gpt.gpt_layer_specs")
+        self.groups = importlib.import_module(core + "process_groups_config").ProcessGroupCollection
+        block = self.specs.get_gpt_mtp_block_spec
+
+        def local_block(config: Any, spec: Any, use_transformer_engine: bool, **named: Any) -> Any:
+            return block(config, spec, use_transformer_engine=False, **named)
+
+        self.specs.get_gpt_mtp_block_spec = local_block
+        prepare_local_layers(self.state)
 
     def judge(self, file: Path, gpus: int, capability: float) -> Verdict:
         """Return what Megatron-Bridge makes of an emitted file."""
@@ -127,7 +144,7 @@ class Bridge:
         return verdict
 
     def _judge(self, file: Path, gpus: int, derived: dict[str, Any]) -> None:
-        os.environ["WORLD_SIZE"] = str(gpus)
+        os.environ |= USER | {"CHECKPOINT": str(file.parent), "WORLD_SIZE": str(gpus)}
         os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
         scope: dict[str, Any] = {"__name__": "emitted", "__file__": str(file)}
         exec(compile(file.read_text(), str(file), "exec"), scope)
@@ -171,6 +188,40 @@ class Bridge:
             sharding=config.ddp.data_parallel_sharding_strategy if config.ddp.use_megatron_fsdp else "",
             layers=self._layers(model),
         )
+        rows = self._params(model, config.peft)
+        derived["params"] = [params for params, _ in rows]
+        derived["adapters"] = [learned for _, learned in rows] if config.peft else []
+
+    def _params(self, model: Any, peft: Any) -> list[tuple[int, int]]:
+        """Return for a rank of each stage the parameters of its local layers, and those of adapters."""
+        model.transformer_layer_spec = self._local_spec(model)
+        make_local(model)
+        model._pg_collection = self.groups.use_mpu_process_groups()
+        counts, last = [], model.pipeline_model_parallel_size - 1
+        chunks = model.virtual_pipeline_model_parallel_size or 1
+        for rank in range(last + 1):
+            self.state.set_pipeline_model_parallel_rank(rank)
+            count = learned = 0
+            for chunk in range(chunks):
+                ends = {"pre_process": rank + chunk == 0}
+                ends |= {"post_process": rank == last and chunk == chunks - 1}
+                with on_meta():
+                    built = model.provide(**ends, vp_stage=chunk if chunks > 1 else None)
+                    count += sum(weight.numel() for weight in built.parameters())
+                    if peft:
+                        peft([built], training=True)
+                        learned += sum(w.numel() for w in built.parameters() if w.requires_grad)
+            counts.append((count, learned))
+        return counts
+
+    def _local_spec(self, model: Any) -> Any:
+        """Return the file's choice of layers with Megatron-core's own in place of Transformer Engine's."""
+        spec = model.transformer_layer_spec
+        if isinstance(spec, functools.partial):
+            named = {"use_transformer_engine": False, "normalization": model.normalization}
+            return functools.partial(spec.func, **{**spec.keywords, **named})
+        assert spec is self.providers.default_layer_spec
+        return self.providers.local_layer_spec
 
     def _layers(self, config: Any) -> list[list[int]]:
         chunks = config.virtual_pipeline_model_parallel_size

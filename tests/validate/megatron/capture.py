@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from planner.launchers._family import VARIABLES
+
 RECORDER = """#!/bin/bash
 printf '%s\\0' "$@" > "${RECORD}/argv"
 env -0 > "${RECORD}/env"
@@ -15,7 +17,7 @@ STAND_INS = {
     "srun": '#!/bin/bash\nwhile [[ $# -gt 0 && "$1" != bash ]]; do shift; done\nexec "$@"\n',
     "scontrol": "#!/bin/bash\nprintf 'node0\\nnode1\\n'\n",
 }
-USER = {name: "x" for name in ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "ACCOUNT", "PARTITION", "IMAGE")}
+USER = dict.fromkeys(VARIABLES, "x")
 
 
 @dataclass(frozen=True)

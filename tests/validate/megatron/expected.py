@@ -140,4 +140,49 @@ def wanted(job: Job, plan: Plan) -> dict[str, object]:
         "hosted_layers": int(plan.offload.removeprefix("activations:")) if ":" in plan.offload else 0,
         "layers": layers_per_rank(plan, model),
         "params": rank_params(plan, model, local=True),
+        "adapters": rank_adapters(plan, job) if job.workload.method == "lora" else [],
     }
+
+
+def rank_adapters(plan: Plan, job: Job) -> list[int]:
+    """Return the trained parameters of a rank of each stage: rank · (inputs + outputs) over tp or etp."""
+    model, pp, layers = job.model, int(plan.pp), split(plan, job.model)
+    starts = [sum(layers[:stage]) for stage in range(len(layers))]
+    widths = [0.0] * pp
+    for stage, (start, many) in enumerate(zip(starts, layers, strict=True)):
+        names = model.layers[start : start + many]
+        widths[stage % pp] += sum(_adapted(model.blocks[name], plan, model.hidden) for name in names)
+    if model.prediction is not None:
+        one = _adapted(model.blocks[model.prediction.block], plan, model.hidden)
+        widths[-1] += model.prediction.layers * one
+    return [round(job.workload.lora_rank * width) for width in widths]
+
+
+def _adapted(block: Block, plan: Plan, hidden: int) -> float:
+    """Return inputs and outputs of the linear layers that one rank holds a part of."""
+    mixer, ffn = block.mixer, block.ffn
+    if isinstance(mixer, Attention):
+        wide = mixer.heads * mixer.head_dim
+        pairs = [(hidden, wide + 2 * mixer.kv_heads * mixer.head_dim), (wide, hidden)]
+    else:
+        queries = mixer.heads * mixer.qk_head_dim
+        ups = mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+        pairs = [(hidden, mixer.kv_lora_rank + mixer.qk_rope_head_dim), (mixer.kv_lora_rank, ups)]
+        pairs += [(mixer.heads * mixer.v_head_dim, hidden)]
+        if mixer.q_lora_rank:
+            pairs += [(hidden, mixer.q_lora_rank), (mixer.q_lora_rank, queries)]
+        else:
+            pairs += [(hidden, queries)]
+    shared, experts = _ffn_pairs(ffn, hidden)
+    return sum(map(sum, pairs + shared)) / plan.tp + sum(map(sum, experts)) / plan.etp / plan.ep
+
+
+def _ffn_pairs(ffn: DenseFfn | Experts, hidden: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return inputs and outputs of the layers that every rank runs, and those of all experts."""
+    lanes = 2 if ffn.gated else 1
+    if isinstance(ffn, DenseFfn):
+        return [(hidden, lanes * ffn.inner), (ffn.inner, hidden)], []
+    many = ffn.experts
+    experts = [(many * hidden, many * lanes * ffn.inner), (many * ffn.inner, many * hidden)]
+    shared = [(hidden, lanes * ffn.shared_inner), (ffn.shared_inner, hidden)] if ffn.shared_inner else []
+    return shared, experts

@@ -25,6 +25,8 @@ RECOMPUTES = (
 )  # fmt: skip
 OFFLOADS = ("none", "none", "none", "none", "optimizer", "activations:3", "activations:24")
 PRECISIONS = ("bf16", "bf16", "bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4")
+METHODS = ("full", "full", "full", "lora")
+LORA_RANKS = (8, 12, 16, 64)
 LENGTHS = (1024, 2048, 4096, 6144, 8192, 32768)
 
 
@@ -80,6 +82,8 @@ def _job(dice: random.Random, model: ModelSpec, gpus: int, plan: Plan) -> Job:
         seq_len=dice.choice([length for length in LENGTHS if length <= longest]),
         global_batch=int(plan.micro_batch * plan.num_microbatches * plan.dp),
         precision=precision,
+        method=dice.choice(METHODS),
+        lora_rank=dice.choice(LORA_RANKS),
     )
 
 

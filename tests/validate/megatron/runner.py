@@ -13,12 +13,11 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import MagicMock
 
 from tests.validate.megatron.capture import Start
+from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
 
 TE_VERSION = "2.9.0"
 
@@ -45,8 +44,6 @@ class Megatron:
         torch.cuda.get_device_properties = lambda *_a, **_k: types.SimpleNamespace(
             major=self.capability[0], minor=self.capability[1], total_memory=80 << 30, name="GPU"
         )
-        torch.cuda.current_device = lambda: torch.device("meta")
-        torch.cuda.Stream, torch.cuda.Event = MagicMock, MagicMock
         self.capability = (9, 0)
         with contextlib.redirect_stdout(self.log), contextlib.redirect_stderr(self.log):
             self._import()
@@ -62,35 +59,7 @@ class Megatron:
         self.specs = importlib.import_module(core + "models.gpt.gpt_layer_specs")
         self.gpt = importlib.import_module(core + "models.gpt")
         self.fakes = importlib.import_module("torch.testing._internal.distributed.fake_pg")
-        rope = importlib.import_module(core + "models.common.embeddings.rope_utils")
-        moe = importlib.import_module(core + "transformer.moe.moe_utils")
-        kernels = ("fused_permute", "fused_permute_with_probs", "fused_sort_chunks_by_index")
-        more = ("fused_sort_chunks_by_index_with_probs", "fused_unpermute")
-        for module, names in (
-            (rope, ("fused_apply_rotary_pos_emb", "fused_apply_rotary_pos_emb_thd")),
-            (moe, kernels + more),
-        ):
-            for name in names:
-                if getattr(module, name, None) is None:
-                    setattr(module, name, MagicMock())
-        self.block.get_cpu_offload_context = lambda *_a, **_k: (contextlib.nullcontext(), None)
-        self._widen_local_attention()
-        language = importlib.import_module(core + "models.common.language_module.language_module")
-        language.is_pp_first_stage = lambda _group: self.state.get_pipeline_model_parallel_rank() == 0
-        prediction = importlib.import_module(core + "transformer.multi_token_prediction")
-        prediction.is_inference_column_parallel_linear = lambda _module: False
-
-    def _widen_local_attention(self) -> None:
-        """Let the local attention, which has no parameters, take the arguments of latent attention."""
-        attention = importlib.import_module(
-            "megatron.core.transformer.dot_product_attention"
-        ).DotProductAttention
-        plain = attention.__init__
-
-        def widened(*args: Any, k_channels: Any = None, v_channels: Any = None, **kwargs: Any) -> None:
-            plain(*args, **kwargs)
-
-        attention.__init__ = widened
+        prepare_local_layers(self.state)
 
     def judge(self, start: Start, gpus: int, capability: float, build: bool = True) -> Verdict:
         """Return what Megatron-LM makes of a start."""
@@ -143,6 +112,7 @@ class Megatron:
         derived["layers"] = self._layers(config)
         if build:
             derived["params"] = self._params(args, config)
+        derived["adapters"] = []
 
     def _groups(self, args: Any, gpus: int, derived: dict[str, Any]) -> None:
         dist = importlib.import_module("torch.distributed")
@@ -185,10 +155,7 @@ class Megatron:
         return rows
 
     def _params(self, args: Any, config: Any) -> list[int]:
-        config.use_cpu_initialization, config.perform_initialization = True, False
-        config.transformer_impl, config.gradient_accumulation_fusion = "local", False
-        config.persist_layer_norm = config.sequence_parallel = config.moe_grouped_gemm = False
-        config.context_parallel_size, config.recompute_granularity = 1, None
+        make_local(config)
         counts = []
         for rank in range(config.pipeline_model_parallel_size):
             self.state.set_pipeline_model_parallel_rank(rank)
@@ -221,7 +188,7 @@ class Megatron:
             mtp = self.specs.get_gpt_mtp_block_spec(
                 config, whole[-1], use_transformer_engine=False, vp_stage=chunk, pp_rank=rank
             )
-        with self.torch.device("meta"), self._on_meta():
+        with on_meta():
             model = self.gpt.GPTModel(
                 config=config,
                 transformer_layer_spec=spec,
@@ -236,26 +203,6 @@ class Megatron:
                 vp_stage=chunk,
             )
         return sum(parameter.numel() for parameter in model.parameters())
-
-    @contextlib.contextmanager
-    def _on_meta(self) -> Iterator[None]:
-        mode = importlib.import_module("torch.overrides").TorchFunctionMode
-
-        class CudaToMeta(mode):  # type: ignore[misc,valid-type]
-            def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
-                named = dict(kwargs or {})
-                if "cuda" in str(named.get("device", "")):
-                    named["device"] = "meta"
-                return func(*args, **named)
-
-        cuda, reduce = self.torch.Tensor.cuda, self.torch.distributed.all_reduce
-        self.torch.Tensor.cuda = lambda tensor, *_a, **_k: tensor.to("meta")
-        self.torch.distributed.all_reduce = lambda *_a, **_k: None
-        try:
-            with CudaToMeta():
-                yield
-        finally:
-            self.torch.Tensor.cuda, self.torch.distributed.all_reduce = cuda, reduce
 
     def _reset(self) -> None:
         dist = importlib.import_module("torch.distributed")

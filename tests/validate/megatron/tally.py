@@ -34,6 +34,8 @@ CHANGED = {
     "zero-shards-divide": "a fraction of shards cannot be said in the flag",
     "positions-equal-sequence": "Megatron-Bridge makes as many positions as the sequence is long",
     "stages-have-layers": "a stage without layers is built, and idles",
+    "method-offered": "the file has no word for it, and everything is trained",
+    "lora-without-fsdp": "never tried by its authors with adapters",
     "offload-needs-distributed-optimizer": "never tried by its authors with Megatron-FSDP",
 }
 """Plans that Megatron-LM would run otherwise than the plan says, or that its flags cannot say."""

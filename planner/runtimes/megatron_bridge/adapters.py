@@ -1,0 +1,89 @@
+"""LoRA as Megatron-Bridge has it: which layers carry adapters, and what a plan must keep for them.
+
+Read in Megatron-Bridge 067f987d: peft/lora.py, peft/utils.py `ParallelLinearAdapter`, training/setup.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from planner.inputs.model import Experts, LatentAttention
+from planner.inputs.workload import Workload
+from planner.numeric import Num
+from planner.plan import Plan
+from planner.rules import Rule, divides
+from planner.runtimes._family import Job
+from planner.runtimes._offered import method_rule
+from planner.runtimes.megatron_bridge.sections import Section
+from planner.runtimes.megatron_lm.architecture import architecture
+
+METHODS: Final = ("full", "lora")
+
+
+def adapter_section(plan: Plan, job: Job) -> Section:
+    """Return the fields of LoRA: an adapter beside every linear layer of a block, and one for each expert."""
+    fields: Section = {
+        "target_modules": list(_targets(job)),
+        "dim": job.workload.lora_rank,
+        "alpha": 2 * job.workload.lora_rank,
+        "dropout": 0.0,
+        "sequence_parallel_input_regather": plan.sequence_parallel,
+    }
+    if any(isinstance(block.ffn, Experts) for block in job.model.blocks.values()):
+        fields["share_expert_adapters"] = False
+    return fields
+
+
+def _targets(job: Job) -> tuple[str, ...]:
+    mixer = architecture(job.model).mixer
+    into = ("linear_qkv",)
+    if isinstance(mixer, LatentAttention):
+        queries = ("linear_q_down_proj", "linear_q_up_proj") if mixer.q_lora_rank else ("linear_q_proj",)
+        into = (*queries, "linear_kv_down_proj", "linear_kv_up_proj")
+    return (*into, "linear_proj", "linear_fc1", "linear_fc2")
+
+
+def adapter_notes(work: Workload) -> tuple[str, ...]:
+    """Return what a user should know before adapters are trained."""
+    if work.method != "lora":
+        return ()
+    return (
+        "Frozen weights are read from CHECKPOINT: a checkpoint of Megatron-Bridge, or a Hugging Face folder "
+        "of the same model. Checkpoints of the run hold the adapters alone.",
+        "The scale of the adapters (alpha, twice the rank) is a placeholder.",
+        "Router, embedding and head carry no adapter; the price counts one at router and head, and the whole "
+        "of each adapter half that Megatron-Bridge divides over tp.",
+    )
+
+
+def adapter_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules on what is trained."""
+    work = job.workload
+    adapters, rank = work.method == "lora", work.lora_rank
+    experts = architecture(job.model).experts is not None
+    return [
+        method_rule(work.method, METHODS),
+        Rule(
+            "tp-divides-lora-rank",
+            np.logical_or(not adapters, divides(plan.tp, rank) & divides(plan.etp if experts else 1.0, rank)),
+            lambda: (
+                f"lora rank {rank} over tp {plan.tp:g}" + (f", etp {plan.etp:g}" if experts else ""),
+                "a rank that they divide, since adapters are split as their layers are",
+                f"lora rank {_divisible_rank(rank, plan.tp, plan.etp if experts else 1.0)}",
+            ),
+        ),
+        Rule(
+            "lora-without-fsdp",
+            not adapters or plan.zero <= 1,
+            lambda: (f"lora with zero {plan.zero} (Megatron-FSDP)", "zero 0 or 1", "zero 1"),
+        ),
+    ]
+
+
+def _divisible_rank(rank: int, tp: Num, etp: Num) -> int:
+    """Return the smallest rank from ``rank`` on that tp and etp divide."""
+    step = math.lcm(int(tp), int(etp))
+    return math.ceil(rank / step) * step

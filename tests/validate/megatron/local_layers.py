@@ -1,0 +1,80 @@
+"""Megatron-core's own layers without a GPU or Transformer Engine, so that parameters can be counted."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import MagicMock
+
+KERNELS = {
+    "models.common.embeddings.rope_utils": ("fused_apply_rotary_pos_emb", "fused_apply_rotary_pos_emb_thd"),
+    "transformer.moe.moe_utils": (
+        "fused_permute", "fused_permute_with_probs", "fused_sort_chunks_by_index",
+        "fused_sort_chunks_by_index_with_probs", "fused_unpermute",
+    ),
+}  # fmt: skip
+"""Kernels of Transformer Engine that a config asks for, by module."""
+
+
+def make_local(config: Any) -> None:
+    """Change a config so that layers are built by Megatron-core alone; no shape depends on what changes."""
+    config.use_cpu_initialization, config.perform_initialization = True, False
+    config.transformer_impl, config.gradient_accumulation_fusion = "local", False
+    config.persist_layer_norm = config.sequence_parallel = config.moe_grouped_gemm = False
+    config.context_parallel_size, config.recompute_granularity = 1, None
+
+
+def prepare_local_layers(state: Any) -> None:
+    """Stand in for what Megatron-core's own layers ask of a GPU; ``state`` is its parallel state."""
+    torch, core = importlib.import_module("torch"), "megatron.core."
+    torch.cuda.Stream, torch.cuda.Event = MagicMock, MagicMock
+    torch.cuda.current_device = lambda: torch.device("meta")
+    for name, kernels in KERNELS.items():
+        module = importlib.import_module(core + name)
+        for kernel in kernels:
+            if getattr(module, kernel, None) is None:
+                setattr(module, kernel, MagicMock())
+    block = importlib.import_module(core + "transformer.transformer_block")
+    block.get_cpu_offload_context = lambda *_a, **_k: (contextlib.nullcontext(), None)
+    block.LayerNormImpl = importlib.import_module(core + "transformer.torch_norm").WrappedTorchNorm
+    _widen_local_attention()
+    language = importlib.import_module(core + "models.common.language_module.language_module")
+    language.is_pp_first_stage = lambda _group: state.get_pipeline_model_parallel_rank() == 0
+    prediction = importlib.import_module(core + "transformer.multi_token_prediction")
+    prediction.is_inference_column_parallel_linear = lambda _module: False
+
+
+def _widen_local_attention() -> None:
+    """Let the local attention, which has no parameters, take the arguments of latent attention."""
+    attention = importlib.import_module("megatron.core.transformer.dot_product_attention").DotProductAttention
+    plain = attention.__init__
+
+    def widened(*args: Any, k_channels: Any = None, v_channels: Any = None, **kwargs: Any) -> None:
+        plain(*args, **kwargs)
+
+    attention.__init__ = widened
+
+
+@contextlib.contextmanager
+def on_meta() -> Iterator[None]:
+    """Build models without storage, whatever device they ask for."""
+    torch = importlib.import_module("torch")
+    mode = importlib.import_module("torch.overrides").TorchFunctionMode
+
+    class CudaToMeta(mode):  # type: ignore[misc,valid-type]
+        def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+            named = dict(kwargs or {})
+            if "cuda" in str(named.get("device", "")):
+                named["device"] = "meta"
+            return func(*args, **named)
+
+    cuda, reduce = torch.Tensor.cuda, torch.distributed.all_reduce
+    torch.Tensor.cuda = lambda tensor, *_a, **_k: tensor.to("meta")
+    torch.distributed.all_reduce = lambda *_a, **_k: None
+    try:
+        with torch.device("meta"), CudaToMeta():
+            yield
+    finally:
+        torch.Tensor.cuda, torch.distributed.all_reduce = cuda, reduce

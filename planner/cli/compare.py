@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
     from planner.report.compare import Named
 
 
+@spread
 def compare(
     plans: Annotated[
         list[Path], typer.Argument(metavar="PLAN...", help="Files that `search` or `estimate` have saved.")
     ],
+    shown: OutputOptions,
     hardware: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME", help="Price the plans on this cluster too; several.", show_default=False
         ),
     ] = None,
-    output: FormatOption = Format.table,
 ) -> None:
     """Show plans side by side, and which terms make up the differences to the first.
 
@@ -33,11 +34,16 @@ def compare(
     breaks a rule or does not fit.
     """
     from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.progress import Progress
     from planner.errors import InputError, Problem
     from planner.report.compare import compare_document, compare_page
     from planner.report.flat import flat_row
 
-    named = [*read_all(plans, hardware or ())]
+    named, output = [], shown.output
+    with Progress(shown.quiet, shown.verbose) as progress:
+        for plan in read_all(plans, hardware or ()):
+            named.append(plan)
+            progress(0.0, f"{plan.name} is priced")
     if len(named) < 2:
         found = f"one plan, {plans[0]}" + (", on its own cluster" if hardware else "")
         raise InputError(Problem("PLAN...", found, "two plans or more, or --hardware with another cluster"))

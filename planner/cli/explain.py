@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
     from planner.errors import UnsupportedPlan
     from planner.plan import Plan
     from planner.report.as_json import Unpriced
+    from planner.report.explain import Explanation
     from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
 
@@ -24,8 +25,10 @@ PlanArgument = Annotated[
 ]
 
 
+@spread
 def explain(
     plan: PlanArgument,
+    shown: OutputOptions,
     formulas: Annotated[
         bool, typer.Option("--formulas", help="Show each term's formula, the numbers put in, and its source.")
     ] = False,
@@ -38,46 +41,65 @@ def explain(
     search: Annotated[
         bool, typer.Option("--search", help="Search the same job too: the runner-up, and why it lost.")
     ] = False,
-    output: FormatOption = Format.table,
 ) -> None:
     """Tell where the time and memory of a plan go, what binds, and what one change of each axis would do.
 
     The parts of the time add up to the step. Exit code 1 tells that the plan breaks a rule or does not fit;
     the explanation is still written where the plan has a price.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.progress import Progress
     from planner.report.explain import explain as explained
-    from planner.report.explain import explain_document, neighbour_row
+
+    saved = read_saved(plan)
+    with Progress(shown.quiet, shown.verbose) as progress:
+        answer = priced(saved, plan)
+        if formulas or term is not None:
+            show_formulas(answer, term, shown.output)
+            return
+        progress(0.0, "pricing what one change would do")
+        told = explained(answer, pricer_of(saved))
+        found = None
+        if search:
+            progress(0.0, "searching the same job")
+            found = found_for(saved)
+    emit_explanation(told, found, shown.output)
+    if not answer.feasible:
+        raise typer.Exit(1)
+
+
+def emit_explanation(told: Explanation, found: tuple[Estimate, ...] | None, output: Format) -> None:
+    """Write an explanation in the format asked for, with its rivals where they were searched."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.explain import explain_document
     from planner.report.explain_page import explain_page
     from planner.report.explain_rivals import rivals_document, rivals_page
 
-    saved = read_saved(plan)
-    answer = priced(saved, plan)
-    if formulas or term is not None:
-        show_formulas(answer, term, output)
-        return
-    told = explained(answer, pricer_of(saved))
     if output is Format.json:
-        rivals = {"rivals": rivals_document(answer, found_for(saved))} if search else {}
+        rivals = {} if found is None else {"rivals": rivals_document(told.answer, found)}
         emit_document(explain_document(told) | rivals)
     elif output is Format.csv:
-        rows: list[dict[str, Any]] = [
-            {"table": "waterfall", "name": part.name, "from": "", "to": "", "time_s": part.seconds,
-             "share": part.seconds / answer.step, "peak_gib": None, "refused": ""}
-            for part in told.parts
-        ]  # fmt: skip
-        for neighbour in told.neighbours:
-            row = neighbour_row(neighbour, answer)
-            rows.append(
-                {"table": "neighbours", "name": row["axis"], "from": row["from"], "to": row["to"],
-                 "time_s": row["step_time_s"], "share": row["change"], "peak_gib": row["peak_gib"],
-                 "refused": row["refused"]}
-            )  # fmt: skip
-        emit_rows(rows, output)
+        emit_rows(flat_explanation(told), output)
     else:
-        emit_page(explain_page(told) + (rivals_page(answer, found_for(saved)) if search else []), output)
-    if not answer.feasible:
-        raise typer.Exit(1)
+        emit_page([*explain_page(told), *([] if found is None else rivals_page(told.answer, found))], output)
+
+
+def flat_explanation(told: Explanation) -> list[dict[str, Any]]:
+    """Return the parts of the step and the neighbours as rows with the same keys."""
+    from planner.report.explain import neighbour_row
+
+    rows: list[dict[str, Any]] = [
+        {"table": "waterfall", "name": part.name, "from": "", "to": "", "time_s": part.seconds,
+         "share": part.seconds / told.answer.step, "peak_gib": None, "refused": ""}
+        for part in told.parts
+    ]  # fmt: skip
+    for neighbour in told.neighbours:
+        row = neighbour_row(neighbour, told.answer)
+        rows.append(
+            {"table": "neighbours", "name": row["axis"], "from": row["from"], "to": row["to"],
+             "time_s": row["step_time_s"], "share": row["change"], "peak_gib": row["peak_gib"],
+             "refused": row["refused"]}
+        )  # fmt: skip
+    return rows
 
 
 def found_for(saved: PlanFile) -> tuple[Estimate, ...]:

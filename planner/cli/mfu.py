@@ -39,6 +39,7 @@ def mfu(
     MODEL may also be a plan file; then everything but the measurement comes from it.
     """
     from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.progress import Progress
     from planner.cli.reading import Reading
     from planner.report.as_json import plain
     from planner.report.mfu import Measured, mfu_document, mfu_page
@@ -56,7 +57,9 @@ def mfu(
     if not reading.problems and len(given) != 1:
         reading.fault(", ".join(speeds), ", ".join(given) or "nothing", "exactly one measurement")
     reading.finish()
-    answer = read_answer(job, plan)
+    with Progress(shown.quiet, shown.verbose) as progress:
+        progress(0.0, "pricing the plan")
+        answer = read_answer(job, plan)
     ((name, value),) = given.items()
     tokens = answer.job.workload.tokens_per_step
     share = {"--step-time": 0, "--tokens-per-s": 1, "--tokens-per-s-per-gpu": answer.job.gpus}[name]

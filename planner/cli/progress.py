@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Any, Final, Self
@@ -12,7 +13,7 @@ PATIENCE: Final = 1.0
 
 
 class Progress:
-    """A bar that appears after a second, on a terminal alone.
+    """A bar that appears after a second, on a terminal alone, however seldom the work tells of itself.
 
     Parameters
     ----------
@@ -26,24 +27,44 @@ class Progress:
         self.quiet = quiet
         self.verbose = verbose and not quiet
         self.started = time.monotonic()
+        self._told = (0.0, "working")
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE, self._appear)
+        self._timer.daemon = True
+        self._over = False
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Self:
+        if self._drawn():
+            self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+            if self._bar is not None:
+                self._bar.stop()
 
     def __call__(self, share: float, doing: str) -> None:
-        """Tell the share done and what is being done."""
+        """Tell the share done and what is being done; a share of zero is one that nobody knows."""
+        self._told = (share, doing)
         if self.verbose:
             self.tell(f"{time.monotonic() - self.started:6.2f} s  {share:4.0%}  {doing}")
-        elif not self.quiet and sys.stderr.isatty() and time.monotonic() - self.started > PATIENCE:
-            self._draw(share, doing)
+        elif self._drawn() and time.monotonic() - self.started > PATIENCE:
+            self._appear()
+
+    def _drawn(self) -> bool:
+        return not (self.quiet or self.verbose) and sys.stderr.isatty()
+
+    def _appear(self) -> None:
+        """Draw what was told last, unless the work is over."""
+        with self._lock:
+            if not self._over:
+                self._draw(*self._told)
 
     def tell(self, line: str) -> None:
         """Write a line, unless quiet."""
@@ -58,10 +79,11 @@ class Progress:
 
             columns = (
                 BarColumn(),
-                TextColumn("{task.percentage:3.0f}% {task.description}"),
+                TextColumn("{task.fields[done]} {task.description}"),
                 TimeElapsedColumn(),
             )
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(doing, total=1.0)
+            self._task = self._bar.add_task(doing, total=None, done="")
             self._bar.start()
-        self._bar.update(self._task, completed=share, description=doing)
+        known = {"total": 1.0, "done": f"{share:4.0%}"} if share else {"total": None, "done": ""}
+        self._bar.update(self._task, completed=share, description=doing, **known)

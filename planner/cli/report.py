@@ -23,21 +23,26 @@ def report(
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")],
     force: ForceOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """Write one HTML page that needs nothing beside itself: no network, no other file.
 
     It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
     """
     from planner.cli.files import write_whole
+    from planner.cli.progress import Progress
     from planner.report.html import page_html
     from planner.report.html_search import search_report
     from planner.report.plan_file import tool_version
 
     document = search_document_of(source)
-    where = str(source)
-    page = plan_page(source) if document is None else search_report(document, where, tool_version())
-    write_whole(out, page_html(page), force)
-    typer.echo(f"wrote {out}", err=True)
+    with Progress(quiet) as progress:
+        progress(0.0, f"drawing {source}")
+        page = plan_page(source) if document is None else search_report(document, str(source), tool_version())
+        text = page_html(page)
+    write_whole(out, text, force)
+    if not quiet:
+        typer.echo(f"wrote {out}", err=True)
 
 
 def search_document_of(path: Path) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from unittest import mock
 
 import pytest
@@ -143,3 +144,18 @@ def test_progress_is_for_terminals_after_a_second(monkeypatch: pytest.MonkeyPatc
         progress(0.5, "half of the work")
         progress.tell("a note")
     assert stream.getvalue() == ""
+
+
+def test_a_bar_appears_though_the_work_tells_of_itself_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("planner.cli.progress.PATIENCE", 0.02)
+    with mock.patch.object(sys, "stderr", Terminal()) as stream, Progress() as progress:
+        progress(0.0, "one long search")
+        deadline = time.monotonic() + 10
+        while "one long search" not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "one long search" in stream.getvalue()
+    with mock.patch.object(sys, "stderr", io.StringIO()) as pipe, Progress() as progress:
+        progress(0.0, "one long search")
+        time.sleep(0.1)
+    assert pipe.getvalue() == ""

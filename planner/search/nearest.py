@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.cost.estimate import estimate
 from planner.runtimes._family import Job, Runtime
+from planner.search.fits import fits_any
 from planner.search.scan import ScanReport
 from planner.units import GIB
 
@@ -48,12 +49,9 @@ def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[st
 
 
 def _fits(request: Request) -> bool:
-    from planner.search.optimise import objective_column, scan_of
+    from planner.search.optimise import scan_of
 
-    return any(
-        scan_of(request, job, runtime, keep=1).run(objective_column("time")).best
-        for job, runtime in request.jobs()
-    )
+    return any(fits_any(scan_of(request, job, runtime, keep=1)) for job, runtime in request.jobs())
 
 
 def _enough(request: Request, job: Job, runtime: Runtime) -> int | None:

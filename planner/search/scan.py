@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
@@ -196,21 +196,27 @@ class Scan:
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
         """Price every legal plan and keep the best that fit."""
         report = ScanReport()
-        passes, states = self.choices.passes(), self.choices.states()
+        for _ in self.steps(objective, report, progress):
+            pass
+        combinations = len(self.choices.passes()) * len(self.choices.states())
+        report.enumerated = self.space.cells * combinations
+        report.removed.update({rule: count * combinations for rule, count in self.space.removed.items()})
+        return report
+
+    def steps(
+        self, objective: Objective, report: ScanReport, progress: Callable[[int], None] | None = None
+    ) -> Iterator[None]:
+        """Add one chunk of priced rows after another to ``report``."""
         tables = StageTables(self.space.rows, self.split)
-        for _, members in groupby(passes, lambda names: (names.sequence_parallel, names.cp_method)):
+        for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             cases = [self._legal(names, report) for names in members]
             grid = LayerGrid(self.space.rows, self._either(cases))
             for legal in cases:
                 for start in range(0, legal.rows.size, CHUNK_ROWS):
-                    part = slice(start, start + CHUNK_ROWS)
-                    self._price(legal.part(part), grid, tables, objective, report)
+                    self._price(legal.part(slice(start, start + CHUNK_ROWS)), grid, tables, objective, report)
+                    yield
                 if progress is not None:
-                    progress(len(states))
-        combinations = len(passes) * len(states)
-        report.enumerated = self.space.cells * combinations
-        report.removed.update({rule: count * combinations for rule, count in self.space.removed.items()})
-        return report
+                    progress(len(self.choices.states()))
 
     def _either(self, cases: Sequence[Legal]) -> Rows:
         """Return the rows of any of these."""

@@ -1,0 +1,68 @@
+"""Memory that no split of the layers over the stages can go below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost
+from planner.cost.case import Case
+from planner.cost.memory import pass_bytes, stage_memory, stage_weights
+from planner.cost.stages import Piece, Stages
+from planner.cost.step import device_bytes
+from planner.numeric import Num
+from planner.plan import Plan
+
+
+def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num]) -> Num:
+    r"""Bytes that the fullest rank needs at least, however the layers are split over the stages. [byte]
+
+    .. math:: \max_i M_i(x_i) \ge \frac{1}{p}\sum_i M_i(x_i) \ge \min_i M_i\Big(\frac{1}{p}\sum_i x_i\Big)
+
+    Parameters
+    ----------
+    case : Case
+        The job and its techniques.
+    plan : Plan
+        The degrees, scalars or columns.
+    costs : mapping
+        Cost of each piece of the model.
+    totals : mapping
+        Pieces of the whole model. [-]
+
+    Returns
+    -------
+    Num
+        A bound; some rank holds at least the mean, with as many micro-batches in flight as the rank that has
+        the fewest, which is the first one or the last. [byte]
+
+    Notes
+    -----
+    What a stage needs is a sum of maxima of sums over what it holds, hence convex. The allocator's slack of
+    gradients that come and go is not, and is left out; so are activations where some layers' are on the host,
+    the loss, which a stage with several heads has once, and a tied head, which one rank may hold with the
+    embedding.
+
+    References
+    ----------
+    .. [1] J. L. W. V. Jensen, "Sur les fonctions convexes et les inégalités entre les valeurs moyennes," Acta
+       Math. 30, 1906, doi:10.1007/BF02418571.
+    """
+    share = {
+        piece: count / plan.pp
+        for piece, count in totals.items()
+        if not (case.model.tied_embeddings and piece[0] in ("head", "tied_head"))
+    }
+    ranks = np.stack([0.0 * np.asarray(plan.pp), np.asarray(plan.pp) - 1.0])
+    mean = Stages({piece: count + 0.0 * ranks for piece, count in share.items()}, ranks)
+    passes = pass_bytes(case, plan, {piece: costs[piece] for piece in share}, mean)
+    passes = replace(passes, loss=0.0 * passes.loss)
+    if case.offload.layers:
+        passes = replace(passes, activations=0.0 * passes.activations)
+    memory = stage_memory(case, plan, passes, stage_weights(case, costs, mean), mean)
+    lasting = case.traits.persistent_gradients and not case.sharding.shards_parameters
+    whole = device_bytes(case, memory) if lasting else memory.allocated + case.traits.framework_bytes
+    least: Num = np.min(whole, axis=0)
+    return least

@@ -1,0 +1,101 @@
+"""Whether anything fits, against whole scans; and memory that no split goes below, against random splits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner.cost.case import case_of
+from planner.cost.estimate import estimate
+from planner.cost.layout import piece_costs, priced_layers, ranks_of
+from planner.cost.step import piece_totals
+from planner.search.choices import choices_of
+from planner.search.fits import fits_any, least_state_bytes
+from planner.search.optimise import objective_column
+from planner.search.relaxed import least_bytes
+from planner.search.scan import Scan, named
+from planner.search.space import make_space
+from planner.techniques.schedules import SCHEDULES
+from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans, runtime
+
+SHARES = (0.5, 0.9, 0.999, 1.0, 1.3)
+"""Limits, as shares of what the smallest plan needs."""
+
+
+def scan_of(name: str, limit: float, shown: str = "megatron-lm", **fixed: object) -> Scan:
+    work, runner = job(MODELS[name], 8, global_batch=16), runtime(shown)
+    space = make_space(work, {"micro_batch": 1, "etp": 1})
+    return Scan(work, runner, space, choices_of(runner, fixed), limit, limit, keep=1)
+
+
+@pytest.mark.parametrize("shown", ["megatron-lm", "deepspeed", "fsdp", "torchtitan"])
+@pytest.mark.parametrize("name", ["dense", "experts"])
+def test_something_fits_where_a_whole_scan_finds_it(name: str, shown: str) -> None:
+    smallest = scan_of(name, 1e30, shown).run(objective_column("memory")).best
+    least = smallest[0].total_bytes if smallest else 1e10
+    for share in SHARES:
+        scan = scan_of(name, share * least, shown)
+        assert (
+            fits_any(scan) == bool(scan.run(objective_column("time")).best) == (share >= 1 and bool(smallest))
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_states_alone_are_no_more_than_the_whole(name: str) -> None:
+    scan = replace(scan_of(name, 1e30, recompute="none"), keep=100_000)
+    least = least_state_bytes(scan)
+    seen = 0
+    for one in scan.run(objective_column("time")).best:
+        for states, column in least.items():
+            rows = named(scan.space.rows, scan.choices.passes()[0], states)
+            if (states.zero, states.offload) != (one.plan.zero, one.plan.offload):
+                continue
+            axes = ("tp", "pp", "cp", "vpp", "ep", "micro_batch")
+            same = np.all(
+                [np.asarray(getattr(rows, axis)) == getattr(one.plan, axis) for axis in axes], axis=0
+            )
+            assert column[same].max() <= one.total_bytes * (1 + 1e-12), one.plan
+            seen += 1
+    assert seen > 100
+
+
+def random_split(draw: np.random.Generator, layers: int, parts: int) -> tuple[int, ...]:
+    cuts = sorted(draw.choice(np.arange(1, layers), parts - 1, replace=False).tolist())
+    return tuple(int(size) for size in np.diff([0, *cuts, layers]))
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_split_needs_less_than_the_least(name: str, lasting: bool) -> None:
+    work, runner = job(MODELS[name], 8, global_batch=16), any_runtime(persistent_gradients=lasting)
+    draw, near = np.random.default_rng(5), []
+    for plan in random_plans(work, runner, 60, seed=11):
+        if plan.pp == 1 or plan.recompute.startswith("full:"):
+            continue
+        case = case_of(plan, work, runner)
+        totals = piece_totals(ranks_of(plan, case))
+        costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
+        least = float(least_bytes(case, plan, costs, totals))
+        for _ in range(4):
+            split = random_split(draw, work.model.num_layers, int(plan.pp * plan.vpp))
+            peak = estimate(replace(plan, stage_layers=split), work, runner).peak
+            assert least <= peak * (1 + 1e-12), (plan, split)
+            near.append(least / peak)
+    assert len(near) > 20
+    assert max(near) > 0.5
+
+
+def test_the_first_rank_or_the_last_holds_the_fewest_micro_batches() -> None:
+    """What the bound of memory rests on."""
+    seen = 0
+    for schedule in SCHEDULES.values():
+        for pp, vpp, passes in np.ndindex(9, 4, 20):
+            degrees = (pp + 2.0, vpp + 1.0, passes + 1.0)
+            if schedule.legal(*degrees):
+                ranks = np.arange(pp + 2.0)
+                held = np.broadcast_to(schedule.in_flight_chunks(*degrees, ranks), ranks.shape)
+                assert min(held[0], held[-1]) <= held.min() + 1e-9, (schedule.name, degrees)
+                seen += 1
+    assert seen > 1000

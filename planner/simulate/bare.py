@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.errors import UnsupportedPlan
+from planner.simulate.copies import CopiedStep, play_copied
 from planner.simulate.engine import Pipeline, Timeline, play
 from planner.techniques.schedules import Schedule
 from planner.techniques.schedules._family import PassTimes
@@ -45,3 +46,42 @@ def bare_step(
     ranks = schedule.chunk_ranks(pp, vpp)
     pipeline = Pipeline.uniform(ranks, times, schedule.routes, sends_occupy)
     return play(schedule.order(pp, vpp, microbatches, times), pipeline, jitter, seed)
+
+
+def bare_copied_step(
+    schedule: Schedule,
+    pp: int,
+    vpp: int,
+    microbatches: int,
+    times: PassTimes,
+    copy: float,
+    jitter: float = 0.0,
+    seed: int = 0,
+) -> CopiedStep:
+    """Play one step of a schedule, the activations of its `offloaded_chunks` on the host meanwhile.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Whose order is played.
+    pp, vpp, microbatches : int
+        Ranks, chunks per rank, micro-batches.
+    times : PassTimes
+        Times of one chunk, in any unit.
+    copy : float
+        Time to copy what one chunk saves, one way, in the same unit.
+    jitter : float
+        Relative spread of pass times, log-normal with mean one. [-]
+    seed : int
+        Seed of the spread.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the schedule cannot run these numbers; has every reason.
+    """
+    if reasons := schedule.supports(pp, vpp, microbatches):
+        raise UnsupportedPlan("\n".join(reasons))
+    pipeline = Pipeline.uniform(schedule.chunk_ranks(pp, vpp), times, schedule.routes)
+    gone = range(schedule.offloaded_chunks(vpp) * pp)
+    return play_copied(schedule.order(pp, vpp, microbatches, times), pipeline, gone, copy, jitter, seed)

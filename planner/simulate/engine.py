@@ -94,7 +94,7 @@ class Timeline:
         return zip(self.orders[rank], self.starts[rank], self.ends[rank], strict=True)
 
 
-_Task = tuple[int, int, float, float]
+Task = tuple[int, int, float, float]
 """A pass as the clock sees it: the cell it waits for, the cell it fills, its time, its message's latency."""
 
 
@@ -117,15 +117,16 @@ def play(orders: Orders, pipeline: Pipeline, jitter: float = 0.0, seed: int = 0)
     UnsupportedPlan
         If a rank runs a chunk that it does not hold, or a gradient too early, or ranks wait for ever.
     """
-    tasks = _tasks(orders, pipeline)
+    tasks = pass_tasks(orders, pipeline)
     if jitter:
-        tasks = _jittered(tasks, jitter, seed)
-    starts, ends = _run(tasks, pipeline.sends_occupy)
-    _check_finished(orders, ends)
+        tasks = jittered(tasks, jitter, seed)
+    starts, ends = run_tasks(tasks, pipeline.sends_occupy)
+    check_finished(orders, ends)
     return Timeline(orders, tuple(map(tuple, starts)), tuple(map(tuple, ends)))
 
 
-def _jittered(tasks: list[list[_Task]], jitter: float, seed: int) -> list[list[_Task]]:
+def jittered(tasks: list[list[Task]], jitter: float, seed: int) -> list[list[Task]]:
+    """Return tasks whose times are spread."""
     generator = np.random.default_rng(seed)
     factors = [generator.lognormal(-(jitter**2) / 2, jitter, len(mine)).tolist() for mine in tasks]
     return [
@@ -137,7 +138,7 @@ def _jittered(tasks: list[list[_Task]], jitter: float, seed: int) -> list[list[_
     ]
 
 
-def _run(tasks: list[list[_Task]], sends_occupy: bool) -> tuple[list[list[float]], list[list[float]]]:
+def run_tasks(tasks: list[list[Task]], sends_occupy: bool) -> tuple[list[list[float]], list[list[float]]]:
     """Advance each rank until it must wait, and again when what it waits for has come."""
     cells = 1 + max((task[1] for mine in tasks for task in mine), default=0)
     arrivals = [0.0] + [-1.0] * cells
@@ -169,7 +170,7 @@ def _run(tasks: list[list[_Task]], sends_occupy: bool) -> tuple[list[list[float]
     return starts, ends
 
 
-def _tasks(orders: Orders, pipeline: Pipeline) -> list[list[_Task]]:
+def pass_tasks(orders: Orders, pipeline: Pipeline) -> list[list[Task]]:
     """Turn passes into tasks; cells: the start, all forwards, all input gradients, all weight gradients."""
     microbatches = 1 + max((item.microbatch for passes in orders for item in passes), default=0)
     size = len(pipeline.ranks) * microbatches
@@ -182,9 +183,9 @@ def _tasks(orders: Orders, pipeline: Pipeline) -> list[list[_Task]]:
         "BW": [b + w for b, w in zip(pipeline.input_gradient, pipeline.weight_gradient, strict=True)],
     }
     progress = bytearray(size + 1)
-    tasks: list[list[_Task]] = []
+    tasks: list[list[Task]] = []
     for rank, passes in enumerate(orders):
-        mine: list[_Task] = []
+        mine: list[Task] = []
         for kind, chunk, microbatch in passes:
             cell = 1 + chunk * microbatches + microbatch
             if pipeline.ranks[chunk] != rank or progress[cell] != _BEFORE[kind]:
@@ -216,7 +217,7 @@ def _fault(rank: int, item: Pass, pipeline: Pipeline) -> str:
     return f"rank {rank} runs {kind} of chunk {chunk}, micro-batch {microbatch}, too early or twice"
 
 
-def _check_finished(orders: Orders, ends: list[list[float]]) -> None:
+def check_finished(orders: Orders, ends: list[list[float]]) -> None:
     """Raise where a rank never came to its end."""
     stuck = [
         f"rank {rank} before {'{} of chunk {}, micro-batch {}'.format(*passes[len(done)])}"

@@ -133,7 +133,7 @@ def test_in_flight_counts_are_those_of_the_order(schedule: Schedule) -> None:
         step = step_record(bare_step(schedule, pp, vpp, m, UNIT))
         claimed = [float(schedule.in_flight_chunks(pp, vpp, m, rank)) for rank in range(pp)]
         found = [stage.peak_in_flight for stage in step.stages]
-        if schedule.name in exact_only_when_full | {"zeropp", "zb-2p"}:
+        if schedule.name in exact_only_when_full | {"zeropp", "zb-2p", "po-h", "po-f"}:
             assert all(a >= b for a, b in zip(claimed, found, strict=True))
             if schedule.name in exact_only_when_full and m >= 2 * pp >= 6:
                 assert max(claimed) == max(found)

@@ -193,6 +193,11 @@ def none(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     return 0.0 * (pp * vpp * microbatches * rank)
 
 
+def no_chunks(vpp: int) -> int:
+    """Return 0: all activations stay on the device."""
+    return 0
+
+
 def always(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
@@ -246,6 +251,9 @@ class Schedule:
         Versions of the weights kept for micro-batches in flight. [-]
     routes : int
         Directions in which micro-batches run.
+    offloaded_chunks : Callable
+        Chunks of each rank, its first, whose activations wait on the host between forward and backward, from
+        ``vpp``. [-]
     flushes : bool
         Whether a step ends with an empty pipeline; if not, the closed form is the steady state.
     holds : Condition
@@ -267,6 +275,7 @@ class Schedule:
     weight_copies: float = 1.0
     weight_versions: PerRank = one
     routes: int = 1
+    offloaded_chunks: Callable[[int], int] = no_chunks
     flushes: bool = True
     holds: Condition = always
 

@@ -1,0 +1,227 @@
+r"""Schedules that send activations to the host: their bubbles, what they keep, and how fast the link must be.
+
+The symbols are those of `planner.formulas.pipeline`; small letters are times of one chunk. Copies are hidden
+where the link is fast enough (`offload_ratio`); what they expose otherwise only a played step tells.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.numeric import Num
+
+
+def group_interleaved_bubble_seconds(
+    pp: Num,
+    vpp: Num,
+    per_round: Num,
+    forward: Num,
+    input_gradient: Num,
+    weight_gradient: Num,
+    hop: Num,
+) -> Num:
+    r"""Bubble where groups of :math:`g` micro-batches take turns in the chunks of a rank, backward split.
+
+    .. math:: (p-1)(f + b + 2c) + (v-1)\{[p(f+c) - gf]^+ + [p(b+c) - g(b+w)]^+\}
+
+    Parameters
+    ----------
+    pp, vpp : Num
+        :math:`p` and :math:`v`. [-]
+    per_round : Num
+        Micro-batches of a group, :math:`\lceil p/2 \rceil \le g \le p`. [-]
+    forward, input_gradient, weight_gradient : Num
+        :math:`F`, :math:`B`, :math:`W` of a whole slice. [s]
+    hop : Num
+        Latency of a message :math:`c`. [s]
+
+    Returns
+    -------
+    Num
+        Makespan minus work. [s]
+
+    Notes
+    -----
+    A micro-batch needs :math:`p(f + c)` to come around to a rank's next chunk, while the rank runs the
+    :math:`g` of its group. Table 1 has :math:`g = p` and, for even :math:`p`, :math:`g = p/2`, with
+    :math:`c = 0`; one rank has no turns. Exact where :math:`p(\max(f, b) + c) \le g(f + b + w)`.
+
+    References
+    ----------
+    .. [1] X. Wan et al., "PipeOffload: Improving Scalability of Pipeline Parallelism with Memory
+       Optimization," arXiv:2503.01328, Table 1 (GIS, GIS-H).
+
+    Examples
+    --------
+    >>> float(group_interleaved_bubble_seconds(8, 2, 4, 2.0, 2.0, 2.0, 0.0))
+    18.0
+    """
+    f, b, w = forward / vpp, input_gradient / vpp, weight_gradient / vpp
+    down = np.maximum(0.0, pp * (f + hop) - per_round * f)
+    up = np.maximum(0.0, pp * (b + hop) - per_round * (b + w))
+    bubble: Num = (pp - 1) * (f + b + 2 * hop) + np.minimum(1.0, pp - 1) * (vpp - 1) * (down + up)
+    return bubble
+
+
+def falling_windows_seconds(first: Num, fall: Num, vpp: Num) -> Num:
+    r"""Idle time in windows that fill up evenly, one between each chunk of a rank and its next.
+
+    .. math:: \sum_{n=1}^{v-1} (a - nd)^+
+
+    Parameters
+    ----------
+    first : Num
+        Idle time of an empty window, :math:`a`. [s]
+    fall : Num
+        By how much each window has less, :math:`d > 0`. [s]
+    vpp : Num
+        :math:`v`. [-]
+
+    Returns
+    -------
+    Num
+        Sum of what is idle. [s]
+
+    References
+    ----------
+    .. [1] Sum of an arithmetic series, up to its last positive term.
+
+    Examples
+    --------
+    >>> float(falling_windows_seconds(8.0, 3.0, 5))
+    7.0
+    """
+    count = np.minimum(np.maximum(np.floor(first / fall), 0.0), vpp - 1)
+    idle: Num = count * first - fall * (count * (count + 1) / 2)
+    return idle
+
+
+def uniform_interleaved_bubble_seconds(
+    pp: Num,
+    vpp: Num,
+    lead: Num,
+    forward: Num,
+    input_gradient: Num,
+    weight_gradient: Num,
+    hop: Num,
+) -> Num:
+    r"""Bubble where every micro-batch enters one beat of :math:`v` after the last: no groups, even lifespans.
+
+    .. math::
+       (p-1)(f + b + 2c) + S(x, kf) + S(y - vkf, k(b + w)) + S(x - vk(b+w), kf) + S(y, k(b + w)), \quad
+       x = p(f + c),\; y = p(b + c),\; k = \frac{\ell}{v(v-1)}
+
+    Parameters
+    ----------
+    pp, vpp : Num
+        :math:`p` and :math:`v \ge 2`. [-]
+    lead : Num
+        Beats from a micro-batch's first chunk on a rank to its last, :math:`\ell`. [-]
+    forward, input_gradient, weight_gradient : Num
+        :math:`F`, :math:`B`, :math:`W` of a whole slice. [s]
+    hop : Num
+        Latency of a message :math:`c`. [s]
+
+    Returns
+    -------
+    Num
+        Makespan minus work, to about two chunk passes. [s]
+
+    Notes
+    -----
+    :math:`S(a, d)` is `falling_windows_seconds`. While the pipeline fills, window :math:`n` has :math:`n` of
+    :math:`v` forwards, then all forwards and :math:`n` of :math:`v` backwards; the other two sums are the
+    mirror image. The paper says no more than: less than :math:`(p-1)(F + B + W)`.
+
+    References
+    ----------
+    .. [1] X. Wan et al., "PipeOffload: Improving Scalability of Pipeline Parallelism with Memory
+       Optimization," arXiv:2503.01328, Table 1 (PO-H, PO-F: the bound).
+
+    Examples
+    --------
+    >>> round(float(uniform_interleaved_bubble_seconds(8, 5, 16, 5.0, 5.0, 5.0, 0.0)), 9)
+    57.2
+    """
+    f, b, w = forward / vpp, input_gradient / vpp, weight_gradient / vpp
+    stride = np.maximum(lead, 1.0) / np.maximum(vpp - 1.0, 1.0)
+    down, up = pp * (f + hop), pp * (b + hop)
+    ahead, behind = stride * f, stride * (b + w)
+    fill = falling_windows_seconds(down, ahead / vpp, vpp)
+    turn = falling_windows_seconds(up - ahead, behind / vpp, vpp)
+    late = falling_windows_seconds(down - behind, ahead / vpp, vpp)
+    drain = falling_windows_seconds(up, behind / vpp, vpp)
+    return (pp - 1) * (f + b + 2 * hop) + np.minimum(1.0, pp - 1) * (fill + turn + late + drain)
+
+
+def kept_chunks(pp: Num, vpp: Num, lead: Num, offloaded: Num, rank: Num) -> Num:
+    r"""Chunk activations of a rank that are not for the host, uniform order, on average of the steady state.
+
+    .. math:: \frac{q}{v}\left(\frac{(q-1)\,\ell}{v-1} + p - i\right), \quad q = v - o
+
+    Parameters
+    ----------
+    pp, vpp : Num
+        :math:`p` and :math:`v`. [-]
+    lead : Num
+        Beats from a micro-batch's first chunk on a rank to its last, :math:`\ell`. [-]
+    offloaded : Num
+        Chunks of the rank whose activations go to the host, :math:`o`: its first, which live longest. [-]
+    rank : Num
+        The rank :math:`i`. [-]
+
+    Returns
+    -------
+    Num
+        Chunks. [-]
+
+    Notes
+    -----
+    A chunk lives :math:`2\ell(v-1-n)/(v-1) + p - i` beats, and in :math:`v` beats one micro-batch enters.
+    With half of the chunks gone and :math:`\ell = (v-1)p/2` rank 0 keeps the share :math:`(v+2)/(8v)` of the
+    :math:`pv` that 1F1B holds, as Table 1 says.
+
+    References
+    ----------
+    .. [1] X. Wan et al., "PipeOffload: Improving Scalability of Pipeline Parallelism with Memory
+       Optimization," arXiv:2503.01328, Table 1 and sec. 3.
+
+    Examples
+    --------
+    >>> float(kept_chunks(8, 4, 12, 2, 0)), 8 * 4 * (4 + 2) / (8 * 4)
+    (6.0, 6.0)
+    """
+    kept = vpp - offloaded
+    return kept / vpp * ((kept - 1) * lead / np.maximum(vpp - 1.0, 1.0) + pp - rank)
+
+
+def offload_ratio(nbytes: Num, compute: Num, bandwidth: Num) -> Num:
+    r"""Time to bring activations to the host and back, over the time to compute on them.
+
+    .. math:: k = \frac{2A}{\beta\,t}
+
+    Parameters
+    ----------
+    nbytes : Num
+        Activations :math:`A` of a chunk, or of any part of it. [byte]
+    compute : Num
+        Time :math:`t` of its passes, forward and backward. [s]
+    bandwidth : Num
+        Rate :math:`\beta` of the host link, which copies one way at a time. [byte/s]
+
+    Returns
+    -------
+    Num
+        The ratio: at most 1 and all activations can go; else about one in :math:`k` chunks. [-]
+
+    References
+    ----------
+    .. [1] X. Wan et al., "PipeOffload: Improving Scalability of Pipeline Parallelism with Memory
+       Optimization," arXiv:2503.01328, sec. 3.
+
+    Examples
+    --------
+    >>> offload_ratio(30e9, 5.0, 15e9)
+    0.8
+    """
+    return 2 * nbytes / bandwidth / compute

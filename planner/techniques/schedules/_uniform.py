@@ -1,0 +1,38 @@
+"""What PO-H and PO-F share: the evenly repeated order, its closed form, and where that claims to hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.formulas.pipeline_offload import uniform_interleaved_bubble_seconds
+from planner.numeric import Num
+from planner.techniques.schedules._family import UNIT, Mask, Orders, PassTimes
+from planner.techniques.schedules._groups import group_turns, half, lead_beats, uniform_order
+
+
+def bubble_seconds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
+    """Makespan minus work, copies hidden."""
+    lead = lead_beats(pp, vpp)
+    return uniform_interleaved_bubble_seconds(pp, vpp, lead, forward, input_gradient, weight_gradient, hop)
+
+
+def holds(
+    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Mask:
+    """Say that turns are short, ranks many, passes alike, and that the step is long beside two passes."""
+    turns = group_turns(pp, vpp, forward, input_gradient, weight_gradient, hop, group=half(pp))
+    many = np.logical_and(np.greater_equal(pp, 2 * vpp), np.greater_equal(microbatches, 6 * pp))
+    alike = np.less_equal(np.abs(input_gradient - forward), 0.2 * forward)
+    return np.logical_and(np.logical_and(turns, many), alike)
+
+
+def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+    """Chunks between forward and weight gradient, on the device or not: nearly half of those of 1F1B."""
+    return np.minimum(microbatches * vpp, lead_beats(pp, vpp) + pp - rank)
+
+
+def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
+    """Write out the passes of a micro-batch, and repeat them."""
+    return uniform_order(pp, vpp, microbatches)

@@ -1,0 +1,20 @@
+"""PO-F: PipeOffload's full offload; the activations of all chunks wait on the host."""
+
+from __future__ import annotations
+
+from planner.techniques.schedules._family import MANY_CHUNKS, Schedule
+from planner.techniques.schedules._uniform import bubble_seconds, holds, in_flight_chunks, order
+
+ENTRY = Schedule(
+    name="po-f",
+    aliases=("pipeoffload", "pipeoffload-full"),
+    cite="arXiv:2503.01328",
+    splits_backward=True,
+    rules=(MANY_CHUNKS,),
+    bubble_seconds=bubble_seconds,
+    span_bubble_seconds=bubble_seconds,
+    in_flight_chunks=in_flight_chunks,
+    order=order,
+    offloaded_chunks=lambda vpp: vpp,
+    holds=holds,
+)

@@ -1,0 +1,20 @@
+"""PO-H: PipeOffload's selective offload; the longer-lived half of each rank's chunks waits on the host."""
+
+from __future__ import annotations
+
+from planner.techniques.schedules._family import MANY_CHUNKS, Schedule
+from planner.techniques.schedules._uniform import bubble_seconds, holds, in_flight_chunks, order
+
+ENTRY = Schedule(
+    name="po-h",
+    aliases=("pipeoffload-half", "pipeoffload-selective"),
+    cite="arXiv:2503.01328",
+    splits_backward=True,
+    rules=(MANY_CHUNKS,),
+    bubble_seconds=bubble_seconds,
+    span_bubble_seconds=bubble_seconds,
+    in_flight_chunks=in_flight_chunks,
+    order=order,
+    offloaded_chunks=lambda vpp: (vpp + 1) // 2,
+    holds=holds,
+)

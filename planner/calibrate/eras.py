@@ -93,7 +93,13 @@ _HALF: Settings = {"gradient_dtype": "fp16", "reduce_dtype": "fp16"}
 _HALF_GRADIENTS: Settings = {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}
 # Transformer Engine (v2.9, pytorch/cross_entropy.py) writes the gradient over the 16-bit logits; a copy more
 # is allowed for. It reads them twice, writes them once and scales the gradient: 6 + 4 bytes of traffic.
-_BRIDGE: Settings = {**_HALF_GRADIENTS, "logit_bytes": 4.0, "loss_traffic": 10.0}
+# The recipes hold weights in the low-bit format alone (fp8_param_gather, fp4_param_gather).
+_BRIDGE: Settings = {
+    **_HALF_GRADIENTS,
+    "logit_bytes": 4.0,
+    "loss_traffic": 10.0,
+    "low_bit_weights": "alone",
+}
 _IN_HOUSE: Settings = {
     **_EAGER,
     "attention": "flash-2",
@@ -153,9 +159,15 @@ ERAS: Final = (
         r"megatron.?deepspeed",
         "megatron-lm",
         "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism; "
-        "context, communicators and flat buffers take 12.5 to 13 GiB as nvidia-smi counts",
-        {**_GPT_2021, "framework_bytes": 13 * 2.0**30},
-        _HALF,
+        "in bf16 gradients are summed in fp32 beside the 16-bit ones and reduced through flat fp32 buckets "
+        "(BF16_Optimizer), in fp16 a step copies the gradients of a rank to one flat fp32 buffer",
+        {
+            **_GPT_2021,
+            "gradient_copy_bytes": 2.0,
+            "reserve_share": 0.13,
+            "framework_bytes": 14.5 * 2.0**30,
+        },
+        {**_HALF, "gradient_copy_bytes": 0.0, "step_bytes": 4.0, "framework_bytes": 12 * 2.0**30},
         precision="fp16",
         sequence_parallel=False,
     ),
@@ -260,7 +272,7 @@ ERAS: Final = (
             "early_stop": True,
             "logit_bytes": 12.0,
             "loss_beside_backward": True,
-            "reserve_share": 0.14,
+            "reserve_share": 0.07,
         },
         zero="3",
         selective="selective:per-op",
@@ -271,7 +283,7 @@ ERAS: Final = (
         r"torchtitan.*2025",
         "torchtitan",
         "the same with a compiled loss, as of 2025",
-        {"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": True},
+        {"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": True, "reserve_share": 0.02},
         zero="3",
         selective="selective:per-op",
     ),

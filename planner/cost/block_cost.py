@@ -37,7 +37,8 @@ class LayerCost:
     held : Num
         Bytes kept from forward to backward. [byte]
     rebuilt : Num
-        Bytes that exist besides while the layer's backward runs. [byte]
+        Bytes that exist besides while the layer's backward runs: what recompute makes again, and the
+        gradient of its widest result. [byte]
     stored, expert_stored : Num
         Bytes of weights at rest, outside and inside routed experts. [byte]
     trained, expert_trained : Num
@@ -181,6 +182,9 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     comm_forward = exchanges.tp.forward + exchanges.cp.forward + exchanges.ep.forward
     comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.cp, twice.cp) + _passes(exchanges.ep, twice.ep)
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
+    widest: Num = 0.0
+    for operator in layer.operators:
+        widest = np.maximum(widest, operator.result)
     if choice.whole_layer:
         held: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
     else:
@@ -191,7 +195,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         forward=forward + comm_forward,
         weight_gradient=total(layer.operators, "weight_gradient"),
         held=held,
-        rebuilt=everything - held,
+        rebuilt=everything - held + widest,
         stored=total(others, "stored"),
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),

@@ -182,6 +182,7 @@ def grouped_operator(
         forward=forward / derate,
         backward=(data + weight) / derate + accumulate,
         saved=saved,
+        result=2 * rows * outputs,
         flops=2 * rows * inputs * outputs,
         weight_gradient=weight / derate + accumulate,
         params=params,

@@ -113,6 +113,18 @@ class Case:
         return DTYPE_BYTES[self.traits.parameter_dtype]
 
     @cached_property
+    def trained_weight_bytes(self) -> float:
+        """Bytes of a linear layer's trained weight at rest, its low-bit copies among them. [byte]"""
+        recipe, rests = self.precision, self.traits.low_bit_weights
+        either = recipe.either_layout and self.pool.accelerator.arch == "blackwell"
+        copies = recipe.weight_copies_bytes / (2.0 if either else 1.0)
+        if rests == "passing":
+            return self.weight_bytes
+        if rests == "alone" and recipe.rests_alone:
+            return copies
+        return self.weight_bytes + copies
+
+    @cached_property
     def frozen_bytes(self) -> float:
         """Bytes of a frozen weight at rest: as the runtime keeps weights, unless it is quantised. [byte]"""
         stored = self.method.frozen_weight_bytes

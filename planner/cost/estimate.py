@@ -278,19 +278,25 @@ def time_terms(
     )
 
 
+MEMORY_COLUMNS = (
+    "weights", "gradients", "optimizer", "activations", "workspace", "allocated", "at_loss", "at_step",
+)  # fmt: skip
+"""Fields of a stage's memory that an estimate tells."""
+
+
 def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, ...]:
     """Return the memory of every stage at its peak moment."""
     memory = result.memory
     columns = {
-        name: np.broadcast_to(np.asarray(getattr(memory, name), float), (ranks,))
-        for name in ("weights", "gradients", "optimizer", "activations", "workspace", "at_loss", "allocated")
+        name: np.broadcast_to(np.asarray(getattr(memory, name), float), (ranks,)) for name in MEMORY_COLUMNS
     }
     reserve = np.broadcast_to(np.asarray(reserve_bytes(case, memory), float), (ranks,))
     totals = np.broadcast_to(np.asarray(device_bytes(case, memory), float), (ranks,))
     rows = []
     for stage in range(ranks):
         values = {name: float(column[stage]) for name, column in columns.items()}
-        moment = "loss" if values.pop("at_loss") else "backward"
+        at_loss, at_step = values.pop("at_loss"), values.pop("at_step")
+        moment = "optimizer" if at_step else "loss" if at_loss else "backward"
         rows.append(
             StageBytes(
                 stage=stage,

@@ -29,6 +29,10 @@ class StageMemory:
         What exists at the peak moment only.
     at_loss : Mask
         Whether that moment is the loss rather than the backward of a layer.
+    at_step : Mask
+        Whether it is the optimizer's step, whose flat buffers are the workspace then.
+    idle : Num
+        Freed gradients of the step before, whose memory serves nothing else.
     """
 
     weights: Num
@@ -37,6 +41,8 @@ class StageMemory:
     activations: Num
     workspace: Num
     at_loss: Mask
+    at_step: Mask = np.False_
+    idle: Num = 0.0
 
     @property
     def allocated(self) -> Num:
@@ -162,16 +168,22 @@ def stage_memory(
         states = states + held.expert_trained / sharding.optimizer_shards(experts)
     schedule = case.schedule
     versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
-    gradients = gradients * (schedule.weight_copies * case.gradient_bytes)
+    kept_bytes = case.gradient_bytes + case.traits.gradient_copy_bytes
+    gradients = gradients * (schedule.weight_copies * kept_bytes)
     lasting = case.traits.persistent_gradients and not sharding.shards_parameters
     peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients)
+    flat = states * (case.traits.step_bytes * (not case.offload.optimizer))
+    peak = stepping_peak(case, peak, flat, gradients)
+    present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
         weights=weights * (versions * schedule.weight_copies),
-        gradients=gradients if peak.gradients is None else peak.gradients,
+        gradients=present,
         optimizer=states * (case.optimizer_bytes * (not case.offload.optimizer)),
         activations=peak.activations,
         workspace=peak.workspace,
         at_loss=peak.at_loss,
+        at_step=peak.at_step,
+        idle=(gradients - present) * case.traits.gradient_blocks_idle,
     )
 
 
@@ -185,14 +197,15 @@ class Peak:
         As in `StageMemory`.
     gradients : Num, optional
         Gradients at that moment, where they do not live through the whole step.
-    at_loss : Mask
-        Whether the moment is the loss.
+    at_loss, at_step : Mask
+        Whether the moment is the loss, or the optimizer's step.
     """
 
     activations: Num
     workspace: Num
     gradients: Num | None
     at_loss: Mask
+    at_step: Mask = np.False_
 
 
 def lasting_peak(case: Case, passes: PassBytes) -> Peak:
@@ -221,7 +234,7 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     latest = earlier if passes.grown is None else np.maximum(earlier, gradients * passes.grown)
     layer = sharded * passes.gathered_layer
     loss = passes.activations + passes.loss + sharded * passes.gathered_head + earlier
-    beside = passes.loss * case.traits.loss_beside_backward
+    beside = (passes.loss + sharded * passes.gathered_head) * case.traits.loss_beside_backward
     last = passes.activations + passes.rebuilt + beside + 2 * layer + reduced + latest
     following = np.maximum(sharded * passes.gathered_embedding, layer)
     first = passes.one_layer + passes.rebuilt + layer + following + reduced + gradients
@@ -231,6 +244,31 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     present = np.where(at_first, gradients, before)
     activations = np.where(at_first, passes.one_layer, passes.activations)
     return Peak(activations, whole - present - activations, present, loss >= whole)
+
+
+def stepping_peak(case: Case, peak: Peak, flat: Num, gradients: Num) -> Peak:
+    """Return the peak of passes, or the optimizer's step where its flat buffers take more than they did.
+
+    The passes' slack counts: its freed blocks are too small for a flat buffer, and are given back before the
+    device is full.
+
+    References
+    ----------
+    .. [1] DeepSpeed, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``step``: a rank's gradients are
+       laid end to end in fp32; ``stage3.py``, ``_prepare_fp32_grad_for_sub_group``.
+    """
+    if not case.traits.step_bytes:
+        return peak
+    present = gradients if peak.gradients is None else peak.gradients
+    passing = (1 + case.traits.reserve_share) * (peak.activations + peak.workspace) + present
+    at_step = flat + gradients > passing
+    return Peak(
+        activations=np.where(at_step, 0.0, peak.activations),
+        workspace=np.where(at_step, flat, peak.workspace),
+        gradients=np.where(at_step, gradients, present),
+        at_loss=np.logical_and(peak.at_loss, np.logical_not(at_step)),
+        at_step=at_step,
+    )
 
 
 GATHERED_BYTES = 2.0

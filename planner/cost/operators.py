@@ -41,6 +41,9 @@ class Operator:
         Bytes that backward needs and that recomputing the module does not free. [byte]
     saved : Num
         Bytes of results and internals that backward needs and recomputing the module frees. [byte]
+    result : Num
+        Bytes of its result, and so of the gradient that backward makes of it, where they may be a layer's
+        largest. [byte]
     flops : Num
         FLOPs of the products, forward. [FLOP]
     weight_gradient : Num
@@ -65,6 +68,7 @@ class Operator:
     backward: Num
     kept: Num = 0.0
     saved: Num = 0.0
+    result: Num = 0.0
     flops: Num = 0.0
     weight_gradient: Num = 0.0
     params: Num = 0.0
@@ -147,6 +151,7 @@ class Pricer:
             forward=forward / derate + extra,
             backward=(data + weight) / derate + 2 * extra,
             saved=saved,
+            result=2 * rows * outputs,
             flops=2 * rows * inputs * outputs,
             weight_gradient=weight / derate,
             params=weights,
@@ -159,7 +164,7 @@ class Pricer:
         """Bytes at rest of a linear layer's weights, with what learns beside them. [byte]"""
         case = self.case
         if case.method.trains_base:
-            return weights * (case.weight_bytes + case.precision.weight_copies_bytes)
+            return weights * case.trained_weight_bytes
         return weights * case.frozen_bytes + trained * case.weight_bytes
 
     def _weight_gradient(self, rows: Num, inputs: Num, outputs: Num, weights: Num) -> tuple[Num, Num]:

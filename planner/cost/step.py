@@ -94,8 +94,9 @@ class StepPrice:
 
 
 def reserve_bytes(case: Case, memory: StageMemory) -> Num:
-    """Allocator slack: a share of what comes and goes in a step, since states are allocated once. [byte]"""
-    return case.traits.reserve_share * (memory.activations + memory.workspace)
+    """Allocator slack: a share of what passes need, and idle blocks of gradients; states come once. [byte]"""
+    passing: Num = np.where(memory.at_step, 0.0, memory.activations + memory.workspace)
+    return case.traits.reserve_share * passing + memory.idle
 
 
 def device_bytes(case: Case, memory: StageMemory) -> Num:

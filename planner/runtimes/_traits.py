@@ -41,8 +41,16 @@ class Traits:
         Dtype of weights at rest; fp32 where they are their own master copy, and cast when gathered.
     gradient_dtype : str
         Dtype in which gradients are kept between micro-batches.
+    gradient_copy_bytes : float
+        Bytes of each gradient in a further dtype, kept beside those of ``gradient_dtype``. [byte]
     reduce_dtype : str
         Dtype in which gradients travel.
+    step_bytes : float
+        Bytes for each weight that a rank's optimizer steps, in flat buffers that it takes for the step and
+        for which no freed activation has room: an fp32 copy of its gradients. [byte]
+    low_bit_weights : str
+        How weights of linear layers in low-bit formats rest: their copies ``beside`` the 16-bit weight, the
+        copies ``alone``, or the 16-bit weight alone, its copies ``passing`` with each product.
     fused_weight_gradient : bool
         Whether the weight-gradient product adds into the gradient buffer itself.
     early_stop : bool
@@ -56,6 +64,8 @@ class Traits:
         are kept whole.
     persistent_gradients : bool
         Whether the gradient buffer lives through the whole step.
+    gradient_blocks_idle : bool
+        Whether memory of gradients freed after a step stays with the allocator and serves nothing else.
     stages_end_apart : bool
         Whether a stage goes on to its next step when its own passes are done: the optimizer validates later.
     p2p_occupies : bool
@@ -116,13 +126,17 @@ class Traits:
     loss_traffic: float = 36.0
     parameter_dtype: str = "bf16"
     gradient_dtype: str = "fp32"
+    gradient_copy_bytes: float = 0.0
     reduce_dtype: str = "fp32"
+    step_bytes: float = 0.0
+    low_bit_weights: Literal["beside", "alone", "passing"] = "beside"
     fused_weight_gradient: bool = True
     early_stop: bool = False
     selective: Literal["attention", "second-products"] = "attention"
     recompute_attention: bool = True
     sequence_regather: bool = True
     persistent_gradients: bool = True
+    gradient_blocks_idle: bool = False
     stages_end_apart: bool = False
     p2p_occupies: bool = True
     tp_bandwidth_share: float = 0.75

@@ -51,9 +51,10 @@ def test_states_of_fp32_shards_that_are_their_own_master() -> None:
     traits = {"parameter_dtype": "fp32"}
     stage = priced(traits=traits, zero=3).stages[0]
     assert (stage.weights, stage.gradients, stage.optimizer) == (4 * TOTAL / 8, 4 * TOTAL / 8, 8 * TOTAL / 8)
-    # While a layer's backward runs: that layer and the next one in 16 bit, and a whole fp32 gradient.
+    # While a layer's backward runs: that layer and the next one in 16 bit, a whole fp32 gradient, and the
+    # 16-bit gradient of the 2,048 x 16,384 numbers that enter the activation.
     logits = priced(traits=traits | {"logit_bytes": 0.0}, zero=3).stages[0]
-    assert logits.workspace == (2 + 2 + 4) * LAYER
+    assert logits.workspace == (2 + 2 + 4) * LAYER + 2 * 2048 * 16384
     assert logits.moment == "backward"
 
 
@@ -140,6 +141,52 @@ def test_fp8_adds_copies_of_weights_and_halves_saved_inputs() -> None:
     products = TOTAL - EMBEDDING - 25 * 2048
     assert low.weights - plain.weights == 2 * products
     assert low.activations < plain.activations
+
+
+def test_low_bit_weights_rest_beside_alone_or_not_at_all() -> None:
+    """Transformer Engine's primary fp8 weights: a byte, and one for the transpose, which Blackwell spares."""
+
+    def weights(precision: str, rests: str, hardware: str = "dgx-h100") -> float:
+        work = job(gpus=8, precision=precision, hardware=hardware)
+        return priced(work, {"low_bit_weights": rests}, zero=0).stages[0].weights - 2 * (EMBEDDING + norms)
+
+    norms = 25 * 2048
+    products = TOTAL - EMBEDDING - norms
+    assert [weights("fp8", rests) / products for rests in ("beside", "alone", "passing")] == [4, 2, 2]
+    assert weights("fp8", "alone", "dgx-b200") == 1 * products
+    assert weights("fp8", "beside", "dgx-b200") == 3 * products
+    assert weights("mxfp8", "alone", "dgx-b200") == 2 * (1 + 1 / 32) * products
+    assert weights("fp8-block", "alone") == 4 * products
+    assert weights("bf16", "alone") == 2 * products
+
+
+def test_gradients_may_be_there_in_two_dtypes() -> None:
+    """DeepSpeed's BF16_Optimizer sums in fp32 beside the 16-bit gradients: 2 + 4 + 2 bytes for a weight."""
+    stage = priced(zero=0, traits={"gradient_copy_bytes": 2.0}).stages[0]
+    assert stage.gradients == (4 + 2) * TOTAL
+
+
+def test_a_step_in_flat_buffers_may_be_the_worst_moment() -> None:
+    """An fp32 copy of all gradients of a rank: 4 bytes for each weight that it steps, no activation then."""
+    traits = {"step_bytes": 4.0, "logit_bytes": 0.0, "reserve_share": 0.1}
+    work = job(gpus=1, global_batch=1)
+    stage = priced(work, traits, zero=1, recompute="full").stages[0]
+    assert (stage.moment, stage.activations, stage.workspace) == ("optimizer", 0, 4 * TOTAL)
+    assert stage.reserve == 0
+    many = priced(job(gpus=8), traits, zero=1, micro_batch=4).stages[0]
+    assert many.moment == "backward"
+    assert many.workspace < 4 * TOTAL / 8 < 1.1 * (many.activations + many.workspace)
+
+
+def test_freed_gradients_may_keep_their_memory() -> None:
+    """Gradients that are freed after a step are slack at the loss of the next: 4 bytes over the shards."""
+    traits = {"parameter_dtype": "fp32", "persistent_gradients": False, "reserve_share": 0.0}
+    freed, kept = (
+        priced(traits=traits | {"gradient_blocks_idle": idle}, zero=3, micro_batch=4).stages[0]
+        for idle in (False, True)
+    )
+    assert (freed.moment, freed.gradients, freed.reserve) == ("loss", 0, 0)
+    assert kept.reserve == 4 * TOTAL / 8
 
 
 def test_interleaving_holds_a_little_more_than_1f1b() -> None:

@@ -29,6 +29,7 @@ ENTRY = Runtime(
         dp_exposed=0.5,
         hidden_collective_traffic=5.0,
         prefetch_elements=5e7,
+        step_bytes=4.0,
     ),
     default_zero=3,
     zero_stages=(0, 1, 2, 3),

@@ -23,6 +23,10 @@ class Precision:
         Dtype of everything else.
     weight_copies_bytes : float
         Bytes of extra weight copies for each parameter of a linear layer: low-bit copy and transpose. [byte]
+    rests_alone : bool
+        Whether runtimes that hold weights in low bits hold these so, and no 16-bit weight besides.
+    either_layout : bool
+        Whether Blackwell's products take a weight as it is and transposed alike, so that it needs one copy.
     saved_input_bytes : float
         Bytes kept of each element that a linear layer needs again in backward. [byte]
     loss_scaling : bool
@@ -35,6 +39,8 @@ class Precision:
     peak: str
     activation: str
     weight_copies_bytes: float = 0.0
+    rests_alone: bool = False
+    either_layout: bool = False
     saved_input_bytes: float = 2.0
     loss_scaling: bool = False
     aliases: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ ENTRY = Precision(
     peak="fp8",
     activation="bf16",
     weight_copies_bytes=2.0625,
+    rests_alone=True,
     saved_input_bytes=1.03125,
     loss_scaling=False,
     aliases=(),

@@ -9,6 +9,7 @@ ENTRY = Precision(
     peak="nvfp4",
     activation="bf16",
     weight_copies_bytes=1.125,
+    rests_alone=True,
     saved_input_bytes=0.5625,
     loss_scaling=False,
     aliases=("fp4",),

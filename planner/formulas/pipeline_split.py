@@ -178,6 +178,44 @@ def zb_2p_span_bubble_seconds(
     return bubble
 
 
+def zb_2p_bubble_seconds(
+    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+) -> Num:
+    r"""Bubble of ZB-2p: no searched order has less.
+
+    .. math:: \max\{\text{span bubble},\; (p-1)(F + c)\}
+
+    Parameters
+    ----------
+    pp, microbatches : Num
+        :math:`p` and :math:`m`. [-]
+    forward, input_gradient, weight_gradient : Num
+        :math:`F`, :math:`B`, :math:`W`. [s]
+    hop : Num
+        Latency of a message :math:`c`. [s]
+
+    Returns
+    -------
+    Num
+        Makespan minus work. [s]
+
+    Notes
+    -----
+    The last rank cannot start before :math:`(p-1)(F + c)`, and has all its work then.
+
+    References
+    ----------
+    .. [1] P. Qi et al., "Zero Bubble Pipeline Parallelism," arXiv:2401.10241, sec. 3.1.
+
+    Examples
+    --------
+    >>> float(zb_2p_bubble_seconds(8, 24, 1.0, 1.0, 1.0, 0.0))
+    7.0
+    """
+    span = zb_2p_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
+    return np.maximum(span, (pp - 1) * (forward + hop))
+
+
 def zb_h2_bubble_seconds(
     pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Num:
@@ -256,8 +294,9 @@ def interleaved_zb_bubble_seconds(
 
     Notes
     -----
-    Where :math:`r < p` a turn of either direction waits for :math:`p - r` passes, and the weight gradients
-    that fill the waits are limited by what there is.
+    Where :math:`m < p` the part without messages is the larger of two paths: every turn of either direction
+    waits for :math:`p - m` passes and all weight gradients but one are hidden, or gradients do not wait and
+    :math:`m - 1` are.
 
     References
     ----------
@@ -269,12 +308,13 @@ def interleaved_zb_bubble_seconds(
     >>> float(interleaved_zb_bubble_seconds(8, 2, 16, 8, 2.0, 2.0, 2.0, 0.0))
     7.0
     """
-    late = (vpp - 1) * np.maximum(0.0, pp - per_round)
-    hidden = np.minimum(pp - 1 + late, microbatches * vpp - 1) * weight_gradient
+    late = (vpp - 1) * np.maximum(0.0, pp - per_round) * input_gradient
+    all_hidden = late - (microbatches * vpp - 1) * weight_gradient
+    filled = np.maximum(all_hidden, -np.minimum(pp - 1, microbatches - 1) * weight_gradient)
     hops = pp - 1 + np.minimum(pp - 1, np.maximum(0.0, microbatches - 2))
     round_trip = pp * vpp * hop * np.minimum(1.0, pp - 1)
     turns = (vpp - 1) * np.maximum(0.0, (pp - per_round) * forward + round_trip)
-    fill = (pp - 1) * (forward + input_gradient) + late * input_gradient - hidden
+    fill = (pp - 1) * (forward + input_gradient) + filled
     return (fill + turns) / vpp + 2 * hop * hops
 
 

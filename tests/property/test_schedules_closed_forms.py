@@ -75,3 +75,27 @@ def test_no_schedule_beats_its_work(name: str) -> None:
         bubble = schedule.bubble_seconds(pp, vpp, m, *times)
         assert bubble >= -1e-9
         assert schedule.span_bubble_seconds(pp, vpp, m, *times) <= bubble + 1e-9
+
+
+NEVER_ABOVE = (
+    "gpipe", "1f1b", "interleaved-1f1b", "breadth-first", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "2bp",
+    "interleaved-zb", "bitpipe", "dualpipe", "dualpipe-v", "v-min", "v-half", "v-zb", "zb-v", "zeropp",
+)  # fmt: skip
+"""Schedules whose form is exact or a bound from below, wherever backward passes are as layers have them."""
+
+
+@pytest.mark.parametrize("recomputed", [False, True])
+@pytest.mark.parametrize("name", NEVER_ABOVE)
+def test_no_form_is_above_the_played_step(name: str, recomputed: bool) -> None:
+    """Few micro-batches above all; the input gradient is no shorter than the forward, or than two."""
+    schedule, draw, played = SCHEDULES[name], random.Random(name), 0
+    while played < 150:
+        pp, vpp, m = draw.randint(1, 8), draw.randint(1, 3), draw.randint(1, 20)
+        if schedule.supports(pp, vpp, m):
+            continue
+        played += 1
+        gradient, weight = draw.uniform(1.0, 1.4) + recomputed, draw.uniform(0.3, 1.0)
+        step = bare_step(schedule, pp, vpp, m, PassTimes(1.0 / vpp, gradient / vpp, weight / vpp, 0.0))
+        bubble = schedule.bubble_seconds(pp, vpp, m, 1.0, gradient, weight, 0.0)
+        numbers = (pp, vpp, m, gradient, weight)
+        assert m * (1.0 + gradient + weight) + bubble <= step.makespan * (1 + 1e-9), numbers

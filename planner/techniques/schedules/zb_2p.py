@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.formulas.pipeline_split import zb_2p_span_bubble_seconds, zb_h2_bubble_seconds
+from planner.formulas.pipeline_split import zb_2p_bubble_seconds, zb_2p_span_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     ONE_CHUNK,
@@ -45,7 +45,7 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 3",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(zb_h2_bubble_seconds),
+    bubble_seconds=ClosedForm(zb_2p_bubble_seconds),
     span_bubble_seconds=ClosedForm(zb_2p_span_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,

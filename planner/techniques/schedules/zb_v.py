@@ -30,9 +30,10 @@ GROUP: Final[tuple[Kind, ...]] = ("F", "B", "W")
 def holds(
     pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
-    """Say that the V is full, and the weight gradient is the shortest pass but far longer than a message."""
+    """Say that the weight gradient is the shortest pass and hides messages; and the V full, or one round."""
     hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
-    return np.logical_and(np.greater_equal(microbatches, 2 * pp - 1), hides)
+    few = np.logical_and(np.less_equal(microbatches, pp), np.less_equal(forward, input_gradient))
+    return np.logical_and(np.logical_or(few, np.greater_equal(microbatches, 2 * pp - 1)), hides)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:

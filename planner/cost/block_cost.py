@@ -73,7 +73,7 @@ class LayerDetail:
     params, expert_params : Num
         Weights on the rank. [element]
     extrapolated : Num
-        Seconds from outside the curves' fitted ranges. [s]
+        Seconds of all passes from outside the curves' fitted ranges. [s]
     """
 
     compute: Num
@@ -152,13 +152,12 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     """Return what runs again; with early stop the last product of a whole layer does not."""
     traits = pricer.case.traits
     seconds, flops, freed = 0.0 * pricer.tokens, 0.0 * pricer.tokens, 0.0 * pricer.tokens
-    last = None
     for operator in layer.operators:
         share = again_share(operator, choice, traits)
         seconds = seconds + share * operator.forward
         flops = flops + share * operator.flops
         freed = freed + share * operator.saved
-        last = operator if np.any(operator.flops) else last
+    last = _last_product(layer)
     if choice.whole_layer and traits.early_stop and last is not None:
         seconds, flops = seconds - last.forward, flops - last.flops
     whole = choice.whole_layer
@@ -203,10 +202,27 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     )
 
 
+def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) -> Num:
+    """Seconds of all passes of a layer that come from outside the curves' fitted ranges. [s]"""
+    seconds: Num = 0.0
+    for operator in layer.operators:
+        passes = 1.0 + again_share(operator, choice, traits)
+        seconds = seconds + passes * operator.outside_forward + operator.outside_backward
+    last = _last_product(layer)
+    if choice.whole_layer and traits.early_stop and last is not None:
+        seconds = seconds - last.outside_forward
+    return seconds
+
+
+def _last_product(layer: PricedLayer) -> Operator | None:
+    products = [operator for operator in layer.operators if np.any(operator.flops)]
+    return products[-1] if products else None
+
+
 def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerDetail:
     """Return what an estimate tells of a layer to which ``choice`` applies."""
     twice = again(layer, choice, pricer)
-    exchanges = layer.exchanges
+    traits, exchanges = pricer.case.traits, layer.exchanges
     experts, others = _by_expert(layer)
     tp, cp, ep = (_passes(kind, share) for kind, share in _shares(exchanges, twice))
     tp_sent, cp_sent, ep_sent = (_sent(kind, share) for kind, share in _shares(exchanges, twice))
@@ -224,7 +240,7 @@ def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
         recompute_flops=twice.flops,
         params=total(others, "params"),
         expert_params=total(experts, "params"),
-        extrapolated=total(layer.operators, "extrapolated"),
+        extrapolated=outside_seconds(layer, choice, traits),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.cost.operators import Operator, Pricer, accumulation_bytes
 from planner.formulas import elementwise as traffic
-from planner.formulas.experts import grouped_gemm_seconds
+from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
 from planner.numeric import Num
 
@@ -176,6 +176,7 @@ def grouped_operator(
     accumulate = params * accumulation_bytes(case) / case.kernels.memory_bandwidth * case.method.trains_base
     adapters = experts * case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))
     trained = params if case.method.trains_base else adapters
+    outside = experts_extrapolated(each, curve) / derate
     return Operator(
         name,
         "moe",
@@ -189,6 +190,8 @@ def grouped_operator(
         stored=pricer.stored_bytes(params, trained),
         trained=trained,
         expert=True,
+        outside_forward=outside * forward,
+        outside_backward=outside * (data + weight),
     )
 
 

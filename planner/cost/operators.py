@@ -58,8 +58,8 @@ class Operator:
         Share that runs again where every second product, and all that is bound by memory, is recomputed. [-]
     expert : bool
         Whether the weights belong to routed experts.
-    extrapolated : Num
-        Seconds of the above that come from outside a curve's fitted range, both passes. [s]
+    outside_forward, outside_backward : Num
+        Seconds of either pass that come from outside a curve's fitted range. [s]
     """
 
     name: str
@@ -76,7 +76,13 @@ class Operator:
     trained: Num = 0.0
     second: Num = 0.0
     expert: bool = False
-    extrapolated: Num = 0.0
+    outside_forward: Num = 0.0
+    outside_backward: Num = 0.0
+
+    @property
+    def extrapolated(self) -> Num:
+        """Seconds of both passes that come from outside a curve's fitted range. [s]"""
+        return self.outside_forward + self.outside_backward
 
 
 @dataclass(frozen=True)
@@ -110,19 +116,24 @@ class Pricer:
     ) -> Operator:  # fmt: skip
         """Price an operator bound by memory."""
         case, kernels = self.case, self.case.kernels
-        rate = elements / kernels.memory_bandwidth
+        stream = kernels.stream_for(name)
+        rate = elements / stream.bandwidth
         trained = params if case.method.trains_base else 0.0
+        forward = stream.launch + rate * traffic.forward
+        backward = stream.launch + rate * traffic.backward
         return Operator(
             name,
             module,
-            forward=kernels.launch + rate * traffic.forward,
-            backward=kernels.launch + rate * traffic.backward,
+            forward=forward,
+            backward=backward,
             kept=kept,
             saved=saved,
             params=params,
             stored=params * case.weight_bytes,
             trained=trained,
             second=1.0,
+            outside_forward=forward if kernels.borrowed else 0.0,
+            outside_backward=backward if kernels.borrowed else 0.0,
         )
 
     def linear(
@@ -145,6 +156,7 @@ class Pricer:
         extra = self._adapter_seconds(rows, inputs, outputs) + self._dequantise_seconds(inputs * outputs)
         derate = case.derate
         outside = gemm_extrapolated(rows, outputs, inputs, curve)
+        beyond = gemm_extrapolated(outputs, inputs, rows, curve) * case.method.trains_base
         return Operator(
             name,
             module,
@@ -157,7 +169,8 @@ class Pricer:
             params=weights,
             stored=self.stored_bytes(weights, trained),
             trained=trained,
-            extrapolated=outside * (forward + data + weight),
+            outside_forward=outside * (forward / derate + extra),
+            outside_backward=outside * (data / derate + 2 * extra) + beyond * weight / derate,
         )
 
     def stored_bytes(self, weights: Num, trained: Num) -> Num:
@@ -206,7 +219,7 @@ class Pricer:
         slow = np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0) / (
             case.derate * case.traits.attention_share
         )
-        outside = attention_extrapolated(seq, case.kernels.attention_for(qk_dim))
+        outside = self._attention_outside(seq, head_dim) * slow
         return Operator(
             "attention",
             "core_attn",
@@ -215,8 +228,17 @@ class Pricer:
             kept=2 * self.tokens * heads * value_dim,
             saved=saved,
             flops=flops,
-            extrapolated=outside * (forward + backward),
+            outside_forward=outside * forward,
+            outside_backward=outside * backward,
         )
+
+    def _attention_outside(self, seq: float, head_dim: float) -> Num:
+        """One where no curve was fitted to such a sequence or head size, else zero."""
+        kernels = self.case.kernels
+        if self.case.traits.attention in ("unfused", "fused-softmax"):
+            return float(kernels.borrowed)
+        other = round(head_dim) not in kernels.attention
+        return np.maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
 
     def _attention_seconds(
         self, rows: Num, seq: float, share: Num, visible: Num, head_dim: float

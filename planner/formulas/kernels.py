@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from planner.formulas.attention import AttentionCurve
 from planner.formulas.experts import ExpertCurve
 from planner.formulas.gemm import GemmCurve
 from planner.formulas.unfused_attention import UnfusedAttention
+
+STREAMS: Final = {
+    "norm": "norm",
+    "residual": "residual",
+    "rotary": "rotary",
+    "activation": "gated",
+    "loss": "loss",
+    "embedding": "copy",
+    "permute": "copy",
+    "optimizer": "adam",
+}
+"""Words in the names of memory-bound operators, each with the measured kernel that tells its rate."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What memory-bound kernels of one kind reach.
+
+    Parameters
+    ----------
+    bandwidth : float
+        Rate at which they move bytes. [byte/s]
+    launch : float
+        Time of an empty one. [s]
+    """
+
+    bandwidth: float
+    launch: float
 
 
 @dataclass(frozen=True)
@@ -26,9 +55,13 @@ class Kernels:
     unfused, fused_softmax : UnfusedAttention
         Attention through a matrix of scores, with a chain of kernels or one between the products.
     memory_bandwidth : float
-        Rate that memory-bound kernels reach. [byte/s]
+        Rate that memory-bound kernels reach, all kinds together. [byte/s]
     launch : float
         Time of an empty kernel. [s]
+    streams : mapping
+        Memory-bound kernels of one kind (`STREAMS`), where they were measured by themselves.
+    borrowed : bool
+        Whether they are those of another accelerator.
     """
 
     gemm: Mapping[str, GemmCurve]
@@ -38,7 +71,14 @@ class Kernels:
     fused_softmax: UnfusedAttention
     memory_bandwidth: float
     launch: float
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    borrowed: bool = False
 
     def attention_for(self, head_dim: int) -> AttentionCurve:
         """Return the curve of the head size nearest to ``head_dim``."""
         return self.attention[min(self.attention, key=lambda size: (abs(size - head_dim), size))]
+
+    def stream_for(self, name: str) -> Stream:
+        """Return what a memory-bound operator reaches: by its own kind, or by all kinds together."""
+        kind = next((kernel for word, kernel in STREAMS.items() if word in name), "")
+        return self.streams.get(kind) or Stream(self.memory_bandwidth, self.launch)

@@ -13,7 +13,7 @@ from planner.errors import InputError, Problem
 from planner.formulas.attention import AttentionCurve, attention_curve
 from planner.formulas.experts import ExpertCurve, expert_curve
 from planner.formulas.gemm import GemmCurve, gemm_curve
-from planner.formulas.kernels import Kernels
+from planner.formulas.kernels import Kernels, Stream
 from planner.formulas.unfused_attention import unfused_attention
 from planner.inputs.load import data_folder
 from planner.inputs.yaml_file import read_yaml
@@ -36,7 +36,7 @@ GENERIC: Final = "h100-80gb-sxm"
 
 CURVE_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "bf16": ("bf16",),
-    "fp16": ("bf16",),
+    "fp16": ("fp16", "bf16"),
     "fp8": ("fp8", "fp8_block"),
     "fp8_block": ("fp8_block", "fp8"),
     "mxfp8": ("fp8_block", "fp8"),
@@ -53,6 +53,9 @@ PEAK_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "nvfp4": ("nvfp4",),
 }
 """Precisions, each with the dense peaks that it runs at: 16 bit of either kind has one rate."""
+
+_EQUAL: Final = {"fp16": "bf16", "mxfp8": "fp8_block"}
+"""Precisions and the curve that is as good as their own: that of the same units and width."""
 
 _NOWHERE: Final = (math.inf, -math.inf)
 
@@ -135,7 +138,13 @@ class _Reader:
             fused_softmax=unfused_attention(slow, peak * self.scale, self.bandwidth, fused_softmax=True),
             memory_bandwidth=parse(simple["efficiency"], "-") * self.bandwidth,
             launch=parse(simple["launch"], "s"),
+            streams={kind: self.stream(entry) for kind, entry in simple.get("operators", {}).items()},
+            borrowed=not self.own,
         )
+
+    def stream(self, entry: Mapping[str, Any]) -> Stream:
+        """What memory-bound kernels of one kind reach."""
+        return Stream(parse(entry["efficiency"], "-") * self.bandwidth, parse(entry["launch"], "s"))
 
     @property
     def bandwidth(self) -> float:
@@ -164,7 +173,8 @@ class _Reader:
         """Dense peak that the efficiency of a curve is a share of, 0 where there is none. [FLOP/s]"""
         peaks = self.accelerator.peak
         stated = next((float(peaks[key]) for key in PEAK_OF[precision] if key in peaks), 0.0)
-        sheet = self.raw["datasheet"].get(f"{curve}_peak")
+        sheets = self.raw["datasheet"]
+        sheet = sheets.get(f"{curve}_peak") or sheets.get(f"{_EQUAL.get(curve, curve)}_peak")
         return parse(sheet, "FLOP/s") if self.own and stated and sheet else stated
 
     def gemm(self, precision: str) -> GemmCurve | None:
@@ -175,7 +185,7 @@ class _Reader:
         curve = gemm_curve(
             self.raw["gemm"][name], peak * self.scale, self.bandwidth, self.multiprocessors, self.sustained
         )
-        measured = self.own and name == CURVE_OF[precision][0]
+        measured = self.own and name in (precision, _EQUAL.get(precision))
         return curve if measured else replace(curve, m_range=_NOWHERE, n_range=_NOWHERE, k_range=_NOWHERE)
 
     def attention(self, peak: float) -> dict[int, AttentionCurve]:
@@ -201,5 +211,5 @@ class _Reader:
         table = self.expert_table
         name = next((curve for curve in (*CURVE_OF[precision], "bf16") if curve in table), "bf16")
         curve = expert_curve(table[name], dense, self.bandwidth)
-        measured = self.own and name in self.raw["experts"] and name == CURVE_OF[precision][0]
+        measured = self.own and name in self.raw["experts"] and name in (precision, _EQUAL.get(precision))
         return curve if measured else replace(curve, rows_range=_NOWHERE)

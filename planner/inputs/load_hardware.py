@@ -157,7 +157,7 @@ def _take_sources(raw: dict[str, Any], where: str, problems: list[Problem]) -> d
 
 
 def _part_record(kind: type[R], path: Path) -> R:
-    raw = read_yaml(path)
+    raw = _with_curves(read_yaml(path), path.parent)
     problems: list[Problem] = []
     sources = _take_sources(raw, str(path), problems)
     return _checked(kind, raw, str(path), sources, problems)
@@ -192,6 +192,7 @@ class _Parts:
 
     def part(self, key: str, value: Any, folder: str) -> Any:
         """Return the mapping that a name, a path, or a mapping with a ``base`` stands for."""
+        value = _with_curves(value, self.path.parent)
         if isinstance(value, str):
             value = self.file(key, value, folder)
         elif isinstance(value, dict) and isinstance(value.get("base"), str):
@@ -214,7 +215,7 @@ class _Parts:
                 path = beside
             else:
                 path = _shipped_or_path(text, hardware_folder(folder), key.split(".")[-1])
-            raw = read_yaml(path)
+            raw = _with_curves(read_yaml(path), path.parent)
         except InputError as error:
             self.problems += [self._placed(problem, key) for problem in error.problems]
             return text
@@ -224,6 +225,15 @@ class _Parts:
         if problem.where != key.split(".")[-1]:
             return problem
         return Problem(f"{self.path}: {self.place}.{key}", problem.found, problem.expected, problem.nearest)
+
+
+def _with_curves(value: Any, folder: Path) -> Any:
+    """Return a part whose curve file, where it lies beside the part's own, is named in full."""
+    name = value.get("curves") if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name.endswith((".yaml", ".yml")):
+        return value
+    beside = folder / name
+    return value | {"curves": str(beside.resolve())} if beside.is_file() else value
 
 
 def _curves_of_base(folder: str, base: Mapping[str, Any]) -> dict[str, str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from planner.errors import InputError
 from planner.formulas.attention import attention_extrapolated
 from planner.formulas.gemm import gemm_extrapolated, gemm_seconds
 from planner.inputs.kernels import load_kernels
-from planner.inputs.load_hardware import accelerator_names, load_accelerator, load_hardware
+from planner.inputs.load_hardware import accelerator_names, hardware_folder, load_accelerator, load_hardware
+from planner.inputs.yaml_file import read_yaml
 
 
 @pytest.mark.parametrize("name", accelerator_names())
@@ -94,3 +98,63 @@ def test_a_missing_curve_file_is_told(tmp_path: Path) -> None:
     part = load_accelerator("h100").model_copy(update={"curves": str(tmp_path / "none.yaml")})
     with pytest.raises(InputError, match="no such file"):
         load_kernels(part)
+
+
+def own_curves(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Write a copy of H100's curves with a change, and return its file."""
+    raw = read_yaml(hardware_folder("curves") / "h100-80gb-sxm.yaml")
+    change(raw)
+    path = folder / "own.curves.yaml"
+    path.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    return path
+
+
+def test_a_measured_fp16_curve_prices_fp16_and_bf16_keeps_its_own(tmp_path: Path) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["gemm"]["fp16"] = raw["gemm"]["bf16"] | {"efficiency": "0.4"}
+
+    part = load_accelerator("h100").model_copy(update={"curves": str(own_curves(tmp_path, change))})
+    bf16, fp16 = part.kernels.gemm["bf16"], part.kernels.gemm["fp16"]
+    # Efficiencies of 0.4 and 0.829 of the same 989 TFLOP/s.
+    assert fp16.rate / bf16.rate == pytest.approx(0.4 / 0.829)
+    assert bf16.rate == load_accelerator("h100").kernels.gemm["bf16"].rate
+    assert fp16.m_range == bf16.m_range
+
+
+def test_without_a_curve_of_its_own_fp16_is_that_of_bf16_and_measured() -> None:
+    kernels = load_accelerator("h100").kernels
+    assert kernels.gemm["fp16"] == kernels.gemm["bf16"]
+    assert gemm_extrapolated(8192.0, 8192.0, 8192.0, kernels.gemm["fp16"]) == 0.0
+
+
+def test_memory_bound_operators_measured_by_themselves_have_their_own_rate(tmp_path: Path) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["memory_bound"]["operators"] = {"norm": {"efficiency": "0.5", "launch": "7 us"}}
+
+    part = load_accelerator("h100").model_copy(update={"curves": str(own_curves(tmp_path, change))})
+    norm, rotary = part.kernels.stream_for("norm_0"), part.kernels.stream_for("rotary")
+    assert (norm.bandwidth, norm.launch) == (0.5 * 3.35e12, 7e-6)
+    # Not measured by itself: 0.85 of the bandwidth and 3 us, as all of them together.
+    assert (rotary.bandwidth, rotary.launch) == (0.85 * 3.35e12, 3e-6)
+
+
+def test_curves_beside_a_profile_are_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    own_curves(home, lambda raw: raw["gemm"]["bf16"].update(efficiency="0.4"))
+    (home / "chip.yaml").write_text(
+        (hardware_folder("accelerators") / "h100-80gb-sxm.yaml").read_text("utf-8")
+        + "\ncurves: own.curves.yaml\n",
+        encoding="utf-8",
+    )
+    profile = "name: {}\npools:\n  - {{accelerator: {}, node: dgx-h100}}\n"
+    (home / "named.yaml").write_text(profile.format("named", "chip.yaml"), encoding="utf-8")
+    inline = "{base: h100, name: mine, curves: own.curves.yaml}"
+    (home / "inline.yaml").write_text(profile.format("inline", inline), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    shipped = load_accelerator("h100").kernels.gemm["bf16"].rate
+    parts = [load_hardware(str(home / name)).pool.accelerator for name in ("named.yaml", "inline.yaml")]
+    for part in (*parts, load_accelerator(str(home / "chip.yaml"))):
+        assert part.kernels.gemm["bf16"].rate == pytest.approx(shipped * 0.4 / 0.829)

@@ -133,6 +133,9 @@ def test_constants_of_memory_bound_operators_come_back(measured: HardwareProfile
     kernels = measured.pool.accelerator.kernels
     assert kernels.memory_bandwidth == pytest.approx(0.75 * BANDWIDTH, rel=0.01)
     assert kernels.launch == pytest.approx(4e-6, rel=0.02)
+    for name in ("norm_0", "optimizer"):
+        assert kernels.stream_for(name).bandwidth == pytest.approx(0.75 * BANDWIDTH, rel=0.01)
+    assert set(kernels.streams) == {"norm", "adam"}
 
 
 def test_links_and_copies_are_those_that_were_measured(measured: HardwareProfile) -> None:

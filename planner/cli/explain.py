@@ -38,6 +38,9 @@ def explain(
             metavar="NAME", help="The formulas of one term alone, such as tp_comm.", show_default=False
         ),
     ] = None,
+    ranks: Annotated[
+        bool, typer.Option("--ranks", help="Show where each rank sits, and its place in every group.")
+    ] = False,
     search: Annotated[
         bool, typer.Option("--search", help="Search the same job too: the runner-up, and why it lost.")
     ] = False,
@@ -55,6 +58,9 @@ def explain(
         answer = priced(saved, plan)
         if formulas or term is not None:
             show_formulas(answer, term, shown.output)
+            return
+        if ranks:
+            show_ranks(answer, shown.output)
             return
         progress(0.0, "pricing what one change would do")
         told = explained(answer, pricer_of(saved))
@@ -137,6 +143,19 @@ def show_formulas(answer: Estimate, term: str | None, output: Format) -> None:
         emit_document(formulas_document(chosen))
     else:
         emit_page(formulas_page(chosen), output)
+
+
+def show_ranks(answer: Estimate, output: Format) -> None:
+    """Write where each rank sits."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.explain_ranks import rank_rows, ranks_document, ranks_page
+
+    if output is Format.json:
+        emit_document(ranks_document(answer))
+    elif output is Format.csv:
+        emit_rows([*rank_rows(answer)], output)
+    else:
+        emit_page(ranks_page(answer), output)
 
 
 def priced(saved: PlanFile, label: object) -> Estimate:

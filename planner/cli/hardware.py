@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from planner.cli.hardware_collectives import collectives_command
 from planner.cli.hardware_curves import curve_fields
 from planner.cli.hardware_import import import_command
 from planner.cli.options import Format, FormatOption
@@ -97,6 +98,7 @@ def diff(
 
 
 app.command("import")(import_command)
+app.command("collectives")(collectives_command)
 
 
 def load_either(text: str) -> HardwareProfile | Accelerator:

@@ -10,6 +10,7 @@ from planner.cost.estimate import Estimate, StageBytes
 from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, estimate_document, plain
 from planner.report.estimate_page import TIME_WORDS, job_line, layout
 from planner.report.limits import limits
+from planner.report.longest import longest_sequence
 from planner.report.page import Page, Table, percent, significant
 from planner.units import GIB, TFLOP
 
@@ -42,6 +43,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "HFU": lambda a: percent(a.hfu),
     "GiB, fullest stage": lambda a: f"{a.peak / GIB:.1f}",
     "GiB of the device": lambda a: f"{a.capacity / GIB:.1f}",
+    "longest sequence": lambda a: _tokens(longest_sequence(a)),
     "chance out of memory": lambda a: percent(a.oom_probability),
     "$/step": lambda a: significant(a.bill.usd_per_step),
     "MJ/step, at most": lambda a: significant(a.bill.joules_per_step and a.bill.joules_per_step / 1e6),
@@ -53,6 +55,10 @@ FIGURES: Final[dict[str, Figure]] = {
 """What each figure is called, and how it is told."""
 
 WORKLOAD: Final = ("seq_len", "global_batch", "precision", "optimizer", "method")
+
+
+def _tokens(count: int | None) -> str:
+    return "none" if count is None else f"{count:,}"
 
 
 def compare_page(plans: Sequence[Named]) -> Page:

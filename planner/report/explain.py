@@ -21,8 +21,10 @@ from planner.inputs.workload import Workload
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.report.as_json import Document, estimate_document, plain
+from planner.report.beside_step import beside_rows
 from planner.report.explain_neighbours import Neighbour, Price, neighbours
 from planner.report.limits import TIGHT, WORTH_TELLING
+from planner.report.longest import longest_sequence
 from planner.report.waterfall import Anatomy, Part, peak_rate, waterfall
 from planner.units import GIB, TFLOP
 
@@ -297,6 +299,8 @@ def explain_document(told: Explanation) -> Document:
             ],
             "binds": list(binding(told)),
             "arithmetic": list(arithmetic(answer)),
+            "beside_step": beside_rows(anatomy),
+            "longest_seq_len": longest_sequence(answer),
             "groups": [
                 {"axis": group.axis, "ranks": group.ranks, "stride": group.stride, "tier": group.tier,
                  "domain": group.domain, "bandwidth_bytes_per_s": group.bandwidth}

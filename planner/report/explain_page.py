@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.report.beside_step import beside_page
 from planner.report.estimate_page import job_line, layout, trust
 from planner.report.explain import (
     Explanation,
@@ -17,6 +18,8 @@ from planner.report.explain import (
     neighbour_row,
     operator_rows,
 )
+from planner.report.explain_ranks import leaving
+from planner.report.longest import longest_line
 from planner.report.page import Page, Table, listed, percent, significant
 from planner.units import GIB, MIB, MICROSECOND, show
 
@@ -38,8 +41,9 @@ def explain_page(told: Explanation) -> Page:
         "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
     ]
     page += ["Memory at each stage's peak moment, GiB:", memory_table(told), _memory_line(told)]
+    page += [*beside_page(told.anatomy), longest_line(answer)]
     if groups(answer):
-        page += ["Who talks to whom:", groups_table(answer)]
+        page += ["Who talks to whom:", groups_table(answer), *(f"Mind: {line}." for line in leaving(answer))]
     page += ["One change of one axis (dp and micro-batches follow):", neighbours_table(told)]
     layer, rows = operator_rows(told)
     page += [f"One layer ({layer}), one micro-batch, one rank:", operators_table(rows)]

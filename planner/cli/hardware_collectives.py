@@ -1,0 +1,52 @@
+"""``planner hardware collectives``: what nccl-tests should show on a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from planner.cli.options import Format, FormatOption
+
+
+def collectives_command(
+    name: Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster, or the path of a profile.")],
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Accelerators that take part. [default: two nodes]", show_default=False
+        ),
+    ] = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SIZE", help="Sizes such as 512MiB. [default: 1MiB to 16GiB]", show_default=False
+        ),
+    ] = None,
+    output: FormatOption = Format.table,
+) -> None:
+    """Predict time and bandwidth of collectives by size, to hold a run of nccl-tests against."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.reading import Reading
+    from planner.inputs.load_hardware import load_hardware
+    from planner.report.collectives import SIZES, collective_rows, collectives_page
+
+    reading = Reading()
+    profile = reading.attempt(load_hardware, name, "cluster name")
+    count = reading.count("--gpus", gpus, least=2)
+    sizes = [reading.memory("--size", text) for text in size or ()]
+    if profile is not None:
+        most = profile.pool.max_gpus
+        if count is not None and count > most:
+            reading.fault("--gpus", str(count), f"at most {most:.0f}, since {profile.name} has no more")
+        count = count or int(min(2 * profile.pool.gpus_per_node, most))
+    reading.finish()
+    if profile is None or count is None:
+        raise AssertionError("a fault was not told")
+    known = [nbytes for nbytes in sizes if nbytes is not None] or SIZES
+    if output is Format.json:
+        emit_document([*collective_rows(profile, count, known)])
+    elif output is Format.csv:
+        emit_rows([*collective_rows(profile, count, known)], output)
+    else:
+        emit_page(collectives_page(profile, count, known), output)

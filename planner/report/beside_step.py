@@ -1,0 +1,125 @@
+"""Memory beside that of a training step: evaluation, a checkpoint on its way to disk, states on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.cost.estimate import StageBytes
+from planner.report.as_json import Document
+from planner.report.page import Page, Table
+from planner.report.waterfall import Anatomy
+from planner.techniques.offload._family import host_state_bytes
+from planner.units import GIB
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One use of memory.
+
+    Parameters
+    ----------
+    what, place : str
+        What it is, and where: ``device``, or ``host`` for all of a node.
+    nbytes : float
+        No more than this. [byte]
+    capacity : float, optional
+        What there is, where the profile says. [byte]
+    """
+
+    what: str
+    place: str
+    nbytes: float
+    capacity: float | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is as much, or nobody says how much there is."""
+        return self.capacity is None or self.nbytes <= self.capacity
+
+
+@dataclass(frozen=True)
+class BesideStep:
+    """What a plan needs when it does not train, told from the plan taken apart."""
+
+    anatomy: Anatomy
+
+    def uses(self) -> Iterator[Beside]:
+        """Yield evaluation, checkpoint and what lives on the host."""
+        answer, pool = self.anatomy.answer, self.anatomy.case.pool
+        host = None if pool.node.host_memory is None else float(pool.node.host_memory)
+        yield Beside("evaluation, micro-batch as in training", "device", self.evaluation, answer.capacity)
+        yield Beside("a checkpoint, shards copied at once", "host", self.checkpoint, host)
+        if self.states:
+            yield Beside("offloaded optimizer states", "host", self.states, host)
+
+    @cached_property
+    def node_ranks(self) -> int:
+        """Ranks that share a node's memory. [-]"""
+        return min(self.anatomy.case.pool.gpus_per_node, self.anatomy.answer.job.gpus)
+
+    @property
+    def evaluation(self) -> float:
+        """A forward pass that keeps nothing, beside all that lives from step to step. [byte]
+
+        It does what the forward of a training step does and keeps less, so that it never needs more.
+        """
+        stages = self.anatomy.answer.stages
+        return max(min(self._evaluated(stage), stage.total) for stage in stages)
+
+    def _evaluated(self, stage: StageBytes) -> float:
+        used = self.anatomy.passes.nbytes
+        layer, loss = used.one_layer + used.rebuilt, used.loss
+        gathered = 2.0 * used.gathered_layer + used.gathered_head + used.gathered_embedding
+        passing = float(np.max(np.maximum(layer, loss) + gathered))
+        lasting = stage.weights + stage.gradients + stage.optimizer
+        return lasting + passing + stage.reserve + stage.framework
+
+    @property
+    def checkpoint(self) -> float:
+        """Weights and optimizer states of a node's ranks, all on the host before they are written. [byte]"""
+        largest = max(stage.weights + stage.optimizer for stage in self.anatomy.answer.stages)
+        return self.node_ranks * largest + self.states
+
+    @cached_property
+    def states(self) -> float:
+        """Optimizer states, and the gradients that they take, in the memory of a node. [byte]"""
+        case, plan = self.anatomy.case, self.anatomy.answer.plan
+        if not case.offload.optimizer:
+            return 0.0
+        whole = (case.optimizer_bytes + case.offload.down_bytes) * float(case.model.params)
+        copies = plan.dp * plan.cp / plan.zero_shards
+        return float(host_state_bytes(whole, copies, self.node_ranks, case.job.gpus))
+
+
+def beside_page(anatomy: Anatomy) -> Page:
+    """Return memory beside the step for people."""
+    uses = [*BesideStep(anatomy).uses()]
+    rows = [
+        {
+            "beside the step": use.what,
+            "where": "device" if use.place == "device" else "host of a node",
+            "GiB, at most": f"{use.nbytes / GIB:,.1f}",
+            "of": "-" if use.capacity is None else f"{use.capacity / GIB:,.1f}",
+        }
+        for use in uses
+    ]
+    short = [use for use in uses if not use.fits]
+    return [Table(tuple(rows)), *(f"Mind: the {use.place} may not hold {use.what}." for use in short)]
+
+
+def beside_rows(anatomy: Anatomy) -> list[Document]:
+    """Return memory beside the step as JSON."""
+    return [
+        {
+            "what": use.what,
+            "place": use.place,
+            "at_most_gib": use.nbytes / GIB,
+            "capacity_gib": None if use.capacity is None else use.capacity / GIB,
+            "fits": use.fits,
+        }
+        for use in BesideStep(anatomy).uses()
+    ]

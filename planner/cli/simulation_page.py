@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from planner.cli.options import Format
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.report.page import Page, Table, significant
 from planner.simulate.record import RankRecord, StepRecord
 from planner.units import GIB
+
+if TYPE_CHECKING:
+    from planner.cli.simulate_beside import Beside
 
 SCHEMA: Final = "planner/simulate/1"
 
@@ -33,14 +36,14 @@ def stage_rows(step: StepRecord) -> list[dict[str, Any]]:
     return rows
 
 
-def show(schedule: str, head: str, step: StepRecord, output: Format) -> None:
+def show(schedule: str, head: str, step: StepRecord, output: Format, beside: Beside | None = None) -> None:
     """Write a simulation to standard output, under ``head`` where people read it."""
     if output is Format.json:
-        emit_document(document(schedule, step))
+        emit_document(document(schedule, step) | (beside.document() if beside else {}))
     elif output is Format.csv:
         emit_rows(stage_rows(step), output)
     else:
-        emit_page(page(head, step), output)
+        emit_page(page(head, step) + (beside.page() if beside else []), output)
 
 
 def page(head: str, step: StepRecord) -> Page:

@@ -1,4 +1,4 @@
-"""A backbone of unlike layers is cut into stages, played, and its bubbles filled: DiffusionPipe's three steps."""
+"""A backbone of unlike layers is cut into stages, played, and its bubbles filled: what DiffusionPipe does."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from planner.cli.job import Asked
     from planner.cost.estimate import Estimate
     from planner.launchers._emit import Target
+    from planner.plan import Plan
     from planner.report.plan_file import Names
-    from planner.runtimes._family import Runtime
+    from planner.runtimes._family import Job, Runtime
 
 TargetOption = Annotated[
     str | None,
@@ -67,11 +68,8 @@ def emit(
     IMAGE, taken from the environment when the files are started.
     """
     from planner.cli.axes import check_offload
-    from planner.cli.estimate import price
     from planner.cli.job import check_precision, with_node_size
     from planner.cli.reading import Reading
-    from planner.errors import Infeasible, UnsupportedPlan
-    from planner.report.as_json import Unpriced
     from planner.report.plan_file import read_plan_file
 
     saved = read_plan_file(plan, with_node_size)
@@ -83,15 +81,45 @@ def emit(
     wanted = wanted_target(launch, saved.runtime)
     for line in saved.changed:
         typer.echo(f"note: {line}", err=True)
-    answer = price(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
-    if isinstance(answer, Unpriced) or answer.violations:
-        reasons = "\n".join(
-            f"{fault.rule}: {fault.found}; needs {fault.expected}" for fault in answer.violations
-        )
-        raise UnsupportedPlan(reasons)
-    if not answer.feasible and not force:
-        raise Infeasible(f"{plan}: the plan does not fit; --force writes its files all the same")
+    if wanted.runtime.name != saved.runtime.name:
+        typer.echo(_told_apart(saved.runtime, wanted.runtime), err=True)
+    answer = priced(saved.plan, saved.job, wanted.runtime, saved.names, force)
     write_files(answer, saved.names, wanted, launch)
+
+
+def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, force: bool) -> Estimate:
+    """Return the estimate of a plan on the runtime that its files are for.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the runtime cannot run it; the message has every reason.
+    Infeasible
+        If it does not fit, and ``force`` is false.
+    """
+    from planner.cli.estimate import price
+    from planner.errors import Infeasible, UnsupportedPlan
+    from planner.report.as_json import Unpriced
+
+    answer = price(plan, job, runtime, names.memory_limit)
+    if isinstance(answer, Unpriced) or answer.violations:
+        reasons = "".join(
+            f"\n{fault.rule}: {fault.found}; needs {fault.expected}; nearest: {fault.nearest}"
+            for fault in answer.violations
+        )
+        raise UnsupportedPlan(f"{runtime.name} cannot run this plan:{reasons}")
+    if not answer.feasible and not force:
+        raise Infeasible("the plan does not fit; --force writes its files all the same")
+    return answer
+
+
+def _told_apart(saved: Runtime, target: Runtime) -> str:
+    from planner.runtimes import runtimes
+
+    lost = saved.traits != runtimes()[saved.name].traits
+    return f"note: the plan was saved for {saved.name}; the run card has its price on {target.name}" + (
+        f", without the traits that were set for {saved.name}" if lost else ""
+    )
 
 
 def wanted_target(launch: Launch, runtime: Runtime) -> Target:
@@ -108,7 +136,8 @@ def wanted_target(launch: Launch, runtime: Runtime) -> Target:
     from planner.runtimes import runtimes
 
     reading = Reading()
-    files_for = runtime if launch.target is None else reading.named("--target", launch.target, runtimes())
+    named = reading.named("--target", launch.target, runtimes())
+    files_for = named if named is not None and named.name != runtime.name else runtime
     starter = reading.named("--launcher", launch.launcher, launchers())
     wanted = reading.attempt(target, files_for, starter, launch.version) if files_for and starter else None
     reading.finish()
@@ -128,7 +157,11 @@ def write_best(best: Estimate, asked: Asked, save: Path | None, launch: Launch |
     if save is not None:
         write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names), force, "--save")
     if launch is not None:
-        write_files(best, names, wanted_target(launch, best.runtime), launch)
+        wanted = wanted_target(launch, best.runtime)
+        if wanted.runtime.name != best.runtime.name:
+            typer.echo(_told_apart(best.runtime, wanted.runtime), err=True)
+            best = priced(best.plan, best.job, wanted.runtime, names, force)
+        write_files(best, names, wanted, launch)
 
 
 def write_files(answer: Estimate, names: Names, wanted: Target, launch: Launch) -> None:

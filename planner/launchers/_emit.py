@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.cost.case import case_of
 from planner.cost.layout import with_split
@@ -12,7 +12,9 @@ from planner.launchers._family import Launcher, Settings
 from planner.launchers._shell import job_name
 from planner.plan import Plan
 from planner.rules import structural_rules, violations
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes import runtimes
+from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._settings import assumed, changed, unheard
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,35 @@ def launch_files(plan: Plan, job: Job, wanted: Target, card: Card) -> dict[str, 
     """
     runtime = wanted.runtime
     _refuse(plan, job, runtime)
-    if runtime.command is None:
-        raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
     plan = _as_priced(plan, job, runtime)
-    command = runtime.command(plan, job, wanted.version)
+    command = started(plan, job, wanted)
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
     settings = Settings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"))
     files = dict(wanted.launcher.files(command, plan, job, settings))
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)
     return files | ({PLAN: card.plan_file} if card.plan_file else {})
+
+
+def started(plan: Plan, job: Job, wanted: Target) -> Command:
+    """Return what starts a legal plan, with the traits that its price was made with.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the runtime writes no files, or they cannot say a trait that was priced.
+    """
+    runtime = wanted.runtime
+    if runtime.command is None:
+        raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
+    plain = runtimes()[runtime.name].traits
+    changes = changed(runtime.traits, plain)
+    reasons = unheard(changes, runtime.settings, plain)
+    if reasons:
+        told = "".join(f"\n{reason}" for reason in reasons)
+        raise UnsupportedPlan(f"{runtime.name} would not run as it was priced:{told}")
+    command = runtime.command(plan, job, wanted.version, changes)
+    return replace(command, notes=(*command.notes, *assumed(changes, runtime.settings)))
 
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from planner.inputs.hardware import HardwareProfile
@@ -11,6 +11,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes._traits import Traits
 
 
@@ -61,6 +62,12 @@ class RuleMaker(Protocol):
     def __call__(self, plan: Plan, job: Job) -> list[Rule]: ...
 
 
+class CommandMaker(Protocol):
+    """Makes what starts a legal scalar plan on a release, with the traits that the user changed."""
+
+    def __call__(self, plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES, /) -> Command: ...
+
+
 @dataclass(frozen=True)
 class Runtime:
     """One training framework, as the planner sees it.
@@ -85,8 +92,10 @@ class Runtime:
         Its validity rules beside the structural ones.
     hybrid_sharding : bool
         Whether zero_shards may be less than dp · cp.
-    command : callable, optional
-        What to start for a scalar plan: (plan, job, version) to `Command`; None where it writes no files.
+    command : CommandMaker, optional
+        What to start for a scalar plan; None where it writes no files.
+    settings : mapping
+        Values of traits, beside its own, that its files can ask for.
     """
 
     name: str
@@ -104,5 +113,6 @@ class Runtime:
     methods: tuple[str, ...]
     rules: RuleMaker
     hybrid_sharding: bool = False
-    command: Callable[[Plan, Job, str], Command] | None = None
+    command: CommandMaker | None = None
+    settings: Settings = field(default_factory=dict)
     aliases: tuple[str, ...] = ()

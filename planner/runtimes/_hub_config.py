@@ -33,6 +33,9 @@ LAYER_CLASSES = {
 }
 """Architecture to the class of one layer, the unit that is sharded and recomputed."""
 
+ATTENTION = {"flash-2": "sdpa", "flash-3": "flash_attention_3", "unfused": "eager"}
+"""The planner's attention kernel to transformers' name; PyTorch's own runs FlashAttention-2."""
+
 
 def architecture(model: ModelSpec) -> str | None:
     """Return the ``model_type`` that builds exactly the model's parameters, if there is one."""

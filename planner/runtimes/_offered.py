@@ -214,6 +214,12 @@ TRIAL_STEPS = 100
 """Steps of a job that does not say how many tokens it trains on."""
 
 
+def trial_note(workload: Workload) -> tuple[str, ...]:
+    """Return for the run card that a job without training tokens is a trial."""
+    stops = f"No training tokens were given: the run stops after {TRIAL_STEPS} steps."
+    return (stops,) if workload.tokens is None else ()
+
+
 def train_steps(workload: Workload) -> int:
     """Return the optimizer steps of a job."""
     if workload.tokens is None:

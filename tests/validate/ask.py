@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -9,8 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from planner.errors import UnsupportedPlan
 from planner.runtimes._family import Command, Runtime
+from planner.runtimes._settings import NO_CHANGES, Changes
 from tests.helpers import ROOT
+from tests.validate.megatron.plans import settings
 from tests.validate.random_plans import Case, cases
 
 PYTHON = Path(os.environ.get("VALIDATE_PYTHON", ROOT / ".venv-validate/bin/python"))
@@ -38,11 +42,14 @@ def has(module: str) -> bool:
 
 
 def written(runtime: Runtime, legal: bool, folder: Path) -> Iterator[tuple[Case, Command, Path]]:
-    """Yield random cases with their files; an illegal plan that cannot be written at all is left out."""
-    for index, case in enumerate(cases(runtime, SEED, COUNT, legal)):
-        assert runtime.command is not None
+    """Yield random cases with their files, legal ones with one changed trait after the other.
+
+    An illegal plan that cannot be written at all is left out.
+    """
+    changes = settings(runtime) if legal else itertools.repeat(NO_CHANGES)
+    for index, (case, asked) in enumerate(zip(cases(runtime, SEED, COUNT, legal), changes, strict=False)):
         try:
-            command = runtime.command(case.plan, case.job, runtime.versions[0])
+            command = _command(runtime, case, asked)
         except (ArithmeticError, KeyError, ValueError):
             if legal:
                 raise
@@ -52,6 +59,15 @@ def written(runtime: Runtime, legal: bool, folder: Path) -> Iterator[tuple[Case,
         for name, text in (command.files or {}).items():
             (place / name).write_text(text, encoding="utf-8")
         yield case, command, place
+
+
+def _command(runtime: Runtime, case: Case, changes: Changes) -> Command:
+    """Return what starts a case, without the changed trait where the plan refuses it."""
+    assert runtime.command is not None
+    try:
+        return runtime.command(case.plan, case.job, runtime.versions[0], changes)
+    except UnsupportedPlan:
+        return runtime.command(case.plan, case.job, runtime.versions[0])
 
 
 def judged(runtime: Runtime, check: str, legal: bool, folder: Path) -> list[Verdict]:

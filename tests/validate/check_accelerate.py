@@ -18,7 +18,7 @@ from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_multi_gpu_env, prepare_simple_launcher_cmd_env
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-OURS = ("FSDP_", "PARALLELISM_CONFIG_", "ACCELERATE_USE", "ACCELERATE_MIXED")
+OURS = ("FSDP_", "PARALLELISM_CONFIG_", "ACCELERATE_USE", "ACCELERATE_MIXED", "ACCELERATE_DYNAMO")
 launch.is_bf16_available = lambda *_: True
 
 

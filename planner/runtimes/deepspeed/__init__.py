@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
-from planner.runtimes.deepspeed.files import deepspeed_command
+from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
 
 __all__ = ["ENTRY"]
 
@@ -41,4 +41,5 @@ ENTRY = Runtime(
     methods=("full", "lora"),
     rules=rules.deepspeed_rules,
     command=deepspeed_command,
+    settings=SETTINGS,
 )

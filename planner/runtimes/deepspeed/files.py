@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
+from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
-from planner.runtimes._hub_config import hub_config
-from planner.runtimes._offered import stage_layers, train_steps
+from planner.runtimes._hub_config import ATTENTION, hub_config
+from planner.runtimes._offered import stage_layers, train_steps, trial_note
+from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
 
 
-def zero_config(plan: Plan) -> dict[str, object]:
+def zero_config(plan: Plan, overlap: bool = True) -> dict[str, object]:
     """Return the section ``zero_optimization``, buckets and overlap said."""
     config: dict[str, object] = {"stage": plan.zero}
     if plan.zero == 0:
         return config
-    config |= {"overlap_comm": True, "contiguous_gradients": True, "reduce_bucket_size": 500_000_000}
+    config |= {"overlap_comm": overlap, "contiguous_gradients": True, "reduce_bucket_size": 500_000_000}
     if plan.zero < 3:
         config |= {"reduce_scatter": True, "allgather_partitions": True, "allgather_bucket_size": 500_000_000}
     else:
@@ -38,16 +41,27 @@ def _batch_config(plan: Plan, work: Workload) -> dict[str, object]:
     }
 
 
-def ds_config(plan: Plan, work: Workload) -> dict[str, object]:
+SETTINGS: Final[Settings] = {
+    "attention": ("flash-3", "unfused"),
+    "compiled": (True,),
+    "dp_exposed": (1.0,),
+    "gradient_dtype": ("fp32",),
+    "reduce_dtype": ("fp32", "fp16"),
+}
+"""Values of traits that the JSON and the script can say; dp_exposed 1 is no overlap at all."""
+
+
+def ds_config(plan: Plan, work: Workload, changes: Changes = NO_CHANGES) -> dict[str, object]:
     """Return the whole of ``ds_config.json`` with resolved values only."""
+    gradient = changes.get("gradient_dtype") or work.gradient_dtype or work.precision
     config = _batch_config(plan, work)
     config |= {
         work.precision: {"enabled": True},
-        "data_types": {"grad_accum_dtype": work.gradient_dtype or work.precision},
-        "communication_data_type": work.precision,
+        "data_types": {"grad_accum_dtype": gradient},
+        "communication_data_type": changes.get("reduce_dtype", work.precision),
         "gradient_clipping": 1.0,
         "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}},
-        "zero_optimization": zero_config(plan),
+        "zero_optimization": zero_config(plan, overlap="dp_exposed" not in changes),
         "steps_per_print": 1,
         "wall_clock_breakdown": False,
     }
@@ -62,10 +76,31 @@ def ds_config(plan: Plan, work: Workload) -> dict[str, object]:
     return config
 
 
-def deepspeed_command(plan: Plan, job: Job, version: str) -> Command:
-    """Return what starts the plan: the script under torchrun, or under the ``deepspeed`` launcher."""
+def notes(work: Workload) -> tuple[str, ...]:
+    """Return what a user should know before starting."""
+    return (
+        "The learning rate is a placeholder, and the script saves once, at its end.",
+        "Checkpoints: ZeRO writes one part for each rank. To go on under other degrees, convert them with "
+        "python -m deepspeed.checkpoint.ds_to_universal and set checkpoint.load_universal in ds_config.json; "
+        "zero_to_fp32.py, which is saved beside them, makes whole weights.",
+        *trial_note(work),
+    )
+
+
+def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
+    """Return what starts the plan: the script under torchrun, or under the ``deepspeed`` launcher.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If Ulysses is asked for attention without a fused kernel.
+    """
     work = job.workload
+    attention = ATTENTION[str(changes.get("attention", "flash-2"))]
+    if attention == "eager" and plan.cp > 1:
+        raise UnsupportedPlan("Ulysses runs fused attention alone; nearest: --set attention=flash-2")
     settings: dict[str, object] = {"SEQ_LEN": work.seq_len, "RECOMPUTE": plan.recompute == "full"}
+    settings |= {"ATTENTION": attention, "COMPILED": bool(changes.get("compiled", False))}
     if plan.pp > 1:
         settings["STAGE_LAYERS"] = stage_layers(plan, job.model)
     else:
@@ -79,8 +114,9 @@ def deepspeed_command(plan: Plan, job: Job, version: str) -> Command:
         environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         files={
-            "ds_config.json": json.dumps(ds_config(plan, work), indent=2) + "\n",
+            "ds_config.json": json.dumps(ds_config(plan, work, changes), indent=2) + "\n",
             "config.json": json.dumps(hub_config(job.model, work.seq_len), indent=2) + "\n",
             "train.py": script(settings, piped=bool(plan.pp > 1)),
         },
+        notes=notes(work),
     )  # fmt: skip

@@ -31,7 +31,7 @@ WHOLE = '''
 def make_model(config, settings):
     """Return the model in the training dtype; ZeRO-3 shards it as it is built."""
     dtype = torch.bfloat16 if settings.get("bf16", {}).get("enabled") else torch.float16
-    kinds = {"dtype": dtype, "attn_implementation": "sdpa"}
+    kinds = {"dtype": dtype, "attn_implementation": ATTENTION}
     path = os.environ.get("CHECKPOINT")
     whole = settings["zero_optimization"]["stage"] < 3 or TP > 1
     with contextlib.nullcontext() if whole else deepspeed.zero.Init(config_dict_or_path=settings):
@@ -57,7 +57,7 @@ def sequence_groups(model, micro_batch):
 
     return UlyssesSPAttentionHF.register_with_transformers(
         model_name_or_path=model,
-        core_attn_implementation="sdpa",
+        core_attn_implementation=ATTENTION,
         sequence_parallel_size=SP,
         micro_batch_size=micro_batch,
         seq_length=SEQ_LEN,
@@ -102,9 +102,9 @@ class Stage(torch.nn.Module):
 
     def __init__(self, index):
         super().__init__()
-        config = AutoConfig.from_pretrained(HERE, attn_implementation="sdpa")
+        config = AutoConfig.from_pretrained(HERE, attn_implementation=ATTENTION)
         with torch.device("meta"):
-            whole = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+            whole = AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION)
         first = sum(STAGE_LAYERS[:index])
         self.layers = whole.model.layers[first : first + STAGE_LAYERS[index]]
         self.embedding = whole.model.embed_tokens if index == 0 else None
@@ -168,6 +168,8 @@ def main():
     settings = json.loads((HERE / options.deepspeed_config).read_text())
     deepspeed.init_distributed()
     engine, data = make_engine(settings)
+    if COMPILED:
+        engine.compile()
     for step in range(options.max_steps):
         start = time.perf_counter()
         loss = train_step(engine, data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.fsdp import rules
-from planner.runtimes.fsdp.files import fsdp_command
+from planner.runtimes.fsdp.files import SETTINGS, fsdp_command
 
 __all__ = ["ENTRY"]
 
@@ -43,4 +43,5 @@ ENTRY = Runtime(
     rules=rules.fsdp_rules,
     hybrid_sharding=True,
     command=fsdp_command,
+    settings=SETTINGS,
 )

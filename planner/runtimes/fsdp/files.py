@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 import yaml
 
+from planner.errors import UnsupportedPlan
+from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
-from planner.runtimes._hub_config import LAYER_CLASSES, architecture, hub_config
-from planner.runtimes._offered import train_steps
+from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, architecture, hub_config
+from planner.runtimes._offered import train_steps, trial_note
+from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.fsdp.script import SCRIPT
 
 STRATEGIES = {"all-gather": "allgather", "ring": "alltoall"}
 """PyTorch's ``alltoall`` passes keys and values on to the next rank: it is the ring."""
+
+REDUCE: Final = {"fp32": "float32", "bf16": "bfloat16"}
+
+SETTINGS: Final[Settings] = {
+    "attention": ("flash-3", "unfused"),
+    "compiled": (True,),
+    "reduce_dtype": ("bf16",),
+}
+"""Values of traits that the YAML and the script can say."""
 
 
 def mesh(plan: Plan) -> dict[str, int]:
@@ -28,7 +41,7 @@ def mesh(plan: Plan) -> dict[str, int]:
     }
 
 
-def accelerate_config(plan: Plan, job: Job) -> dict[str, object]:
+def accelerate_config(plan: Plan, job: Job, compiled: bool = False) -> dict[str, object]:
     """Return the keys of the YAML that ``accelerate launch --config_file`` reads."""
     sharded = plan.zero > 0
     several = job.gpus > 1
@@ -52,6 +65,8 @@ def accelerate_config(plan: Plan, job: Job) -> dict[str, object]:
         config["fsdp_config"] = _fsdp_config(plan, job)
     if several and (sharded or plan.tp > 1):
         config["parallelism_config"] = _parallelism_config(plan)
+    if compiled:
+        config["dynamo_config"] = {"dynamo_backend": "INDUCTOR", "dynamo_use_regional_compilation": True}
     return config
 
 
@@ -76,7 +91,7 @@ def _parallelism_config(plan: Plan) -> dict[str, object]:
     return sizes
 
 
-def script_text(plan: Plan, job: Job) -> str:
+def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
     """Return ``train.py`` with the plan's settings at its top."""
     work = job.workload
     settings = {
@@ -86,15 +101,41 @@ def script_text(plan: Plan, job: Job) -> str:
         "RECOMPUTE": plan.recompute == "full" and plan.zero == 0,
         "TP": int(plan.tp),
         "CP": int(plan.cp),
+        "ATTENTION": ATTENTION[str(changes.get("attention", "flash-2"))],
+        "REDUCE_DTYPE": REDUCE[str(changes.get("reduce_dtype", "fp32"))],
     }
     return SCRIPT.replace(
         "# SETTINGS\n", "".join(f"{name} = {value!r}\n" for name, value in settings.items())
     )
 
 
-def fsdp_command(plan: Plan, job: Job, version: str) -> Command:
-    """Return what starts the plan: torchrun with the environment, or ``accelerate launch`` with the YAML."""
-    config = accelerate_config(plan, job)
+def notes(plan: Plan, work: Workload) -> tuple[str, ...]:
+    """Return what a user should know before starting."""
+    sharded = (
+        "Checkpoints: the sharded state is PyTorch's distributed checkpoint, which loads under any other "
+        "degrees; accelerate merge-weights makes whole weights of it."
+    )
+    whole = "Checkpoints: the state is whole on every rank and loads under any other degrees."
+    return (
+        "The learning rate is a placeholder, and the script saves once, at its end.",
+        sharded if plan.zero else whole,
+        *trial_note(work),
+    )
+
+
+def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
+    """Return what starts the plan: torchrun with the environment, or ``accelerate launch`` with the YAML.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If context parallelism is asked for another attention than PyTorch's own.
+    """
+    if plan.cp > 1 and "attention" in changes:
+        raise UnsupportedPlan(
+            "context parallelism runs PyTorch's own attention; nearest: --set attention=flash-2"
+        )
+    config = accelerate_config(plan, job, bool(changes.get("compiled", False)))
     numbers = {
         "per_device_train_batch_size": int(plan.micro_batch),
         "gradient_accumulation_steps": int(plan.num_microbatches),
@@ -116,9 +157,10 @@ def fsdp_command(plan: Plan, job: Job, version: str) -> Command:
         files={
             "accelerate.yaml": f"# Accelerate {version}\n# {start}\n"
             + yaml.safe_dump(config, sort_keys=False),
-            "train.py": script_text(plan, job),
+            "train.py": script_text(plan, job, changes),
             "config.json": json.dumps(hub_config(job.model, job.workload.seq_len), indent=2) + "\n",
         },
+        notes=notes(plan, job.workload),
     )
 
 
@@ -131,6 +173,9 @@ def _environment(plan: Plan, job: Job, config: dict[str, object]) -> dict[str, s
         renamed = {"fsdp_transformer_layer_cls_to_wrap": "fsdp_transformer_cls_to_wrap"}
         names |= {"ACCELERATE_USE_FSDP": "true"}
         names |= {str(renamed.get(key, key)).upper(): _text(value) for key, value in fsdp.items()}
+    dynamo = config.get("dynamo_config")
+    if isinstance(dynamo, dict):
+        names |= {f"ACCELERATE_{key}".upper(): str(value) for key, value in dynamo.items()}
     sizes = config.get("parallelism_config")
     if isinstance(sizes, dict):
         names |= {"ACCELERATE_USE_PARALLELISM_CONFIG": "true"}

@@ -28,17 +28,17 @@ HERE = Path(__file__).resolve().parent
 BODY = '''
 
 def make_accelerator():
-    """Compute in bfloat16, reduce gradients in float32, as the plan was priced."""
+    """Compute in bfloat16, reduce gradients in the dtype that the plan was priced with."""
     if os.environ.get("ACCELERATE_USE_FSDP") != "true":
         return Accelerator()
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=getattr(torch, REDUCE_DTYPE))
     return Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin(mixed_precision_policy=policy))
 
 
 def new_model(config, empty):
     """Build float32 weights on the host, or room for them that the first rank's will fill."""
     with init_empty_weights() if empty else contextlib.nullcontext():
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=ATTENTION)
     if empty:
         for module in model.modules():
             for name, weight in module.named_parameters(recurse=False):
@@ -54,7 +54,8 @@ def make_model(accelerator, output):
     checkpoint = os.environ.get("CHECKPOINT")
     if TP == 1:
         if checkpoint:
-            return AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+            kinds = {"dtype": torch.float32, "attn_implementation": ATTENTION}
+            return AutoModelForCausalLM.from_pretrained(checkpoint, **kinds)
         lean = os.environ.get("FSDP_CPU_RAM_EFFICIENT_LOADING") == "true"
         return new_model(config, lean and not accelerator.is_main_process)
     if not checkpoint:
@@ -64,7 +65,7 @@ def make_model(accelerator, output):
         accelerator.wait_for_everyone()
     mesh = accelerator.torch_device_mesh["tp"]
     return AutoModelForCausalLM.from_pretrained(
-        checkpoint, dtype=torch.float32, tp_plan="auto", device_mesh=mesh, attn_implementation="sdpa"
+        checkpoint, dtype=torch.float32, tp_plan="auto", device_mesh=mesh, attn_implementation=ATTENTION
     )
 
 
@@ -84,7 +85,7 @@ def quantised_model(accelerator):
         quantization_config=storage,
         dtype=torch.bfloat16,
         device_map={"": accelerator.local_process_index},
-        attn_implementation="sdpa",
+        attn_implementation=ATTENTION,
     )
     return prepare_model_for_kbit_training(model, use_gradient_checkpointing=RECOMPUTE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,13 +11,15 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_bridge.adapters import METHODS, adapter_notes, adapter_rules
-from planner.runtimes.megatron_bridge.script import needs, script_text
+from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_rules
+from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 
 NAME: Final = "train.py"
 
@@ -39,14 +42,15 @@ def rules(plan: Plan, job: Job) -> list[Rule]:
     ]
 
 
-def command(plan: Plan, job: Job, version: str) -> Command:
+def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
+    job = replace(job, workload=as_set(job.workload, changes))
     variables = environment(plan, job)
     return Command(
         program=(NAME,),
         environment=variables,
         needs=needs(job.workload),
-        files={NAME: script_text(plan, job, version, variables)},
+        files={NAME: script_text(plan, job, Say(version, variables, changes))},
         notes=(*notes(plan, job), *adapter_notes(job.workload)),
     )
 
@@ -68,5 +72,6 @@ ENTRY = Runtime(
     rules=rules,
     hybrid_sharding=True,
     command=command,
+    settings={**SETTINGS, "tp_exposed": (1.0,)},
     aliases=("bridge", "nemo"),
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes._settings import Changes
 from planner.runtimes.megatron_bridge.adapters import adapter_section
 from planner.runtimes.megatron_bridge.sections import (
     RECIPES,
@@ -19,6 +21,7 @@ from planner.runtimes.megatron_bridge.sections import (
     precision_fields,
     train_section,
 )
+from planner.runtimes.megatron_bridge.settings import set_fields
 
 HEAD = '''\
 """{what} with Megatron-Bridge {version}; start it with the launch script beside it."""
@@ -75,6 +78,7 @@ if __name__ == "__main__":
 '''
 
 LAYERS = "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n"
+BACKEND = "from megatron.core.transformer.enums import AttnBackend\n"
 OUTPUT = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
 
 
@@ -83,7 +87,16 @@ def needs(work: Workload) -> tuple[str, ...]:
     return (*(("CHECKPOINT",) if work.method == "lora" else ()), "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 
 
-def script_text(plan: Plan, job: Job, version: str, environment: Mapping[str, str]) -> str:
+@dataclass(frozen=True)
+class Say:
+    """What the file says beside the plan: a release, the environment, the traits that the user changed."""
+
+    version: str
+    environment: Mapping[str, str]
+    changes: Changes
+
+
+def script_text(plan: Plan, job: Job, say: Say) -> str:
     """Return the file's text for a legal scalar plan."""
     model, adapters = model_section(plan, job), job.workload.method == "lora"
     module, provider = ("gpt_provider", "GPTModelProvider")
@@ -92,20 +105,20 @@ def script_text(plan: Plan, job: Job, version: str, environment: Mapping[str, st
     mixed, variables = "transformer_layer_spec" in model, needs(job.workload)
     head = HEAD.format(
         what="LoRA fine-tuning" if adapters else "Pre-training",
-        version=version,
+        version=say.version,
         first="from functools import partial\n" if mixed else "",
-        environment="".join(f"    {name}={value!r},\n" for name, value in environment.items()),
+        environment="".join(f"    {name}={value!r},\n" for name, value in say.environment.items()),
         module=module,
         provider=provider,
         adapters="from megatron.bridge.peft.lora import LoRA\n" if adapters else "",
-        last=LAYERS if mixed else "",
+        last=(LAYERS if mixed else "") + (BACKEND if "attention" in say.changes else ""),
         needs=variables,
         names=", ".join(variables),
     )
-    return head + _body(plan, job, provider) + TAIL
+    return head + _body(plan, job, provider, say.changes) + TAIL
 
 
-def _body(plan: Plan, job: Job, provider: str) -> str:
+def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     work = job.workload
     lines = [f"    precision = get_mixed_precision_config({RECIPES[work.precision]!r})\n"]
     lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in precision_fields(work).items()]
@@ -127,7 +140,8 @@ def _body(plan: Plan, job: Job, provider: str) -> str:
     if work.method == "lora":
         calls["peft"] = ("LoRA", adapter_section(plan, job))
     lines.append("    return ConfigContainer(\n")
-    lines += [_call(name, kind, section) for name, (kind, section) in calls.items()]
+    said = set_fields(changes)
+    lines += [_call(name, kind, section | said.get(name, {})) for name, (kind, section) in calls.items()]
     return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
 
 

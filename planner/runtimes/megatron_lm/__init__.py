@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._offered import method_rule
+from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
+from planner.runtimes.megatron_lm.architecture import architecture
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
+from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 
 NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 METHODS: Final = ("full",)
@@ -24,10 +28,12 @@ def rules(plan: Plan, job: Job) -> list[Rule]:
     return [*core_rules(plan, job), method_rule(job.workload.method, METHODS)]
 
 
-def command(plan: Plan, job: Job, version: str) -> Command:
+def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
+    job = replace(job, workload=as_set(job.workload, changes))
+    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, changes)
     return Command(
-        program=("pretrain_gpt.py", *arguments(plan, job, version)),
+        program=("pretrain_gpt.py", *flags),
         environment=environment(plan, job),
         needs=NEEDS,
         notes=notes(plan, job),
@@ -51,5 +57,6 @@ ENTRY = Runtime(
     rules=rules,
     hybrid_sharding=True,
     command=command,
+    settings=SETTINGS,
     aliases=("megatron", "mcore", "megatron-core"),
 )

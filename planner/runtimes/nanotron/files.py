@@ -9,7 +9,8 @@ import yaml
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
-from planner.runtimes._offered import train_steps
+from planner.runtimes._offered import train_steps, trial_note
+from planner.runtimes._settings import NO_CHANGES, Changes
 
 ENGINES = {"1f1b": "1f1b", "gpipe": "afab"}
 
@@ -164,7 +165,7 @@ if __name__ == "__main__":
 '''
 
 
-def nanotron_command(plan: Plan, job: Job, version: str) -> Command:
+def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts the plan: a small script that fills in the paths and runs nanotron's own."""
     header = f"# nanotron {version} (2411b022, 2026-04-07): run_train.py --config-file nanotron.yaml\n"
     return Command(
@@ -175,4 +176,11 @@ def nanotron_command(plan: Plan, job: Job, version: str) -> Command:
             "nanotron.yaml": header + yaml.safe_dump(nanotron_config(plan, job), sort_keys=False),
             "start.py": START,
         },
+        notes=(
+            "Compare with the model's own config what no plan decides: rotary base and norm epsilon. The "
+            "learning rate is a placeholder.",
+            "Checkpoints: weights and optimizer states load under another tp or dp; under another pp, "
+            "nanotron warns, the states have not been checked.",
+            *trial_note(job.workload),
+        ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.torchtitan import rules
-from planner.runtimes.torchtitan.files import torchtitan_command
+from planner.runtimes.torchtitan.files import SETTINGS, torchtitan_command
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
 __all__ = ["ENTRY"]
@@ -48,4 +48,5 @@ ENTRY = Runtime(
     rules=rules.torchtitan_rules,
     hybrid_sharding=True,
     command=torchtitan_command,
+    settings=SETTINGS,
 )

@@ -246,6 +246,9 @@ def train():
     )
 '''
 
+SAVE_STEPS = 1000
+"""Steps from one checkpoint to the next."""
+
 RECOMPUTES = {"none": "none", "selective": "selective", "full": "full"}
 
 
@@ -257,7 +260,7 @@ def module_text(plan: Plan, job: Job) -> str:
     return HEAD + imports + "\n" + data + parts + BODY + layers + TAIL
 
 
-def flags(plan: Plan, job: Job) -> tuple[str, ...]:
+def flags(plan: Plan, job: Job, compiled: bool) -> tuple[str, ...]:
     """Return the command line after ``--module`` and ``--config``, every degree said."""
     work = job.workload
     shards = plan.cp if plan.zero == 0 else plan.zero_shards
@@ -273,6 +276,7 @@ def flags(plan: Plan, job: Job) -> tuple[str, ...]:
         "training.num_tokens_per_train_step": work.tokens_per_step,
         "training.max_context_length": work.seq_len,
         "training.steps": train_steps(work),
+        "checkpoint.interval": SAVE_STEPS,
     }
     words = {
         "parallelism.fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
@@ -285,9 +289,9 @@ def flags(plan: Plan, job: Job) -> tuple[str, ...]:
     schedule = SCHEDULES[plan.schedule] if plan.pp > 1 else None
     if schedule is not None:
         words["parallelism.pipeline_parallel_schedule"] = schedule.name
-    compiled = schedule is None or not schedule.splits_backward
     switches = [
         "training.disable_cuda_graphs",
+        "checkpoint.enable",
         f"parallelism.{'' if plan.sequence_parallel else 'no-'}enable_sequence_parallel",
         f"compile.{'' if compiled else 'no-'}enable",
     ]
@@ -296,10 +300,10 @@ def flags(plan: Plan, job: Job) -> tuple[str, ...]:
     return (*text, *(f"--{name}" for name in switches), f"activation-checkpoint:{RECOMPUTES[plan.recompute]}")
 
 
-def current_command(plan: Plan, job: Job) -> Command:
+def current_command(plan: Plan, job: Job, compiled: bool) -> Command:
     """Return what starts the plan on the newest torchtitan."""
     return Command(
-        program=("torchtitan.train", "--module", MODULE, "--config", "train", *flags(plan, job)),
+        program=("torchtitan.train", "--module", MODULE, "--config", "train", *flags(plan, job, compiled)),
         environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         module=True,

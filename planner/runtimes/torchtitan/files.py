@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
-from planner.runtimes.torchtitan.current import current_command
+from planner.runtimes._offered import trial_note
+from planner.runtimes._settings import NO_CHANGES, Changes, Settings
+from planner.runtimes.torchtitan.current import SAVE_STEPS, current_command
+from planner.runtimes.torchtitan.schedules import compilable
 from planner.runtimes.torchtitan.toml import toml_command
 
+SETTINGS: Final[Settings] = {"compiled": (False,)}
+"""Values of traits that the command line and the TOML can say."""
 
-def torchtitan_command(plan: Plan, job: Job, version: str) -> Command:
+
+def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return the command line and files of a scalar plan for one of the versions."""
-    return toml_command(plan, job, version) if version.startswith("0.2.") else current_command(plan, job)
+    compiled = bool(changes.get("compiled", True)) and compilable(plan)
+    old = version.startswith("0.2.")
+    command = toml_command(plan, job, version, compiled) if old else current_command(plan, job, compiled)
+    return replace(command, notes=_notes(plan, job, bool(changes.get("compiled", True))))
+
+
+def _notes(plan: Plan, job: Job, wanted: bool) -> tuple[str, ...]:
+    said = [
+        "Compare with the model's own config what no plan decides: rotary base and scaling, norm epsilon.",
+        "The learning rate is a placeholder.",
+        f"Checkpoints: a distributed one every {SAVE_STEPS} steps, which loads under any other degrees; "
+        "scripts/checkpoint_conversion/convert_to_hf.py makes Hugging Face weights of it.",
+        *trial_note(job.workload),
+    ]
+    if wanted and not compilable(plan):
+        said.append(
+            f"The schedule {plan.schedule} splits backward, which compiled layers cannot: compile is off, "
+            "and the price has fused elementwise kernels all the same."
+        )
+    return tuple(said)

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from planner.numeric import Num
+from planner.plan import Plan
 from planner.rules import Mask, divides
 
 
@@ -66,3 +67,8 @@ SCHEDULES: Final = {
     "zb-v": TorchSchedule("ZBVZeroBubble", 2, 2, _any_count, "1 or more", splits_backward=True),
     "dualpipe-v": TorchSchedule("DualPipeV", 2, 2, _two_per_rank, "2 · pp or more", splits_backward=True),
 }
+
+
+def compilable(plan: Plan) -> bool:
+    """Whether the plan's layers can be compiled: a schedule may need the weight gradient apart."""
+    return bool(plan.pp <= 1) or not SCHEDULES[plan.schedule].splits_backward

@@ -9,7 +9,7 @@ from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 from planner.runtimes._offered import train_steps
-from planner.runtimes.torchtitan.current import MODULE
+from planner.runtimes.torchtitan.current import MODULE, SAVE_STEPS
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
@@ -134,7 +134,7 @@ def _ffns(job: Job) -> list[DenseFfn | Experts]:
     return [block.ffn for block in job.model.blocks.values()]
 
 
-def job_config(plan: Plan, job: Job) -> dict[str, dict[str, object]]:
+def job_config(plan: Plan, job: Job, compiled: bool) -> dict[str, dict[str, object]]:
     """Return the tables of the TOML, every degree said."""
     work = job.workload
     shards = plan.cp if plan.zero == 0 else plan.zero_shards
@@ -178,8 +178,8 @@ def job_config(plan: Plan, job: Job) -> dict[str, dict[str, object]]:
         },
         "parallelism": parallelism,
         "activation_checkpoint": recompute,
-        "compile": {"enable": schedule is None or not schedule.splits_backward},
-        "checkpoint": {"enable": False},
+        "compile": {"enable": compiled},
+        "checkpoint": {"enable": True, "interval": SAVE_STEPS},
         "metrics": {"log_freq": 1},
     }
 
@@ -192,7 +192,7 @@ def toml_text(tables: dict[str, dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def toml_command(plan: Plan, job: Job, version: str) -> Command:
+def toml_command(plan: Plan, job: Job, version: str, compiled: bool) -> Command:
     """Return what starts the plan on a release that reads TOML.
 
     Raises
@@ -216,7 +216,7 @@ def toml_command(plan: Plan, job: Job, version: str) -> Command:
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         module=True,
         files={
-            f"{MODULE}.toml": header + toml_text(job_config(plan, job)),
+            f"{MODULE}.toml": header + toml_text(job_config(plan, job, compiled)),
             f"{MODULE}.py": module_text(job, version),
         },
     )

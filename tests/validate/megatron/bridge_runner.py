@@ -187,6 +187,14 @@ class Bridge:
             distributed_optimizer=config.ddp.use_distributed_optimizer,
             sharding=config.ddp.data_parallel_sharding_strategy if config.ddp.use_megatron_fsdp else "",
             layers=self._layers(model),
+            attention=model.attention_backend.name,
+            dropout=(model.attention_dropout, model.hidden_dropout),
+            dp_overlap=config.ddp.overlap_grad_reduce or config.ddp.overlap_param_gather,
+            tp_overlap=model.tp_comm_overlap,
+            reduces_in_fp32=config.ddp.grad_reduce_in_fp32,
+            fused_activation=model.bias_activation_fusion,
+            fused_rope=model.apply_rope_fusion,
+            fused_weight_gradient=model.gradient_accumulation_fusion,
         )
         rows = self._params(model, config.peft)
         derived["params"] = [params for params, _ in rows]

@@ -7,6 +7,7 @@ import math
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes._settings import Changes
 
 
 def split(plan: Plan, model: ModelSpec) -> list[int]:
@@ -142,6 +143,23 @@ def wanted(job: Job, plan: Plan) -> dict[str, object]:
         "params": rank_params(plan, model, local=True),
         "adapters": rank_adapters(plan, job) if job.workload.method == "lora" else [],
     }
+
+
+def as_set(changes: Changes) -> dict[str, object]:
+    """Return what a runner on Megatron-core must derive from changed traits; only what is changed is said."""
+    said: dict[str, object] = {}
+    for name, value in changes.items():
+        if name == "attention":
+            said |= {"attention": {"flash-2": "flash", "unfused": "unfused"}[str(value)]}
+        elif name == "dropout":
+            said |= {"dropout": (0.1, 0.1)}
+        elif name in ("dp_exposed", "tp_exposed"):
+            said |= {f"{name.partition('_')[0]}_overlap": False}
+        elif name in ("gradient_dtype", "reduce_dtype"):
+            said |= {"reduces_in_fp32": False}
+        else:
+            said |= {name: value}
+    return said
 
 
 def rank_adapters(plan: Plan, job: Job) -> list[int]:

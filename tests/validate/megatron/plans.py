@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from planner.inputs.model import Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Violation, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
+from planner.runtimes._settings import NO_CHANGES, Changes
 from tests.validate.megatron import cases
 
 MODELS = (
@@ -25,8 +28,9 @@ RECOMPUTES = (
 )  # fmt: skip
 OFFLOADS = ("none", "none", "none", "none", "optimizer", "activations:3", "activations:24")
 PRECISIONS = ("bf16", "bf16", "bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4")
-METHODS = ("full", "full", "full", "lora")
-LORA_RANKS = (8, 12, 16, 64)
+METHODS: tuple[dict[str, Any], ...] = (
+    {}, {}, {}, {}, *({"method": "lora", "lora_rank": rank} for rank in (12, 16, 64)),
+)  # fmt: skip
 LENGTHS = (1024, 2048, 4096, 6144, 8192, 32768)
 
 
@@ -82,8 +86,7 @@ def _job(dice: random.Random, model: ModelSpec, gpus: int, plan: Plan) -> Job:
         seq_len=dice.choice([length for length in LENGTHS if length <= longest]),
         global_batch=int(plan.micro_batch * plan.num_microbatches * plan.dp),
         precision=precision,
-        method=dice.choice(METHODS),
-        lora_rank=dice.choice(LORA_RANKS),
+        **dice.choice(METHODS),
     )
 
 
@@ -92,6 +95,12 @@ def _uneven(dice: random.Random, layers: int, stages: int) -> tuple[int, ...] | 
         return None
     cuts = sorted(dice.sample(range(1, layers), stages - 1))
     return tuple(end - start for start, end in zip([0, *cuts], [*cuts, layers], strict=True))
+
+
+def settings(runtime: Runtime) -> Iterator[Changes]:
+    """Yield without end: no changed trait, then each value that the files can set, one at a time."""
+    one = [{name: value} for name, values in runtime.settings.items() for value in values]
+    return itertools.cycle([NO_CHANGES, *one])
 
 
 def broken(job: Job, plan: Plan, runtime: Runtime) -> tuple[Violation, ...]:

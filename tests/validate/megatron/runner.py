@@ -108,6 +108,13 @@ class Megatron:
             cp_comm=config.cp_comm_type,
             fp8=config.fp8,
             fp4=config.fp4,
+            attention=config.attention_backend.name,
+            dropout=(config.attention_dropout, config.hidden_dropout),
+            dp_overlap=args.overlap_grad_reduce or args.overlap_param_gather,
+            reduces_in_fp32=args.accumulate_allreduce_grads_in_fp32,
+            fused_activation=config.bias_activation_fusion,
+            fused_rope=config.apply_rope_fusion,
+            fused_weight_gradient=config.gradient_accumulation_fusion,
         )
         derived["layers"] = self._layers(config)
         if build:

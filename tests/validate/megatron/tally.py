@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
-from tests.validate.megatron.expected import wanted
+from planner.runtimes._settings import NO_CHANGES, Changes
+from tests.validate.megatron.expected import as_set, wanted
 from tests.validate.megatron.plans import illegal_plans
 from tests.validate.megatron.runner import Verdict
 
@@ -41,10 +42,16 @@ CHANGED = {
 """Plans that Megatron-LM would run otherwise than the plan says, or that its flags cannot say."""
 
 
-def differences(job: Job, plan: Plan, verdict: Verdict, without: tuple[str, ...] = ()) -> dict[str, object]:
-    """Return what the runner derived otherwise than the plan says: (plan, runner)."""
+def differences(
+    job: Job,
+    plan: Plan,
+    verdict: Verdict,
+    without: tuple[str, ...] = (),
+    changes: Changes = NO_CHANGES,
+) -> dict[str, object]:
+    """Return what the runner derived otherwise than plan and traits say: (plan, runner)."""
     found = verdict.derived
-    said = {name: value for name, value in wanted(job, plan).items() if name not in without}
+    said = {name: value for name, value in wanted(job, plan).items() if name not in without} | as_set(changes)
     return {name: (value, found.get(name)) for name, value in said.items() if found.get(name) != value}
 
 

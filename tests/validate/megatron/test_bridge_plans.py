@@ -14,9 +14,10 @@ import pytest
 
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.megatron_bridge import ENTRY
 from tests.validate.megatron.bridge_runner import Bridge
-from tests.validate.megatron.plans import legal_plans
+from tests.validate.megatron.plans import legal_plans, settings
 from tests.validate.megatron.runner import Verdict
 from tests.validate.megatron.tally import differences, tally
 
@@ -38,29 +39,30 @@ def bridge() -> Any:
 
 
 @pytest.fixture(scope="module")
-def judge(bridge: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Job, Plan], Verdict]:
+def judge(bridge: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Verdict]:
     file = tmp_path_factory.mktemp("emitted") / "train.py"
 
-    def judged(job: Job, plan: Plan) -> Verdict:
+    def judged(job: Job, plan: Plan, changes: Changes = NO_CHANGES) -> Verdict:
         assert ENTRY.command is not None
-        file.write_text((ENTRY.command(plan, job, ENTRY.versions[0]).files or {})[file.name])
+        file.write_text((ENTRY.command(plan, job, ENTRY.versions[0], changes).files or {})[file.name])
         return bridge.judge(file, job.gpus, job.hardware.pool.accelerator.compute_capability)
 
     return judged
 
 
-def test_every_legal_plan_is_accepted_as_meant(judge: Callable[[Job, Plan], Verdict]) -> None:
+def test_every_legal_plan_is_accepted_as_meant(judge: Callable[..., Verdict]) -> None:
     faults = []
-    for job, plan in legal_plans(SEED, COUNT, ENTRY):
-        verdict = judge(job, plan)
-        differs = differences(job, plan, verdict, without=UNSEEN)
+    for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
+        changes = NO_CHANGES if job.workload.precision == "fp16" else asked
+        verdict = judge(job, plan, changes)
+        differs = differences(job, plan, verdict, UNSEEN, changes)
         if verdict.error or differs:
-            faults.append(f"{job.model.name} {job.gpus} {plan}: {verdict.error or differs}")
+            faults.append(f"{job.model.name} {job.gpus} {plan} {changes}: {verdict.error or differs}")
     assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults)
 
 
 def test_what_our_rules_refuse_bridge_refuses_or_runs_otherwise(
-    judge: Callable[[Job, Plan], Verdict], capsys: pytest.CaptureFixture[str]
+    judge: Callable[..., Verdict], capsys: pytest.CaptureFixture[str]
 ) -> None:
     told, unexplained = tally(ENTRY, judge, SEED, COUNT, without=UNSEEN)
     with capsys.disabled():

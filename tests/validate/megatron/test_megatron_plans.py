@@ -16,9 +16,10 @@ from planner.launchers import launchers
 from planner.launchers._family import Settings
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.megatron_lm import ENTRY
 from tests.validate.megatron.capture import make_recorder, started
-from tests.validate.megatron.plans import legal_plans
+from tests.validate.megatron.plans import legal_plans, settings
 from tests.validate.megatron.runner import Megatron, Verdict
 from tests.validate.megatron.tally import differences, tally
 
@@ -47,9 +48,11 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_recorder(tmp_path_factory.mktemp("recorder"))
 
 
-def script(folder: Path, job: Job, plan: Plan, launcher: str = "torchrun") -> Path:
+def script(
+    folder: Path, job: Job, plan: Plan, launcher: str = "torchrun", changes: Changes = NO_CHANGES
+) -> Path:
     assert ENTRY.command is not None
-    command = ENTRY.command(plan, job, VERSION)
+    command = ENTRY.command(plan, job, VERSION, changes)
     files = launchers()[launcher].files(command, plan, job, Settings("Megatron-LM", "title", "job"))
     path = folder / next(iter(files))
     path.write_text(files[path.name])
@@ -59,14 +62,15 @@ def script(folder: Path, job: Job, plan: Plan, launcher: str = "torchrun") -> Pa
 @pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
 def test_every_legal_plan_is_accepted_as_meant(megatron: Any, recorder: Path, launcher: str) -> None:
     faults = []
-    for job, plan in legal_plans(SEED, COUNT, ENTRY):
+    for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
+        changes = NO_CHANGES if job.workload.precision == "fp16" else asked
         capability = job.hardware.pool.accelerator.compute_capability
         verdict = megatron.judge(
-            started(script(recorder, job, plan, launcher), recorder), job.gpus, capability
+            started(script(recorder, job, plan, launcher, changes), recorder), job.gpus, capability
         )
-        differs = differences(job, plan, verdict)
+        differs = differences(job, plan, verdict, changes=changes)
         if verdict.error or differs:
-            faults.append(f"{job.model.name} {job.gpus} {plan}: {verdict.error or differs}")
+            faults.append(f"{job.model.name} {job.gpus} {plan} {changes}: {verdict.error or differs}")
     assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults)
 
 

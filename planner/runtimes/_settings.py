@@ -1,0 +1,65 @@
+"""Which traits the launch files of a runtime can set, and what becomes of the others that a user changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Final
+
+from planner.runtimes._traits import Traits
+
+Value = float | bool | str
+Changes = Mapping[str, Value]
+"""Traits that differ from those of the runtime as it is, by name."""
+
+Settings = Mapping[str, tuple[Value, ...]]
+"""The values of a trait that launch files can ask for, beside the runtime's own."""
+
+NO_CHANGES: Final[Changes] = MappingProxyType({})
+
+CHOICES: Final = frozenset(
+    {
+        "attention", "compiled", "dropout", "fused_activation", "fused_norm", "fused_rope",
+        "fused_weight_gradient", "gradient_dtype", "parameter_dtype", "reduce_dtype", "selective",
+        "vocab_parallel_loss",
+    }
+)  # fmt: skip
+"""Traits that say which code runs; the others are what is known of its speed and memory."""
+
+
+def changed(traits: Traits, plain: Traits) -> Changes:
+    """Return the traits that differ from the plain ones."""
+    own = asdict(plain)
+    return {name: value for name, value in asdict(traits).items() if value != own[name]}
+
+
+def unheard(changes: Changes, settings: Settings, plain: Traits) -> list[str]:
+    """Return why files cannot start what was priced: choices that no setting of the runtime makes."""
+    own = asdict(plain)
+    return [
+        f"trait {name}: {_word(value)}; needs {_either(own[name], settings.get(name, ()))}; "
+        f"nearest: --set {name}={_word(own[name])}"
+        for name, value in changes.items()
+        if name in CHOICES and value not in settings.get(name, ())
+    ]
+
+
+def assumed(changes: Changes, settings: Settings) -> tuple[str, ...]:
+    """Return for the run card the changes that were priced, and that no setting of the runtime makes."""
+    return tuple(
+        f"The price assumes {name} {_word(value)}, which no setting in these files brings about."
+        for name, value in changes.items()
+        if name not in CHOICES and value not in settings.get(name, ())
+    )
+
+
+def _word(value: Value) -> str:
+    return (
+        str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else value
+    )
+
+
+def _either(own: Value, others: tuple[Value, ...]) -> str:
+    known = ", ".join(map(_word, dict.fromkeys((own, *others))))
+    return f"{known}, since the files have no other setting"

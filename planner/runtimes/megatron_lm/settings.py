@@ -1,0 +1,62 @@
+"""Traits as Megatron-LM's flags: what a user changed with ``--set`` is what starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from planner.errors import UnsupportedPlan
+from planner.inputs.workload import Workload
+from planner.runtimes._settings import Changes, Settings
+
+SETTINGS: Final[Settings] = {
+    "attention": ("flash-2", "unfused"),
+    "dropout": (True,),
+    "dp_exposed": (1.0,),
+    "fused_activation": (False,),
+    "fused_rope": (False,),
+    "fused_weight_gradient": (False,),
+    "gradient_dtype": ("bf16",),
+    "reduce_dtype": ("bf16",),
+}
+"""Values that Megatron-core's settings can bring about; dp_exposed 1 is no overlap at all."""
+
+BACKENDS: Final = {"flash-3": "auto", "flash-2": "flash", "unfused": "unfused"}
+"""The planner's attention kernel to Megatron-core's backend."""
+
+DROPOUT: Final = 0.1
+"""Dropout of residuals and attention in GPT recipes. [-]"""
+
+
+def as_set(work: Workload, changes: Changes) -> Workload:
+    """Return the workload with the dtype of gradients that a trait asks for: one buffer holds and sends them.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If gradients in bf16 are asked for beside fp16.
+    """
+    asked = {changes[name] for name in ("gradient_dtype", "reduce_dtype") if name in changes}
+    if not asked:
+        return work
+    if work.precision == "fp16":
+        raise UnsupportedPlan("gradients in bf16 with precision fp16; nearest: --set gradient_dtype=fp32")
+    return work.model_copy(update={"gradient_dtype": asked.pop()})
+
+
+def set_flags(flags: Sequence[str], gated: bool, changes: Changes) -> tuple[str, ...]:
+    """Return the arguments with those that the changed traits add, replace and leave out."""
+    dropped = {"--overlap-grad-reduce", "--overlap-param-gather"} if "dp_exposed" in changes else set()
+    kept = [flag for flag in flags if flag not in dropped]
+    values = {"--attention-backend": BACKENDS.get(str(changes.get("attention")), "auto")}
+    if "dropout" in changes:
+        values |= dict.fromkeys(("--attention-dropout", "--hidden-dropout"), str(DROPOUT))
+    for flag, value in values.items():
+        kept[kept.index(flag) + 1] = value
+    off = {
+        "fused_activation": f"--no-bias-{'swiglu' if gated else 'gelu'}-fusion",
+        "fused_rope": "--no-rope-fusion",
+        "fused_weight_gradient": "--no-gradient-accumulation-fusion",
+    }
+    more = [flag for name, flag in off.items() if changes.get(name) is False and flag not in kept]
+    return (*kept, *more)

@@ -1,0 +1,159 @@
+"""What a user changes with ``--set`` is in the files, refused, or told in the run card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from planner.errors import UnsupportedPlan
+from planner.launchers import Card, Target, launch_files, launchers
+from planner.report.trait_values import TRAITS, is_allowed
+from planner.runtimes import runtimes
+from planner.runtimes._settings import CHOICES
+from tests.unit import runner_jobs as jobs
+from tests.validate.megatron import cases
+
+JOB = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64)
+PLANS = {
+    "megatron-lm": cases.plan(16, 64, tp=2.0, sequence_parallel=True),
+    "megatron-bridge": cases.plan(16, 64, tp=2.0, sequence_parallel=True),
+    "deepspeed": cases.plan(16, 64, zero=3),
+    "fsdp": cases.plan(16, 64, zero=3),
+    "nanotron": cases.plan(16, 64, zero=1),
+    "torchtitan": cases.plan(16, 64, zero=3),
+}
+MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
+    "attention=unfused": ("--attention-backend unfused",),
+    "attention=flash-2": ("--attention-backend flash",),
+    "dropout=True": ("--attention-dropout 0.1", "--hidden-dropout 0.1"),
+    "fused_activation=False": ("--no-bias-swiglu-fusion",),
+    "fused_rope=False": ("--no-rope-fusion",),
+    "fused_weight_gradient=False": ("--no-gradient-accumulation-fusion",),
+    "gradient_dtype=bf16": ("--grad-reduce-in-bf16",),
+    "reduce_dtype=bf16": ("--grad-reduce-in-bf16",),
+    "dp_exposed=1.0": (),
+}
+"""The flags of Megatron-LM's own argument parser (training/arguments.py, transformer_config.py)."""
+
+
+def written(name: str, version: str | None = None, **traits: Any) -> dict[str, str]:
+    """Return the files of a plan for a runtime with changed traits."""
+    plain = runtimes()[name]
+    runtime = replace(plain, traits=replace(plain.traits, **traits))
+    wanted = Target(runtime, launchers()["torchrun"], version or runtime.versions[0])
+    return launch_files(PLANS[name], JOB, wanted, Card())
+
+
+def lines(text: str) -> set[str]:
+    return {line.strip() for line in text.splitlines()}
+
+
+@pytest.mark.parametrize("change", MEGATRON_FLAGS)
+def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
+    name, _, word = change.partition("=")
+    value = {"True": True, "False": False, "1.0": 1.0}.get(word, word)
+    plain, said = (
+        lines(written("megatron-lm")["train.sh"]),
+        lines(written("megatron-lm", **{name: value})["train.sh"]),
+    )
+    assert set(MEGATRON_FLAGS[change]) <= said - plain
+    if name == "dp_exposed":
+        assert plain - said == {"--overlap-grad-reduce", "--overlap-param-gather"}
+    if "reduce" in change or "gradient_dtype" in change:
+        assert "--accumulate-allreduce-grads-in-fp32" in plain - said
+
+
+def test_every_setting_of_megatron_is_tried_here() -> None:
+    tried = {tuple(change.split("=")) for change in MEGATRON_FLAGS}
+    known = runtimes()["megatron-lm"].settings
+    assert {(name, str(value)) for name, values in known.items() for value in values} == tried
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_setting_changes_the_files(name: str) -> None:
+    plain = written(name)
+    for trait, values in runtimes()[name].settings.items():
+        for value in values:
+            found = written(name, **{trait: value})
+            changed = {file for file in plain if found[file] != plain[file]}
+            assert changed - {"README.md"}, f"{trait}={value}"
+            assert "The price assumes" not in found["README.md"]
+
+
+def test_settings_are_values_that_the_trait_can_have_and_not_the_runtimes_own() -> None:
+    for name, runtime in runtimes().items():
+        for trait, values in runtime.settings.items():
+            assert trait in TRAITS
+            assert all(is_allowed(trait, value) for value in values), (name, trait)
+            assert getattr(runtime.traits, trait) not in values, (name, trait)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_choice_without_a_setting_is_refused_with_the_runtimes_own(name: str) -> None:
+    own = runtimes()[name].traits.vocab_parallel_loss
+    with pytest.raises(UnsupportedPlan) as refused:
+        written(name, vocab_parallel_loss=not own)
+    assert f"nearest: --set vocab_parallel_loss={str(own).lower()}" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_is_known_of_a_runtime_is_told_in_the_card_alone(name: str) -> None:
+    plain, found = written(name), written(name, framework_bytes=3e9, compute_derate=0.5)
+    assert {file for file in plain if found[file] != plain[file]} == {"README.md"}
+    assert "The price assumes compute_derate 0.5, which no setting" in found["README.md"]
+    assert "The price assumes framework_bytes 3e+09, which no setting" in found["README.md"]
+
+
+def test_choices_are_traits() -> None:
+    assert set(TRAITS) >= CHOICES
+
+
+def test_bridge_deepspeed_and_accelerate_have_fields() -> None:
+    bridge = lines(
+        written("megatron-bridge", attention="unfused", dp_exposed=1.0, tp_exposed=1.0)["train.py"]
+    )
+    assert {"attention_backend=AttnBackend.unfused,", "tp_comm_overlap=False,"} <= bridge
+    assert {"overlap_grad_reduce=False,", "overlap_param_gather=False,"} <= bridge
+    config = json.loads(written("deepspeed", dp_exposed=1.0, reduce_dtype="fp32")["ds_config.json"])
+    assert config["zero_optimization"]["overlap_comm"] is False
+    assert config["communication_data_type"] == "fp32"
+    compiled = yaml.safe_load(written("fsdp", compiled=True)["accelerate.yaml"])
+    assert compiled["dynamo_config"]["dynamo_backend"] == "INDUCTOR"
+    assert "REDUCE_DTYPE = 'bfloat16'" in written("fsdp", reduce_dtype="bf16")["train.py"]
+
+
+@pytest.mark.parametrize(("version", "file"), [(None, "train.sh"), ("0.2.2", "titan_plan.toml")])
+def test_torchtitan_compiles_or_not(version: str | None, file: str) -> None:
+    assert written("torchtitan", version)[file] != written("torchtitan", version, compiled=False)[file]
+    off = written("torchtitan", version, compiled=False)[file]
+    assert "--compile.no-enable" in off or "[compile]\nenable = false" in off
+
+
+def test_gradients_in_bf16_do_not_go_with_fp16() -> None:
+    runtime = runtimes()["megatron-lm"]
+    task = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp16")
+    changed = replace(runtime, traits=replace(runtime.traits, gradient_dtype="bf16"))
+    with pytest.raises(UnsupportedPlan, match="nearest: --set gradient_dtype=fp32"):
+        launch_files(PLANS["megatron-lm"], task, Target(changed, launchers()["torchrun"], "0.20"), Card())
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "traits"),
+    [
+        ("deepspeed", {"cp": 2}, {"attention": "unfused"}),
+        ("fsdp", {"cp": 2, "zero": 3}, {"attention": "flash-3"}),
+    ],
+)
+def test_attention_that_a_split_sequence_cannot_run_is_refused(
+    name: str, axes: dict[str, Any], traits: dict[str, Any]
+) -> None:
+    runtime = runtimes()[name]
+    task = jobs.job(jobs.DENSE, 16, seq_len=4096, global_batch=64)
+    layout = jobs.plan(task, **({"zero": 1, "cp_method": runtime.cp_methods[0]} | axes))
+    assert runtime.command is not None
+    with pytest.raises(UnsupportedPlan, match="nearest: --set attention=flash-2"):
+        runtime.command(layout, task, runtime.versions[0], traits)

@@ -164,6 +164,8 @@ ERAS: Final = (
         {
             **_GPT_2021,
             "gradient_copy_bytes": 2.0,
+            "live_elements": 1e9,
+            "bucket_elements": 5e8,
             "reserve_share": 0.13,
             "framework_bytes": 14.5 * 2.0**30,
         },
@@ -198,8 +200,9 @@ ERAS: Final = (
         "megatron-like-overlapped",
         r"intern.?evo|colossal",
         "megatron-lm",
-        "InternEvo and Colossal-AI: the same on eager PyTorch, ZeRO-1 whose traffic hides behind backward",
-        {**_IN_HOUSE, "dp_exposed": 0.3},
+        "InternEvo and Colossal-AI: the same on eager PyTorch, ZeRO-1 whose traffic hides behind backward; "
+        "the loss casts logits to fp32 and writes their gradient in place",
+        {**_IN_HOUSE, "dp_exposed": 0.3, "logit_bytes": 8.0},
         sequence_parallel=False,
         no_flash="unfused",
     ),

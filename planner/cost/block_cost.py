@@ -43,6 +43,8 @@ class LayerCost:
         Bytes of weights at rest, outside and inside routed experts. [byte]
     trained, expert_trained : Num
         Weights that learn. [element]
+    product : Num
+        Weights of the largest product, where a runtime gathers them one by one. [element]
     """
 
     seconds: Num
@@ -54,6 +56,7 @@ class LayerCost:
     expert_stored: Num
     trained: Num
     expert_trained: Num
+    product: Num = 0.0
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,14 @@ def total(operators: Iterable[Operator], field: str) -> Num:
     result: Num = 0.0
     for operator in operators:
         result = result + getattr(operator, field)
+    return result
+
+
+def largest(operators: Iterable[Operator], field: str) -> Num:
+    """Largest of one field over operators."""
+    result: Num = 0.0
+    for operator in operators:
+        result = np.maximum(result, getattr(operator, field))
     return result
 
 
@@ -181,24 +192,26 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     comm_forward = exchanges.tp.forward + exchanges.cp.forward + exchanges.ep.forward
     comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.cp, twice.cp) + _passes(exchanges.ep, twice.ep)
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
-    widest: Num = 0.0
-    for operator in layer.operators:
-        widest = np.maximum(widest, operator.result)
+    held = everything - twice.freed
     if choice.whole_layer:
-        held: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
-    else:
-        held = everything - twice.freed
+        core = (
+            [] if traits.recompute_attention else [op for op in layer.operators if op.module == "core_attn"]
+        )
+        held = (
+            2.0 * pricer.local_tokens * pricer.case.model.hidden + total(core, "kept") + total(core, "saved")
+        )
     experts, others = _by_expert(layer)
     return LayerCost(
         seconds=forward + backward + twice.seconds + comm,
         forward=forward + comm_forward,
         weight_gradient=total(layer.operators, "weight_gradient"),
         held=held,
-        rebuilt=everything - held + widest,
+        rebuilt=everything - held + largest(layer.operators, "result"),
         stored=total(others, "stored"),
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
+        product=largest(layer.operators, "params") if traits.live_elements else 0.0,
     )
 
 

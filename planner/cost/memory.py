@@ -13,6 +13,7 @@ from planner.cost.stages import ENDS, Piece, Stages
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Mask
+from planner.runtimes._traits import Traits
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class PassBytes:
         What the loss needs besides, on the stage that has it.
     largest_layer : Num
         Weights that learn in the largest layer. [element]
+    product : Num
+        Weights of the largest product, where a runtime gathers them one by one. [element]
     gathered_layer, gathered_head, gathered_embedding : Num
         Weights of the largest layer, and of the ends that a stage has, gathered for use.
     one_layer : Num
@@ -127,6 +130,7 @@ class PassBytes:
     gathered_embedding: Num
     one_layer: Num
     grown: Num | None = None
+    product: Num = 0.0
 
 
 def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> PassBytes:
@@ -134,8 +138,10 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     layers = [cost for piece, cost in costs.items() if piece[0] not in ENDS]
     rebuilt, held = layers[0].rebuilt, layers[0].held
     largest: Num = 0.0
+    product: Num = 0.0
     gathered: Num = 0.0
     for cost in layers:
+        product = np.maximum(product, cost.product)
         rebuilt, held = np.maximum(rebuilt, cost.rebuilt), np.maximum(held, cost.held)
         trained = cost.trained + cost.expert_trained
         largest = np.maximum(largest, trained)
@@ -150,6 +156,7 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
         gathered_head=_gathered_end(case, stages, costs, ("head", "tied_head")),
         gathered_embedding=_gathered_end(case, stages, costs, ("embedding",)),
         one_layer=held,
+        product=product,
     )
 
 
@@ -228,22 +235,44 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     .. [1] PyTorch, ``torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py``: unshard, prefetch, reduce.
     """
     sharded = case.sharding.shards_parameters
-    reduced = case.reduce_bytes * case.sharding.shards_parameters * passes.largest_layer
+    reduced = case.reduce_bytes * sharded * reduced_elements(case.traits, passes)
     buckets = not case.sharding.shards_optimizer
     earlier = gradients * np.where((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
     latest = earlier if passes.grown is None else np.maximum(earlier, gradients * passes.grown)
     layer = sharded * passes.gathered_layer
     loss = passes.activations + passes.loss + sharded * passes.gathered_head + earlier
     beside = (passes.loss + sharded * passes.gathered_head) * case.traits.loss_beside_backward
-    last = passes.activations + passes.rebuilt + beside + 2 * layer + reduced + latest
-    following = np.maximum(sharded * passes.gathered_embedding, layer)
-    first = passes.one_layer + passes.rebuilt + layer + following + reduced + gradients
+    live = live_bytes(case.traits, passes)
+    last = passes.activations + passes.rebuilt + beside + np.minimum(2 * layer, live) + reduced + latest
+    following = np.minimum(layer + np.maximum(sharded * passes.gathered_embedding, layer), live)
+    first = passes.one_layer + passes.rebuilt + following + reduced + gradients
     whole = np.maximum(np.maximum(loss, last), first)
     at_first = first >= whole
     before = earlier if passes.grown is None else np.where(last >= whole, latest, earlier)
     present = np.where(at_first, gradients, before)
     activations = np.where(at_first, passes.one_layer, passes.activations)
     return Peak(activations, whole - present - activations, present, loss >= whole)
+
+
+def live_bytes(traits: Traits, passes: PassBytes) -> Num:
+    """Bytes of sharded weights that are gathered at once at most; endless where whole layers are.
+
+    References
+    ----------
+    .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``: modules are fetched one by
+       one and kept while they come again within ``stage3_max_reuse_distance`` weights, up to
+       ``stage3_max_live_parameters``.
+    """
+    if not traits.live_elements:
+        return np.inf
+    return GATHERED_BYTES * (passes.product + traits.live_elements)
+
+
+def reduced_elements(traits: Traits, passes: PassBytes) -> Num:
+    """Gradients that wait to be reduced: a layer's, or a bucket of them. [element]"""
+    if not traits.bucket_elements:
+        return passes.largest_layer
+    return np.minimum(passes.largest_layer, np.maximum(passes.product, traits.bucket_elements))
 
 
 def stepping_peak(case: Case, peak: Peak, flat: Num, gradients: Num) -> Peak:

@@ -87,6 +87,12 @@ class Traits:
         out of buckets, ranks that wait for one another. [s/byte]
     prefetch_elements : float
         Weights gathered at once where parameters are sharded; 0 stands for a layer. [element]
+    live_elements : float
+        Weights gathered at most beside those of the product that runs, where parameters are sharded; 0
+        stands for two layers. [element]
+    bucket_elements : float
+        Gradients that are reduced at once where they are sharded, or the largest product's if these are
+        more; 0 stands for a layer. [element]
     dp_window : float
         Share of the last micro-batch (of every layer's compute, for ZeRO-3) that data-parallel traffic may
         hide behind. [-]
@@ -149,6 +155,8 @@ class Traits:
     sharded_exposed: float = 0.0
     dp_byte_seconds: float = 0.0
     prefetch_elements: float = 0.0
+    live_elements: float = 0.0
+    bucket_elements: float = 0.0
     dp_window: float = 0.8
     hidden_collective_traffic: float = 0.0
     cp_slowdown: float = 1.2

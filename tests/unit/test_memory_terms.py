@@ -178,6 +178,30 @@ def test_a_step_in_flat_buffers_may_be_the_worst_moment() -> None:
     assert many.workspace < 4 * TOTAL / 8 < 1.1 * (many.activations + many.workspace)
 
 
+def test_modules_that_are_gathered_one_by_one_hold_less_than_two_layers() -> None:
+    """DeepSpeed's ZeRO-3: the product that runs and some weights besides; a bucket to reduce."""
+    traits = {"persistent_gradients": False, "logit_bytes": 0.0, "reduce_dtype": "bf16"}
+    layer, product, widest = LAYER, 2 * 2048 * 8192, 2 * 2048 * 16384
+
+    def workspace(**more: float) -> float:
+        return priced(traits=traits | more, zero=3).stages[0].workspace
+
+    assert workspace() == (2 + 2 + 2) * layer + widest
+    assert workspace(live_elements=1e7) == 2 * (product + 1e7) + 2 * layer + widest
+    assert workspace(live_elements=1e7, bucket_elements=1e6) == 2 * (product + 1e7) + 2 * product + widest
+    assert workspace(live_elements=1e7, bucket_elements=4e7) == 2 * (product + 1e7) + 2 * 4e7 + widest
+    assert workspace(live_elements=1e9, bucket_elements=5e8) == workspace()
+
+
+def test_attention_that_does_not_run_again_keeps_its_output() -> None:
+    """DistFlashAttention recomputes all but attention (arXiv:2310.03294, sec. 3.3): output and statistics."""
+    again, kept = (
+        priced(traits={"recompute_attention": again}, zero=0, recompute="full").stages[0].activations
+        for again in (True, False)
+    )
+    assert kept - again == 12 * (2 * 2048 * 2048 + 4 * 16 * 2048)
+
+
 def test_freed_gradients_may_keep_their_memory() -> None:
     """Gradients that are freed after a step are slack at the loss of the next: 4 bytes over the shards."""
     traits = {"parameter_dtype": "fp32", "persistent_gradients": False, "reserve_share": 0.0}

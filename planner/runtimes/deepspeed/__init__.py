@@ -30,6 +30,8 @@ ENTRY = Runtime(
         hidden_collective_traffic=5.0,
         prefetch_elements=5e7,
         step_bytes=4.0,
+        live_elements=1e9,
+        bucket_elements=5e8,
     ),
     default_zero=3,
     zero_stages=(0, 1, 2, 3),

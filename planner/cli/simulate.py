@@ -16,10 +16,10 @@ from planner.cli.files import write_whole
 from planner.cli.options import ForceOption, Format, FormatOption
 from planner.cli.output import emit_document
 from planner.cli.reading import Reading, shown
+from planner.cli.simulate_beside import Beside, Wanted, check_beside, play_beside, read_beside
 from planner.cli.simulation_page import document, figures, show
 from planner.errors import UnsupportedPlan
 from planner.simulate.ascii import picture
-from planner.simulate.bare import bare_step
 from planner.simulate.engine import Pipeline, Timeline
 from planner.simulate.record import step_record
 from planner.simulate.trace import trace
@@ -117,6 +117,24 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    copy_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T", help="Time to copy what one chunk saves to the host, or back, where a schedule does."
+        ),
+    ] = None,
+    fill: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="T,T,...",
+            help="Times of a frozen component's layers, to run in idle time; once for each component.",
+            show_default=False,
+        ),
+    ] = None,
+    fill_parts: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Parts of a frozen layer's batch. [default: the micro-batches]"),
+    ] = None,
     sends_occupy: Annotated[
         bool, typer.Option("--sends-occupy", help="Messages keep their senders from the next pass.")
     ] = False,
@@ -147,27 +165,55 @@ def simulate(
     if plan is not None:
         from planner.cli.simulate_plan import simulate_plan
 
-        for option, text in (bare | {"--sends-occupy": "set" if sends_occupy else None}).items():
+        alone = {
+            "--copy-time": copy_time, "--fill": " ".join(fill or ()) or None, "--fill-parts": fill_parts,
+            "--sends-occupy": "set" if sends_occupy else None,
+        }  # fmt: skip
+        for option, text in (bare | alone).items():
             if text is not None:
                 reading.fault(option, shown(text), "no such option beside a plan, which says it itself")
         simulate_plan(plan, reading, (spread, start), answer)
         return
+    wanted = read_beside(reading, copy_time, fill, fill_parts)
     asked = read_bare(reading, schedule, pp, vpp, microbatches, pass_times)
+    check_beside(reading, asked, wanted)
+    reading.finish()
+    play_bare(asked, wanted, sends_occupy, (spread, start), answer)
+
+
+def play_bare(
+    asked: BarePipeline, wanted: Wanted, sends_occupy: bool, spread: tuple[float, int], answer: Answer
+) -> None:
+    """Play a schedule, and tell it.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the schedule cannot run these numbers.
+    """
+    output = answer.output
     if asked.reasons:
         if output is Format.json:
             emit_document(document(asked.schedule.name, None) | {"violations": list(asked.reasons)})
         raise UnsupportedPlan("\n".join(asked.reasons))
-    numbers = (asked.pp, asked.vpp, asked.microbatches)
-    timeline = bare_step(asked.schedule, *numbers, asked.times, sends_occupy, spread, start)
-    answer.write_trace(lambda: trace(timeline, asked.pipeline, unit=0.001))
+    timeline, beside = play_beside(asked, wanted, sends_occupy, spread)
+    answer.write_trace(lambda: bare_trace(timeline, asked, beside))
     step = step_record(timeline)
     show(
         asked.schedule.name,
         f"{asked.title} {figures(step)}; times in the unit of the pass times.",
         step,
         output,
+        beside,
     )
     answer.draw(timeline, asked.pp, asked.pp * asked.vpp)
+
+
+def bare_trace(timeline: Timeline, asked: BarePipeline, beside: Beside) -> dict[str, Any]:
+    """Return the trace of a bare pipeline and what ran beside it; a unit of time is a millisecond."""
+    told = trace(timeline, asked.pipeline, unit=0.001)
+    told["traceEvents"] += beside.events(unit=0.001)
+    return told
 
 
 def read_bare(

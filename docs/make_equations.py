@@ -1,6 +1,7 @@
 """Write equations and sources from docstrings into docs/explanation: ``python docs/make_equations.py``.
 
-A page holds ``<!-- equation: package.module.function -->`` and ``<!-- end -->``, filled in here.
+A page holds ``<!-- equation: package.module.function -->`` and ``<!-- end -->``, filled in here, and may hold
+``<!-- symbols -->`` and ``<!-- end -->`` for a table of what the functions of its equations take.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ import importlib
 import inspect
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "explanation"
 """Where the pages stand."""
 
 MARK = re.compile(r"<!-- equation: ([\w.]+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+SYMBOLS = re.compile(r"<!-- symbols -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def math_of(docstring: str) -> str:
@@ -48,11 +53,54 @@ def described(path: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def parameters_of(docstring: str) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a docstring, each with what it says of it on one line."""
+    _, _, section = docstring.partition("Parameters\n----------\n")
+    body = re.split(r"\n\n\w+\n---+\n", section)[0]
+    for found in re.finditer(r"^(\w[\w, ]*) : .*\n((?:[ \t]+.*\n?|\n)*)", body, re.MULTILINE):
+        yield found[1], " ".join(found[2].split())
+
+
+def symbol_rows(paths: list[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield symbol, name, meaning and unit of what some functions take, each once."""
+    seen = set()
+    for path in paths:
+        module, _, name = path.rpartition(".")
+        docstring = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+        for names, text in parameters_of(docstring):
+            unit = re.search(r" ?\[([^]]+)\]\.?$", text)
+            said = re.findall(r":math:`([^`]+)`", text)
+            symbol = f"${said[0]}$" if len(said) == 1 and "," not in names else ""
+            meaning = re.sub(r" ?:math:`([^`]+)`", "" if symbol else r" $\1$", text)
+            meaning = meaning[: -len(unit[0])] if unit and meaning.endswith(unit[0]) else meaning
+            row = (symbol, f"`{names}`", meaning.strip(" .").replace("|", "/"), unit[1] if unit else "")
+            if row not in seen:
+                seen.add(row)
+                yield row
+
+
+def symbol_table(paths: list[str]) -> str:
+    """Return the table of symbols of a page."""
+    rows = [
+        ("symbol", "in the code", "means", "unit"),
+        ("---",) * 4,
+        *sorted(symbol_rows(paths), key=by_name),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def by_name(row: tuple[str, str, str, str]) -> tuple[bool, str]:
+    """Order rows with a symbol first, and by name."""
+    return not row[0], row[1].lower()
+
+
 def rewritten(text: str) -> str:
-    """Return a page with today's equations."""
-    return MARK.sub(
+    """Return a page with today's equations and symbols."""
+    paths = MARK.findall(text)
+    text = MARK.sub(
         lambda found: f"<!-- equation: {found[1]} -->\n\n{described(found[1])}\n\n<!-- end -->", text
     )
+    return SYMBOLS.sub(lambda _: f"<!-- symbols -->\n\n{symbol_table(paths)}\n\n<!-- end -->", text)
 
 
 def pages() -> list[Path]:

@@ -12,10 +12,10 @@ import pytest
 from planner.errors import Infeasible, SolverError
 from planner.search.assign import counting
 from planner.search.assign.decompose import Solution, decompose
-from planner.search.assign.problem import Problem, Segment, price, split_of
+from planner.search.assign.problem import Ending, Host, NoAssignment, Problem, Segment, price, split_of
 from planner.search.assign.program import GAP, Program, Solver, cbc, certify, highs, solve
 from planner.units import GIB
-from tests.unit.assign_cases import brute_force, random_problem
+from tests.unit.assign_cases import brute_force, random_problem, with_ending, with_host
 
 HAND = Problem(
     runs=((0, 2), (1, 3)),
@@ -57,6 +57,25 @@ def test_what_is_rebuilt_is_no_less_than_the_loss() -> None:
     assert price(HAND, kept).stage_bytes[1] == 20 + (3 + 8) + 6
 
 
+def test_hosts_and_what_follows_the_passes_by_hand() -> None:
+    """Recomputed layers (1) keep 4 or 5 bytes on the host, and 3 for each micro-batch; the head adds 2."""
+    host = Host(
+        held=np.array([[0.0, 3.0], [0.0, 3.0]]),
+        static=np.array([[0.0, 4.0], [0.0, 5.0]]),
+        extra=np.array([0.0, 2.0]),
+        capacity=np.array([10.0, 18.0]),
+    )
+    ending = Ending(np.array([[1.0, 2.0], [3.0, 8.0]]), np.array([0.5, 0.25]))
+    whole = replace(HAND, host=host, ending=ending)
+    told = price(whole, UNEVEN)
+    assert told.host_bytes.tolist() == [4 + 2 * 3, 2 + 2 * (5 + 3)]
+    assert told.endings.tolist() == [0.5 + 1 + 2 + 3, 0.25 + 2 * 8]
+    assert told.seconds == price(HAND, UNEVEN).seconds + 16.25
+    assert told.fits
+    assert not price(replace(whole, host=replace(host, capacity=np.array([9.0, 18.0]))), UNEVEN).fits
+    assert not price(replace(whole, ending=replace(ending, latest=16.0)), UNEVEN).fits
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -93,6 +112,35 @@ def test_decomposition_is_brute_force(reshard: bool) -> None:
     assert 10 < np.isinf(wanted).sum() < 50
 
 
+KINDS = ("host", "ending", "both")
+
+
+def wider(seed: int, kind: str, reshard: bool) -> Problem:
+    """Return a random problem with hosts, with something after the passes, or with both."""
+    problem = random_problem(seed, reshard)
+    problem = with_host(problem, seed) if kind != "ending" else problem
+    return with_ending(problem, seed) if kind != "host" else problem
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reshard", [False, True])
+def test_with_hosts_and_endings_too(kind: str, reshard: bool) -> None:
+    problems = [wider(seed, kind, reshard) for seed in range(60)]
+    wanted = [brute_force(problem) for problem in problems]
+    assert [found(problem) for problem in problems] == wanted
+    plain = [brute_force(random_problem(seed, reshard)) for seed in range(60)]
+    assert sum(one > other for one, other in zip(wanted, plain, strict=True)) > 10
+    assert np.isfinite(wanted).sum() > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reshard", [False, True])
+def test_with_hosts_and_endings_hundreds_of_times(kind: str, reshard: bool) -> None:
+    problems = [wider(seed, kind, reshard) for seed in range(2000, 2500)]
+    assert [found(problem) for problem in problems] == [brute_force(problem) for problem in problems]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("reshard", [False, True])
 def test_decomposition_is_brute_force_a_thousand_times(reshard: bool) -> None:
@@ -115,6 +163,30 @@ def optimum(problem: Problem, solver: Solver) -> float:
 def test_integer_programs_are_the_decomposition(solver: Solver, reshard: bool) -> None:
     for seed in range(15):
         problem = random_problem(seed, reshard)
+        wanted = found(problem)
+        if np.isfinite(wanted):
+            assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
+
+
+@pytest.mark.parametrize("solver", [highs, cbc])
+@pytest.mark.parametrize("kind", KINDS)
+def test_integer_programs_with_hosts_and_endings(solver: Solver, kind: str) -> None:
+    for seed in range(12):
+        problem = wider(seed, kind, reshard=bool(seed % 2))
+        wanted = found(problem)
+        if np.isfinite(wanted):
+            assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
+        else:
+            with pytest.raises(SolverError, match="infeasible"):
+                solver(Program(problem), 60.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [highs, cbc])
+@pytest.mark.parametrize("kind", KINDS)
+def test_integer_programs_with_hosts_and_endings_hundreds_of_times(solver: Solver, kind: str) -> None:
+    for seed in range(500, 600):
+        problem = wider(seed, kind, reshard=bool(seed % 2))
         wanted = found(problem)
         if np.isfinite(wanted):
             assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
@@ -166,9 +238,39 @@ def test_the_smallest_capacity_that_would_do() -> None:
     assert told > 20
 
 
-def problem_of(seed: int) -> Problem:
-    """Return the random problem of a seed, in bytes."""
-    return random_problem(seed)
+def hosted_in_gib(seed: int, capacity: float) -> Problem:
+    """Return a problem with hosts, whose bytes are gibibytes, with one capacity for all devices."""
+    problem = with_host(random_problem(seed), seed)
+    host = problem.host
+    assert host is not None
+    larger = {name: getattr(host, name) * GIB for name in ("held", "static", "extra", "capacity")}
+    return replace(in_gib(problem, capacity), host=Host(**larger))
+
+
+def test_the_smallest_capacity_that_would_do_beside_the_hosts() -> None:
+    """Devices and hosts may fit one by one and not together; what the message names is enough."""
+    told, hosts, together = 0, 0, 0
+    for seed in range(300):
+        problem = hosted_in_gib(seed, 9.0)
+        if np.isfinite(brute_force(problem)):
+            continue
+        with pytest.raises(NoAssignment) as caught:
+            decompose(problem)
+        error = caught.value
+        told += 1
+        if error.where:
+            hosts += 1
+            assert np.isinf(brute_force(hosted_in_gib(seed, 1e6)))
+            continue
+        assert error.capacity == 9.0 * GIB
+        together += np.isfinite(brute_force(in_gib(random_problem(seed), 9.0)))
+        needed = round(error.needed / GIB)
+        if np.isfinite(brute_force(hosted_in_gib(seed, 1e6))):
+            assert error.needed == pytest.approx(needed * GIB)
+            assert np.isinf(brute_force(hosted_in_gib(seed, needed - 1.0)))
+    assert told > 40
+    assert hosts > 3
+    assert together > 3
 
 
 def test_more_stages_than_layers_are_refused() -> None:

@@ -17,6 +17,10 @@ TIE = 1e-12
 """Relative difference below which two reduced costs are equal."""
 
 
+Weights = tuple[float, ...]
+"""What is taken of every limit of a stage."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """What is known of a block on a stage.
@@ -44,7 +48,7 @@ class Item:
     strategy: int
     reduced: float
     seconds: float
-    nbytes: float
+    weights: Weights
 
 
 def fastest(problem: Problem, relaxations: StageRelaxations, key: Key, counts: Sequence[float]) -> Choice:
@@ -73,6 +77,11 @@ def fastest(problem: Problem, relaxations: StageRelaxations, key: Key, counts: S
     return Choice(best.seconds, min(bound, best.seconds), best.stage)
 
 
+def _plus(used: Weights, weights: Sequence[float], count: int) -> Weights:
+    """Return what is taken with so many more layers."""
+    return tuple([held + count * weight for held, weight in zip(used, weights, strict=True)])
+
+
 class _Counting:
     """One branch and bound: layers leave their part's base strategy, dearest alternatives first."""
 
@@ -85,35 +94,36 @@ class _Counting:
         counts: np.ndarray,
         known: Choice,
     ) -> None:
-        self.problem, self.key, self.room = problem, key, relaxed.room
-        self.best, self.stage = known.seconds, known.stage
+        self.problem, self.key, self.fixed = problem, key, relaxed.fixed
+        self.rooms = tuple(budget.room for budget in relaxed.budgets)
+        self.best, self.stage = known.seconds - relaxed.fixed, known.stage
         self.nodes = 0
         multiplier = relaxed.multiplier(counts)
-        seconds, nbytes = relaxations.seconds, relaxations.nbytes
+        weights = np.array([budget.weights for budget in relaxed.budgets])
+        priced = relaxations.seconds + np.tensordot(multiplier, weights, axes=1)
         self.base: list[int] = []
         self.items: list[Item] = []
-        self.least, self.start_seconds, self.start_bytes = -multiplier * self.room, 0.0, 0.0
+        self.least, self.start_seconds = -float(multiplier @ np.array(self.rooms)), 0.0
+        self.start_used: Weights = (0.0,) * len(self.rooms)
         for part, (kind, count) in enumerate(key):
-            priced = {
-                int(s): float(seconds[kind, s] + multiplier * nbytes[kind, s])
-                for s in np.flatnonzero(relaxed.allowed[kind])
-            }
-            cheapest = min(priced.values())
-            ties = [s for s, value in priced.items() if value <= cheapest + TIE * abs(cheapest)]
-            base = min(ties, key=lambda s, kind=kind: (nbytes[kind, s], seconds[kind, s]))  # type: ignore[misc]
+            allowed = np.flatnonzero(relaxed.allowed[kind]).tolist()
+            cheapest = float(priced[kind, allowed].min())
+            ties = [s for s in allowed if priced[kind, s] <= cheapest + TIE * abs(cheapest)]
+            seconds, used = relaxations.seconds[kind], weights[:, kind, :]
+            base = min(ties, key=lambda s, used=used, seconds=seconds: (*used[:, s], seconds[s]))  # type: ignore[misc]
             self.base.append(base)
             self.least += count * cheapest
-            self.start_seconds += count * float(seconds[kind, base])
-            self.start_bytes += count * float(nbytes[kind, base])
+            self.start_seconds += count * float(seconds[base])
+            self.start_used = _plus(self.start_used, used[:, base].tolist(), count)
             self.items += [
                 Item(
                     part,
                     s,
-                    max(0.0, value - cheapest),
-                    float(seconds[kind, s] - seconds[kind, base]),
-                    float(nbytes[kind, s] - nbytes[kind, base]),
+                    max(0.0, float(priced[kind, s]) - cheapest),
+                    float(seconds[s] - seconds[base]),
+                    tuple((used[:, s] - used[:, base]).tolist()),
                 )
-                for s, value in priced.items()
+                for s in allowed
                 if s != base
             ]
         self.items.sort(key=lambda item: (-item.reduced, item.seconds))
@@ -122,21 +132,21 @@ class _Counting:
         """Search, and say what was found and what is left open."""
         left = [count for _, count in self.key]
         if self.items:
-            self._last([0] * len(self.items), left, self.start_seconds, self.start_bytes)
+            self._last([0] * len(self.items), left, self.start_seconds, self.start_used)
             gap = self.best - self.least
             self.items = [item for item in self.items if item.reduced <= gap]
-        self._branch(0, [0] * len(self.items), left, self.start_seconds, self.start_bytes, self.least)
-        complete = self.nodes <= MOST_NODES
-        return Choice(self.best, self.best if complete else min(self.best, self.least), self.stage)
+        self._branch(0, [0] * len(self.items), left, self.start_seconds, self.start_used, self.least)
+        bound = self.best if self.nodes <= MOST_NODES else min(self.best, self.least)
+        return Choice(self.best + self.fixed, bound + self.fixed, self.stage)
 
     def _branch(
-        self, depth: int, taken: list[int], left: list[int], seconds: float, nbytes: float, least: float
+        self, depth: int, taken: list[int], left: list[int], seconds: float, used: Weights, least: float
     ) -> None:
         self.nodes += 1
         if self.nodes > MOST_NODES or self._hopeless(least):
             return
         if depth >= len(self.items) - 1:
-            self._last(taken, left, seconds, nbytes)
+            self._last(taken, left, seconds, used)
             return
         item = self.items[depth]
         free = left[item.part]
@@ -149,7 +159,7 @@ class _Counting:
                 taken,
                 left,
                 seconds + count * item.seconds,
-                nbytes + count * item.nbytes,
+                _plus(used, item.weights, count),
                 least + count * item.reduced,
             )
         taken[depth], left[item.part] = 0, free
@@ -157,31 +167,33 @@ class _Counting:
     def _hopeless(self, least: float) -> bool:
         return least >= self.best - TIE * abs(self.best)
 
-    def _last(self, taken: list[int], left: list[int], seconds: float, nbytes: float) -> None:
+    def _last(self, taken: list[int], left: list[int], seconds: float, used: Weights) -> None:
         """Choose the count of the last item, in closed form where an order costs nothing."""
         if not self.items:
-            self._keep(taken, seconds, nbytes)
+            self._keep(taken, seconds, used)
             return
         item = self.items[-1]
-        for count in self._last_counts(item, left[item.part], nbytes):
+        for count in self._last_counts(item, left[item.part], used):
             taken[-1] = count
-            self._keep(taken, seconds + count * item.seconds, nbytes + count * item.nbytes)
+            self._keep(taken, seconds + count * item.seconds, _plus(used, item.weights, count))
         taken[-1] = 0
 
-    def _last_counts(self, item: Item, free: int, nbytes: float) -> Iterator[int]:
+    def _last_counts(self, item: Item, free: int, used: Weights) -> Iterator[int]:
         if self.problem.reshard is not None:
             yield from range(free + 1)
-        elif item.seconds < 0:
-            most = free if item.nbytes <= 0 else int((self.room - nbytes) // item.nbytes)
-            yield min(free, most) if most >= 0 else 0
-        elif item.nbytes < 0 and nbytes > self.room:
-            yield min(free, int(np.ceil((nbytes - self.room) / -item.nbytes)))
-        else:
-            yield 0
+            return
+        low, high = 0, free
+        for weight, room, held in zip(item.weights, self.rooms, used, strict=True):
+            if weight > 0:
+                high = min(high, int((room - held) // weight))
+            elif weight < 0 and held > room:
+                low = max(low, int(np.ceil((held - room) / -weight)))
+        if low <= high:
+            yield high if item.seconds < 0 else low
 
-    def _keep(self, taken: list[int], seconds: float, nbytes: float) -> None:
+    def _keep(self, taken: list[int], seconds: float, used: Weights) -> None:
         """Keep a complete choice where it fits and is the fastest so far."""
-        if nbytes > self.room or seconds >= self.best:
+        if seconds >= self.best or any(held > room for held, room in zip(used, self.rooms, strict=True)):
             return
         stage = self._stage(taken)
         seconds += reshard_seconds(self.problem, [part.strategy for part in stage])

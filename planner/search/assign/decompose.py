@@ -8,29 +8,34 @@ answer is better.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.errors import Infeasible, SolverError
 from planner.numeric import Column
-from planner.search.assign.blocks import Table
+from planner.search.assign.blocks import Table, make_blocks
 from planner.search.assign.counting import fastest
 from planner.search.assign.problem import (
+    HUGE,
     ROUNDING,
     Assignment,
+    NoAssignment,
     Problem,
     Segment,
     Stage,
-    infeasible,
     layer_kinds,
     least_bytes,
     price,
 )
 from planner.search.assign.sweep import Partition, best_partition, block_columns, bottleneck, least_sums
 
-MOST_ROUNDS = 500
+MOST_ROUNDS = 2_000
 """Runs of the dynamic program at most."""
+
+MOST_SECONDS = 2.0
+"""Time after which no further limit of what follows the passes is tried. [s]"""
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,15 @@ class Solution:
         return max(0.0, 1.0 - self.bound / self.incumbent) if self.incumbent > 0 else 0.0
 
 
-def decompose(problem: Problem) -> Solution:
+def decompose(problem: Problem, tolerance: float = 0.0) -> Solution:
     """Solve a problem by decomposition.
+
+    Parameters
+    ----------
+    problem : Problem
+        Layers, strategies and stages.
+    tolerance : float
+        Relative gap that may be left by what comes after the passes. [-]
 
     Raises
     ------
@@ -74,55 +86,137 @@ def decompose(problem: Problem) -> Solution:
     """
     started = time.perf_counter()
     check_capacity(problem)
-    search = _Search(problem)
-    partition, bound = search.run()
-    assignment = search.assignment(partition)
+    found = _by_ending(problem, tolerance) if problem.ending is not None else _solved(problem)
+    if found is None:
+        raise no_assignment(problem)
+    assignment, bound = found
     seconds = price(problem, assignment).seconds
     return Solution(assignment, seconds, min(bound, seconds), time.perf_counter() - started, "decomposition")
 
 
+def _solved(problem: Problem) -> tuple[Assignment, float] | None:
+    """Return the assignment with the fastest passes, and a bound of them; None where nothing fits."""
+    search = _Search(problem)
+    found = search.run()
+    return (search.assignment(found[0]), found[1]) if found is not None else None
+
+
+def _by_ending(problem: Problem, tolerance: float) -> tuple[Assignment, float] | None:
+    """Return the best assignment where something follows the passes, and a bound; None where nothing fits.
+
+    The longest ending is lowered step by step, each time below the one just had, until even the shortest
+    possible one could not make up for the passes. What ends in between takes at least the passes just found.
+    """
+    ending, started = problem.ending, time.perf_counter()
+    if ending is None:
+        return _solved(problem)
+    shortest = _least_most(problem, ending.seconds, ending.extra)
+    best: tuple[Assignment, float] | None = None
+    latest, bound, value = ending.latest, float("inf"), float("inf")
+    while latest > shortest * (1 - ROUNDING):
+        found = _solved(replace(problem, ending=replace(ending, latest=latest)))
+        if found is None:
+            break
+        assignment, passes = found
+        told = price(problem, assignment)
+        if told.seconds < value:
+            best, value = (assignment, told.seconds), told.seconds
+        longest = float(np.max(told.endings))
+        latest = min(longest * (1 - 10 * ROUNDING), longest - tolerance * value)
+        bound = min(bound, passes + (max(latest, shortest) if tolerance else longest))
+        if passes + shortest >= value:
+            break
+        if time.perf_counter() - started > MOST_SECONDS:
+            bound = min(bound, passes + shortest)
+            break
+    return (best[0], min(bound, value)) if best is not None else None
+
+
+def _least_most(problem: Problem, weights: Column, extra: Column) -> float:
+    """Return the least of the largest sums of weights (K, S) over a stage's layers, of all partitions."""
+    return bottleneck(_least_columns(problem, weights[None].repeat(problem.stages, axis=0), extra))
+
+
+def _least_columns(problem: Problem, weights: Column, extra: Column) -> Column:
+    """Return the least sum of weights (p, K, S) over the layers of every block on every stage."""
+    blocks = make_blocks(problem, problem.layers - problem.stages + 1)
+    smallest = np.where(np.isfinite(problem.seconds), weights, np.inf).min(axis=2)
+    smallest = np.where(np.isfinite(smallest), smallest, HUGE)
+    sums = np.stack([blocks.counts @ row for row in smallest]) + extra[:, None]
+    return block_columns(sums, blocks.index)
+
+
 def check_capacity(problem: Problem) -> None:
-    """Raise Infeasible where the layers do not fit the stages, with the capacity of a stage that would do."""
+    """Raise NoAssignment where the layers do not fit the stages, with the capacity of a stage that would do.
+
+    Hosts and devices are looked at one by one; whether they fit together is for the search to find.
+    """
     if problem.stages > problem.layers:
         raise ValueError(f"{problem.layers} layers cannot give each of {problem.stages} stages one")
-    table = Table(problem, problem.layers - problem.stages + 1)
-    counts = table.blocks.counts
-    needs = np.stack([least_bytes(problem, stage, counts) for stage in range(problem.stages)])
-    over = needs - problem.capacity[:, None]
-    columns = block_columns(over, table.blocks.index)
+    if problem.host is not None:
+        over = problem.host.extra - problem.host.capacity
+        _check(_least_columns(problem, problem.host_bytes, over), problem.host.capacity, "the host of ")
+    blocks = make_blocks(problem, problem.layers - problem.stages + 1)
+    needs = np.stack([least_bytes(problem, stage, blocks.counts) for stage in range(problem.stages)])
+    try:
+        _check(block_columns(needs - problem.capacity[:, None], blocks.index), problem.capacity)
+    except NoAssignment as error:
+        raise (error if problem.host is None else no_assignment(problem)) from None
+
+
+def _check(columns: Column, capacity: Column, where: str = "") -> None:
+    """Raise NoAssignment where some stage exceeds its capacity in every partition."""
     worst = bottleneck(columns)
-    if worst <= ROUNDING * float(problem.capacity.max()):
+    if worst <= ROUNDING * float(capacity.max()):
         return
     partition = best_partition(np.where(columns <= worst, columns, np.inf), 0.0, 1.0)
     sizes = partition.sizes if partition is not None else ()
     ends = np.cumsum(sizes)
     found = [float(columns[stage, ends[stage], size]) for stage, size in enumerate(sizes)]
     stage = int(np.argmax(found))
+    raise NoAssignment(stage, float(capacity[stage]) + found[stage], float(capacity[stage]), where)
+
+
+def no_assignment(problem: Problem) -> Infeasible:
+    """Return what is wrong where devices and hosts fit one by one, but not together."""
+    search = _Search(replace(problem, reshard=None), thrifty=True)
+    found = search.run()
+    if found is None:
+        return Infeasible("no assignment of the layers fits their hosts, whatever the devices have")
+    stage = int(np.argmax(search.prices_of(found[0])))
     capacity = float(problem.capacity[stage])
-    raise infeasible(stage, capacity + found[stage], capacity)
+    return NoAssignment(stage, capacity + found[0].slowest, capacity)
 
 
 class _Search:
-    """Prices of blocks that become exact where it matters."""
+    """Prices of blocks that become exact where it matters.
 
-    def __init__(self, problem: Problem) -> None:
+    Parameters
+    ----------
+    problem : Problem
+        Layers, strategies and stages.
+    thrifty : bool
+        Whether to find the least excess of bytes over a stage's capacity, instead of the fastest passes.
+    """
+
+    def __init__(self, problem: Problem, thrifty: bool = False) -> None:
         self.problem = problem
-        self.weights = (problem.sum_weight, problem.slowest_weight)
-        self.table = Table(problem, problem.layers - problem.stages + 1)
+        self.weights = (0.0, 1.0) if thrifty else (problem.sum_weight, problem.slowest_weight)
+        self.table = Table(problem, problem.layers - problem.stages + 1, thrifty)
         self.prices: Column = self.table.bounds.copy()
         self.bounds: Column = self.prices.copy()
         self.exact: NDArray[np.bool_] = ~np.isfinite(self.prices)
         self.stages: dict[tuple[int, int], Stage] = {}
         self.best: Partition | None = None
 
-    def run(self) -> tuple[Partition, float]:
-        """Return the best partition, and a bound for all."""
+    def run(self) -> tuple[Partition, float] | None:
+        """Return the best partition, and a bound for all; None where nothing fits."""
         index = self.table.blocks.index
         for _ in range(MOST_ROUNDS):
             columns = block_columns(self.prices, index)
             partition = best_partition(columns, *self.weights)
             if partition is None:
-                raise ValueError("the relaxation has no answer where the problem has one")
+                break
             used = self._places(partition)
             if all(self.exact[place] for place in used):
                 self._offer(partition)
@@ -131,10 +225,12 @@ class _Search:
                 self._count(*place)
             self._offer(partition)
             self._count_where_it_matters(columns)
-        if self.best is None:
-            raise ValueError("no block that was tried fits")
         lowest = best_partition(block_columns(self.bounds, index), *self.weights)
-        return self.best, lowest.value if lowest is not None else self.best.value
+        if lowest is None:
+            return None
+        if self.best is None:
+            raise SolverError("the decomposition found no assignment and no proof that there is none")
+        return self.best, min(lowest.value, self.best.value)
 
     def assignment(self, partition: Partition) -> Assignment:
         """Return what each stage of a partition holds, in the order of the model."""
@@ -143,6 +239,10 @@ class _Search:
             stages.append(_placed(self.stages[place], kinds[start : start + size]))
             start += size
         return tuple(stages)
+
+    def prices_of(self, partition: Partition) -> Column:
+        """Return the price of each part of a partition."""
+        return np.array([self.prices[place] for place in self._places(partition)])
 
     def _places(self, partition: Partition) -> list[tuple[int, int]]:
         """Return stage and block of each part of a partition."""
@@ -157,7 +257,7 @@ class _Search:
         """Price a block on a stage exactly."""
         if self.exact[stage, block]:
             return
-        blocks, extra = self.table.blocks, float(self.problem.extra_seconds[stage])
+        blocks, extra = self.table.blocks, float(self.table.extra[stage])
         choice = fastest(
             self.problem, self.table.relaxations[stage], blocks.keys[block], blocks.counts[block].tolist()
         )
@@ -168,8 +268,8 @@ class _Search:
 
     def _offer(self, partition: Partition) -> None:
         """Keep a partition, at its exact prices, where it is the best so far."""
-        prices = np.array([self.prices[place] for place in self._places(partition)])
-        value = self.problem.step_seconds(prices)
+        prices = self.prices_of(partition)
+        value = self.weights[0] * float(prices.sum()) + self.weights[1] * float(prices.max())
         if np.isfinite(value) and (self.best is None or value < self.best.value):
             self.best = Partition(partition.sizes, value, float(prices.sum()), float(prices.max()))
 

@@ -22,6 +22,15 @@ ROUNDING = 1e-9
 """Relative slack of a memory limit: sums of the same bytes in another order are the same."""
 
 
+HUGE = 1e200
+"""More bytes than there are, and still a number. [byte]"""
+
+
+def rounded_up(capacity: float) -> float:
+    """Return a limit with the slack that sums in another order need, and finite."""
+    return min(HUGE, capacity + ROUNDING * abs(capacity))
+
+
 @dataclass(frozen=True)
 class Segment:
     """Equal layers under one strategy, standing together on a stage."""
@@ -36,6 +45,55 @@ Stage = tuple[Segment, ...]
 
 Assignment = tuple[Stage, ...]
 """What every stage holds."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What layers keep in the memory of their host: a second limit of every stage.
+
+    Parameters
+    ----------
+    held : array (K, S)
+        Bytes of a layer there for each micro-batch in flight. [byte]
+    static : array (K, S)
+        Bytes of a layer there at rest. [byte]
+    extra : array (p,)
+        What a stage keeps there beside its layers. [byte]
+    capacity : array (p,)
+        What a stage may keep there. [byte]
+    """
+
+    held: Column
+    static: Column
+    extra: Column
+    capacity: Column
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a step takes after its passes, on the stage where that takes longest.
+
+    Parameters
+    ----------
+    seconds : array (K, S)
+        Time of a layer, once in a step: gradients to reduce, the optimizer, states to and from the host. [s]
+    extra : array (p,)
+        The same of a stage beside its layers. [s]
+    latest : float
+        The longest that a stage may take. [s]
+    """
+
+    seconds: Column
+    extra: Column
+    latest: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A limit on a sum over the layers of a stage: ``weights`` (K, S) of a layer, and ``room`` for them."""
+
+    weights: Column
+    room: float
 
 
 @dataclass(frozen=True)
@@ -66,6 +124,10 @@ class Problem:
         What a step takes of the sum over stages and of the slowest stage; 1 and m - 1 for 1F1B. [-]
     reshard : array (S, S), optional
         Time of a micro-batch between neighbours on a stage under unlike strategies. [s]
+    host : Host, optional
+        What layers keep in host memory; nothing where it is missing.
+    ending : Ending, optional
+        What a step takes after its passes; nothing where it is missing.
     """
 
     runs: tuple[tuple[int, int], ...]
@@ -81,6 +143,8 @@ class Problem:
     sum_weight: float
     slowest_weight: float
     reshard: Column | None = None
+    host: Host | None = None
+    ending: Ending | None = None
 
     @property
     def stages(self) -> int:
@@ -103,6 +167,25 @@ class Problem:
         nbytes: Column = self.static + self.in_flight[:, None, None] * self.held
         return nbytes
 
+    @cached_property
+    def host_bytes(self) -> Column:
+        """Bytes of a layer in host memory, by stage, kind and strategy. [byte]"""
+        if self.host is None:
+            return np.zeros_like(self.layer_bytes)
+        nbytes: Column = self.host.static + self.in_flight[:, None, None] * self.host.held
+        return nbytes
+
+    def budgets(self, stage: int) -> tuple[Budget, ...]:
+        """Return the limits of a stage beside its device memory."""
+        found = []
+        if self.host is not None:
+            room = rounded_up(float(self.host.capacity[stage])) - float(self.host.extra[stage])
+            found.append(Budget(self.host_bytes[stage], room))
+        if self.ending is not None and np.isfinite(self.ending.latest):
+            room = rounded_up(self.ending.latest) - float(self.ending.extra[stage])
+            found.append(Budget(self.ending.seconds, room))
+        return tuple(found)
+
     def step_seconds(self, stage_seconds: Column) -> float:
         """Seconds of all passes of a step. [s]"""
         slowest = float(np.max(stage_seconds))
@@ -116,16 +199,20 @@ class Price:
     Parameters
     ----------
     seconds : float
-        All passes of a step. [s]
-    stage_seconds, stage_bytes : array
-        A micro-batch and the memory of every stage. [s], [byte]
+        All passes of a step, and what comes after them. [s]
+    stage_seconds, stage_bytes, host_bytes : array
+        A micro-batch, the memory and the host memory of every stage. [s], [byte], [byte]
+    endings : array
+        What every stage takes after the passes. [s]
     fits : bool
-        Whether every stage has the memory.
+        Whether every stage has the memory, on its devices and on their hosts, and is in time.
     """
 
     seconds: float
     stage_seconds: Column
     stage_bytes: Column
+    host_bytes: Column
+    endings: Column
     fits: bool
 
 
@@ -148,14 +235,28 @@ def price(problem: Problem, assignment: Assignment) -> Price:
     check(problem, assignment)
     seconds = problem.extra_seconds + np.array([stage_seconds(problem, stage) for stage in assignment])
     nbytes = np.array([stage_bytes(problem, index, stage) for index, stage in enumerate(assignment)])
+    hosted = np.array([_sum(problem.host_bytes[index], stage) for index, stage in enumerate(assignment)])
+    endings = np.zeros(problem.stages)
     fits = bool(np.all(nbytes <= problem.capacity * (1 + ROUNDING)))
-    return Price(problem.step_seconds(seconds), seconds, nbytes, fits)
+    if problem.host is not None:
+        hosted = hosted + problem.host.extra
+        fits = fits and bool(np.all(hosted <= problem.host.capacity * (1 + ROUNDING)))
+    if problem.ending is not None:
+        weights = problem.ending.seconds
+        endings = problem.ending.extra + np.array([_sum(weights, stage) for stage in assignment])
+        fits = fits and bool(np.all(endings <= problem.ending.latest * (1 + ROUNDING)))
+    whole = problem.step_seconds(seconds) + float(np.max(endings))
+    return Price(whole, seconds, nbytes, hosted, endings, fits)
+
+
+def _sum(weights: Column, stage: Stage) -> float:
+    """Sum of weights (K, S) over the layers of a stage."""
+    return sum(float(weights[part.kind, part.strategy]) * part.count for part in stage)
 
 
 def stage_seconds(problem: Problem, stage: Stage) -> float:
     """Seconds of a micro-batch in the layers of a stage, resharding between them included. [s]"""
-    seconds = sum(float(problem.seconds[part.kind, part.strategy]) * part.count for part in stage)
-    return seconds + reshard_seconds(problem, [part.strategy for part in stage])
+    return _sum(problem.seconds, stage) + reshard_seconds(problem, [part.strategy for part in stage])
 
 
 def reshard_seconds(problem: Problem, strategies: Sequence[int]) -> float:
@@ -167,7 +268,7 @@ def reshard_seconds(problem: Problem, strategies: Sequence[int]) -> float:
 
 def stage_bytes(problem: Problem, index: int, stage: Stage) -> float:
     """Bytes of a stage at its peak. [byte]"""
-    layers = sum(float(problem.layer_bytes[index, part.kind, part.strategy]) * part.count for part in stage)
+    layers = _sum(problem.layer_bytes[index], stage)
     rebuilt = max(float(problem.rebuilt[part.kind, part.strategy]) for part in stage)
     return float(problem.extra_bytes[index]) + layers + max(rebuilt, float(problem.floor_bytes[index]))
 
@@ -210,9 +311,22 @@ def least_bytes(problem: Problem, index: int, counts: Column) -> Column:
     return total
 
 
-def infeasible(stage: int, needed: float, capacity: float) -> Infeasible:
-    """Say that no assignment fits, where it fails, and the smallest capacity with which one would."""
-    return Infeasible(
-        f"no assignment of the layers fits: stage {stage} has {capacity / GIB:.3g} GiB and would need "
-        f"at least {needed / GIB:.4g} GiB"
-    )
+class NoAssignment(Infeasible):
+    """No assignment fits; says where it fails, and the smallest capacity with which one would.
+
+    Parameters
+    ----------
+    stage : int
+        Stage that fails.
+    needed, capacity : float
+        Bytes that the stage would need at least, and what it has. [byte]
+    where : str
+        Whose memory it is.
+    """
+
+    def __init__(self, stage: int, needed: float, capacity: float, where: str = "") -> None:
+        self.stage, self.needed, self.capacity, self.where = stage, needed, capacity, where
+        super().__init__(
+            f"no assignment of the layers fits: {where}stage {stage} has {capacity / GIB:.3g} GiB and would "
+            f"need at least {needed / GIB:.4g} GiB"
+        )

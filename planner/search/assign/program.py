@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from planner.errors import SolverError
+from planner.numeric import Column
 from planner.search.assign.decompose import Solution, decompose
 from planner.search.assign.problem import Assignment, Problem, Segment, price
 
@@ -48,13 +49,18 @@ class Program:
         self.model: Any = pulp.LpProblem("assignment", pulp.LpMinimize)
         self.counts: dict[tuple[int, int, int], Any] = {}
         self.used: dict[tuple[int, int, int], Any] = {}
-        slowest = self.model.add_variable("slowest", 0)
-        self.model += problem.slowest_weight * slowest + problem.sum_weight * pulp.lpSum(
-            self._stage_seconds(stage, slowest) for stage in range(problem.stages)
+        slowest, longest = self.model.add_variable("slowest", 0), self._longest()
+        self.model += (
+            problem.slowest_weight * slowest
+            + problem.sum_weight
+            * pulp.lpSum(self._stage_seconds(stage, slowest) for stage in range(problem.stages))
+            + longest
         )
         self._runs()
         for stage in range(problem.stages):
             self._memory(stage)
+            self._host(stage)
+            self._ending(stage, longest)
         self.start: dict[str, float] = {}
 
     def _variables(self, stage: int) -> list[tuple[int, int, int]]:
@@ -123,6 +129,34 @@ class Program:
         )
         room = (float(problem.capacity[stage]) - float(problem.extra_bytes[stage])) / self.scale
         self.model += layers + peak <= room
+
+    def _sum(self, stage: int, weights: Column, scale: float) -> Any:
+        """Return the sum of weights (K, S) over the layers of a stage."""
+        runs = self.problem.runs
+        return self.pulp.lpSum(
+            float(weights[runs[key[1]][0], key[2]]) / scale * self.counts[key]
+            for key in self._variables(stage)
+        )
+
+    def _host(self, stage: int) -> None:
+        """Keep a stage within what its hosts have, in units of that."""
+        host = self.problem.host
+        if host is not None and np.isfinite(host.capacity[stage]):
+            scale = max(1.0, float(host.capacity[stage]))
+            room = float(host.capacity[stage] - host.extra[stage]) / scale
+            self.model += self._sum(stage, self.problem.host_bytes[stage], scale) <= room
+
+    def _longest(self) -> Any:
+        """Return the time of what comes after the passes; nothing where nothing does."""
+        ending = self.problem.ending
+        if ending is None:
+            return 0.0
+        return self.model.add_variable("longest", 0, ending.latest if np.isfinite(ending.latest) else None)
+
+    def _ending(self, stage: int, longest: Any) -> None:
+        ending = self.problem.ending
+        if ending is not None:
+            self.model += longest >= self._sum(stage, ending.seconds, 1.0) + float(ending.extra[stage])
 
     def _reshard(self, stage: int) -> list[Any]:
         """Return the time between neighbours on a stage: a path over the strategies that are used."""
@@ -277,5 +311,27 @@ def solve(
     Infeasible
         If no assignment fits; names the stage and the smallest capacity that would do.
     """
-    known = decompose(problem)
+    try:
+        known = decompose(problem, enough / 2)
+    except SolverError:
+        return _program_alone(problem, time_limit, solver)
     return known if known.gap <= enough else certify(problem, known, time_limit, solver)
+
+
+def _program_alone(problem: Problem, time_limit: float, solver: Solver) -> Solution:
+    """Solve by the integer program where the decomposition has no answer to start from.
+
+    Raises
+    ------
+    SolverError
+        If the program has none either, or one that does not fit.
+    """
+    started = time.perf_counter()
+    program = Program(problem)
+    bound = solver(program, time_limit)
+    assignment = program.answer()
+    found = price(problem, assignment)
+    if not found.fits:
+        raise SolverError("the integer program's answer does not fit")
+    seconds = time.perf_counter() - started
+    return Solution(assignment, found.seconds, min(bound, found.seconds), seconds, "integer program")

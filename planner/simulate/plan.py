@@ -44,6 +44,8 @@ class PlayedPlan:
         What a micro-batch leaves in each chunk, allocator slack included. [byte]
     resting : tuple of float
         All other bytes of each rank at its peak. [byte]
+    floor : float
+        Seconds that no assignment of the plan's layers to its stages can beat, however it is played. [s]
     """
 
     estimate: Estimate
@@ -55,6 +57,7 @@ class PlayedPlan:
     offload: Times
     sizes: ActivationBytes
     resting: Times
+    floor: float
 
     @property
     def tails(self) -> Times:
@@ -140,6 +143,7 @@ def play_plan(
         offload=offload,
         sizes=sizes,
         resting=resting,
+        floor=float(result.floor),
     )
 
 

@@ -1,8 +1,9 @@
-"""The scan's bound is a bound: no split of the layers and no refined plan is below it."""
+"""Bounds are bounds: no split of the layers and no refined plan is below one, played or priced."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,7 +14,10 @@ from planner.search.optimise import objective_column
 from planner.search.refine import best_of, refine
 from planner.search.scan import Scan
 from planner.search.space import make_space
-from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans, runtime
+from planner.simulate.engine import Pipeline, play
+from planner.simulate.plan import play_plan
+from planner.techniques.schedules import SCHEDULES
+from tests.unit.cost_jobs import MODELS, any_runtime, job, plan_of, random_plans, runtime
 
 ROUNDING = 1 + 1e-12
 
@@ -53,3 +57,51 @@ def test_refined_candidates_keep_their_bounds_and_the_proof_holds(name: str) -> 
     assert refined.proved
     assert refined.refined < report.valid
     assert refined.bound == refined.plans[0].step == min(reached)
+
+
+PLAYED = (
+    "gpipe", "1f1b", "interleaved-1f1b", "breadth-first", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "2bp",
+    "interleaved-zb", "bitpipe", "dualpipe", "dualpipe-v", "v-min", "v-half", "v-zb", "zb-v", "zeropp",
+)  # fmt: skip
+"""Schedules whose floors were compared with played steps."""
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_no_step_is_played_faster_than_its_floor(name: str) -> None:
+    """Plans with the default split and with a random one, whose layers are all recomputed alike."""
+    runner = replace(any_runtime(), schedules=(name,), recomputes=("none", "selective", "full"))
+    few = 0
+    for batch, model in ((8, "tied"), (32, "latent"), (16, "sliding")):
+        work, draw = job(MODELS[model], 16, global_batch=batch), np.random.default_rng(batch)
+        for plan in random_plans(work, runner, 8, seed=batch):
+            chunks = int(plan.pp * plan.vpp)
+            cuts = np.sort(draw.choice(np.arange(1, work.model.num_layers), chunks - 1, replace=False))
+            split = tuple(int(size) for size in np.diff([0, *cuts, work.model.num_layers]))
+            played = [play_plan(replace(plan, stage_layers=one), work, runner) for one in (None, split)]
+            few += plan.num_microbatches <= plan.pp
+            assert played[0].floor <= min(one.step for one in played) * ROUNDING, (plan, split)
+    assert few > 0 or SCHEDULES[name].supports(4, 1, 4) != ()
+
+
+@pytest.mark.parametrize("pp", [2, 3, 4])
+def test_no_split_of_1f1b_is_played_faster_than_its_floor(pp: int) -> None:
+    """Every split, with micro-batches fewer than ranks, as many, and more."""
+    for batch in (1, pp - 1, pp, pp + 1, 3 * pp):
+        work = job(MODELS["dense"], pp, global_batch=batch)
+        for cuts in combinations(range(1, work.model.num_layers), pp - 1):
+            split = tuple(int(size) for size in np.diff((0, *cuts, work.model.num_layers)))
+            played = play_plan(plan_of(work, pp=pp, stage_layers=split), work, runtime())
+            assert played.floor <= played.estimate.bound <= played.step * ROUNDING, (batch, split)
+
+
+@pytest.mark.parametrize(("ranks", "passes"), [(2, 2), (4, 2), (8, 2), (8, 8)])
+def test_slow_early_stages_hide_less_than_half_of_the_bubble(ranks: int, passes: int) -> None:
+    """Backward twice the forward, and a rank's wait for the end of the pipeline hidden as far as it goes."""
+    behind = np.minimum(np.arange(ranks)[::-1], passes - 1)
+    times = 1.0 / (passes - 1 - behind / 3)
+    forward, backward, free = tuple(times / 3), tuple(times * 2 / 3), (0.0,) * ranks
+    order = SCHEDULES["1f1b"].order(ranks, 1, passes)
+    makespan = play(order, Pipeline(tuple(range(ranks)), forward, backward, free, free)).makespan
+    mean = float(np.mean(times))
+    assert (passes + (ranks - 1) / 2) * mean <= makespan * ROUNDING
+    assert makespan < (passes + ranks - 1) * mean, "equal stages are not the fastest"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from planner.launchers._family import Launcher, Settings, node_shape
 from planner.launchers._shell import (
     comment,
@@ -16,6 +18,9 @@ from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
 NAME = "submit.sh"
+LONGEST_NAME = 42
+"""An object has 63 letters at most, and pods of a job add up to 21: its replica, its place, a random end."""
+
 GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "habana.ai/gaudi"}
 
 SUBMIT = """\
@@ -25,10 +30,34 @@ for name in NAMES; do
   value=${!name//\\\\/\\\\\\\\}
   value=${value//\\"/\\\\\\"}
   value=${value//$'\\n'/\\\\n}
+  value=${value//\\$/\\$\\$}
   manifest=${manifest//"{{${name}}}"/"${value}"}
 done
 kubectl apply -f - <<< "${manifest}"
 """
+
+
+def kept(text: str) -> str:
+    """Return a text of which Kubernetes, which replaces ``$(NAME)`` and ``$$`` itself, leaves all as it is.
+
+    Examples
+    --------
+    >>> kept("$(mktemp -d) ${HERE} $(HOME) $$")
+    '$(mktemp -d) ${HERE} $$(HOME) $$$$'
+    """
+    return re.sub(r"\$+(?=\([-\w.]+\))|\${2,}", lambda run: run[0] * 2, text)
+
+
+def object_name(text: str) -> str:
+    """Return a job name as Kubernetes takes it: a letter first, and room for what pods and services add.
+
+    Examples
+    --------
+    >>> object_name("70b-tp8")
+    'job-70b-tp8'
+    """
+    name = text if text[0].isalpha() else f"job-{text}"
+    return name[:LONGEST_NAME].rstrip("-")
 
 
 def pod_script(command: Command) -> str:
@@ -50,7 +79,7 @@ def _container(command: Command, job: Job) -> dict[str, object]:
     amount = {GPU_RESOURCES.get(vendor, f"{vendor}.com/gpu"): ranks}
     return {
         "image": placeholder("IMAGE"),
-        "command": ["bash", "-c", Script(pod_script(command))],
+        "command": ["bash", "-c", Script(kept(pod_script(command)))],
         "env": [{"name": name, "value": placeholder(name)} for name in command.needs],
         "resources": {"limits": amount, "requests": amount},
     }
@@ -64,7 +93,7 @@ def train_job(command: Command, job: Job, settings: Settings) -> dict[str, objec
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": {"name": settings.name},
+        "metadata": {"name": object_name(settings.name)},
         "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer | container},
     }
 
@@ -84,7 +113,7 @@ def pytorch_job(command: Command, job: Job, settings: Settings) -> dict[str, obj
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
-        "metadata": {"name": settings.name},
+        "metadata": {"name": object_name(settings.name)},
         "spec": {"nprocPerNode": Quoted(ranks), "pytorchReplicaSpecs": specs},
     }
 

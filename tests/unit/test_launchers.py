@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from planner.errors import InputError, UnsupportedPlan
 from planner.launchers import Card, launch_files, launchers, target
 from planner.launchers._family import VARIABLES, Launcher, Settings, node_shape
 from planner.launchers._shell import job_name, quoted
+from planner.launchers.kubernetes import object_name
 from planner.registry import find
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command
@@ -223,6 +225,44 @@ def test_accelerators_fill_whole_nodes() -> None:
         node_shape(cases.job("llama3-8b", 12))
 
 
+def expanded(text: str, **variables: str) -> str:
+    """Return what Kubernetes makes of a command or a value: third_party/forked/golang/expansion, in words."""
+    done, rest = "", text
+    while rest:
+        before, dollar, rest = rest.partition("$")
+        done += before
+        if not dollar:
+            break
+        name = re.match(r"\(([^)]*)\)", rest)
+        if rest.startswith("$"):
+            done, rest = done + "$", rest[1:]
+        elif name:
+            done, rest = done + variables.get(name[1], f"$({name[1]})"), rest[name.end() :]
+        else:
+            done += "$"
+    return done
+
+
+def test_kubernetes_replaces_nothing_in_what_a_pod_runs(tmp_path: Path) -> None:
+    user = {"DATA_PATH": "$(OUTPUT_DIR) $$ $(id)", "OUTPUT_DIR": "o", "IMAGE": "i"}
+    own = command(program=("train.py", "$(DATA_PATH)", "$$", "$(touch pwned)"))
+    stand_in(tmp_path / "programs", "kubectl")
+    plain = written("kubernetes", tmp_path, own)["trainjob.yaml"]
+    assert run(tmp_path / "submit.sh", tmp_path / "programs", **user).returncode == 0
+    sent = yaml.safe_load((tmp_path / "programs" / "kubectl.stdin").read_text())["spec"]["trainer"]
+    values = {entry["name"]: expanded(entry["value"], **user) for entry in sent["env"]}
+    assert values == {name: user[name] for name in values}
+    script = expanded(sent["command"][2], **user)
+    assert "train.py '$(DATA_PATH)' '$$' '$(touch pwned)'" in script
+    assert "$$(DATA_PATH)" in plain
+
+
+@pytest.mark.parametrize("name", ["70b", "a" * 60, "llama-" * 9 + "x"])
+def test_kubernetes_names_begin_with_a_letter_and_leave_room(name: str) -> None:
+    assert re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", object_name(name))
+    assert len(object_name(name)) + len("-worker-99999-abcde.x") <= 63
+
+
 def test_kubernetes_gets_the_users_variables_whatever_they_hold(tmp_path: Path) -> None:
     stand_in(tmp_path / "programs", "kubectl")
     own = command(
@@ -236,7 +276,7 @@ def test_kubernetes_gets_the_users_variables_whatever_they_hold(tmp_path: Path) 
     trainer = sent["spec"]["trainer"]
     assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 8)
     assert trainer["image"] == user["IMAGE"]
-    assert {entry["name"]: entry["value"] for entry in trainer["env"]} == {
+    assert {entry["name"]: expanded(entry["value"]) for entry in trainer["env"]} == {
         "DATA_PATH": NASTY, "OUTPUT_DIR": user["OUTPUT_DIR"],
     }  # fmt: skip
     assert trainer["resourcesPerNode"]["limits"] == {"nvidia.com/gpu": 8}
@@ -256,7 +296,9 @@ def test_a_pod_writes_its_files_and_starts_the_command(tmp_path: Path) -> None:
         assert pod["command"][:2] == ["bash", "-c"]
         programs = tmp_path / "programs"
         stand_in(programs, "torchrun")
-        (tmp_path / "pod.sh").write_text(pod["command"][2].replace("$(mktemp -d)", str(tmp_path / "here")))
+        (tmp_path / "pod.sh").write_text(
+            expanded(pod["command"][2]).replace("$(mktemp -d)", str(tmp_path / "here"))
+        )
         done = run(tmp_path / "pod.sh", programs)
         assert done.returncode == 0, done.stderr
         assert recorded(programs, "torchrun") == [str(tmp_path / "here" / "train.py"), "--name", NASTY]

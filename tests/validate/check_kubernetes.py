@@ -1,0 +1,89 @@
+"""Read manifests with Kubeflow's own definitions; run by an interpreter that has jsonschema and PyYAML.
+
+Takes lines of JSON on stdin, each with the ``manifest`` as text and the folder of its ``definitions``, and
+answers each with a line of JSON: what the definition refused, or the object's name. Unknown fields are
+refused, as ``kubectl apply --validate=strict`` does. Rules on the whole object are evaluated here.
+"""
+
+import functools
+import json
+import re
+import sys
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+MATCHES = re.compile(r"self\.metadata\.name\.matches\('(.*)'\)")
+LENGTH = re.compile(r"size\(self\.metadata\.name\) <= (\d+)")
+
+
+def strict(schema):
+    """Return a structural schema as a JSON schema that refuses what it does not know."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: strict(part) for name, part in schema.items()}
+    if found.pop("x-kubernetes-int-or-string", False):
+        found = {name: part for name, part in found.items() if name not in ("anyOf", "pattern")}
+        found["type"] = ["integer", "string"]
+    open_ended = "additionalProperties" in found or found.get("x-kubernetes-preserve-unknown-fields")
+    if isinstance(found.get("properties"), dict) and not open_ended:
+        found["additionalProperties"] = False
+    return found
+
+
+@functools.cache
+def definitions(folder):
+    """Return the schema of every resource that a checkout defines, by version and kind."""
+    found = {}
+    for path in sorted(Path(folder).glob("manifests/base/crds/*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            if (document or {}).get("kind") == "CustomResourceDefinition":
+                spec = document["spec"]
+                for version in spec["versions"]:
+                    schema = version["schema"]["openAPIV3Schema"]
+                    found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = schema
+    return found
+
+
+def check_rules(schema, name):
+    """Evaluate the rules on the whole object, which speak of its name alone."""
+    for rule in schema.get("x-kubernetes-validations", []):
+        matches, length = MATCHES.fullmatch(rule["rule"]), LENGTH.fullmatch(rule["rule"])
+        if not matches and not length:
+            raise ValueError(f"a rule of another form: {rule['rule']}")
+        if (matches and not re.search(matches[1], name)) or (length and len(name) > int(length[1])):
+            raise ValueError(f"{name}: {rule['message']}")
+
+
+def derive(case):
+    """Return what Kubeflow makes of one manifest."""
+    document = yaml.safe_load(case["manifest"])
+    schema = definitions(case["definitions"])[document["apiVersion"], document["kind"]]
+    whole = strict(schema)
+    whole["properties"]["metadata"] = {"type": "object"}
+    errors = sorted(
+        jsonschema.Draft7Validator(whole).iter_errors(document), key=lambda fault: len(fault.path)
+    )
+    if errors:
+        raise ValueError(f"{'/'.join(map(str, errors[0].absolute_path))}: {errors[0].message}")
+    check_rules(schema, document["metadata"]["name"])
+    return {"name": document["metadata"]["name"]}
+
+
+def main():
+    """Answer line by line; standard output is kept for the answers."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        try:
+            answer = {"derived": derive(json.loads(line))}
+        except Exception as error:
+            answer = {"refused": f"{type(error).__name__}: {error}"[:600]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Read tasks with SkyPilot's own command line and task loader; run by an interpreter that has skypilot.
+
+Takes lines of JSON on stdin, each with the ``arguments`` that a script gives to ``sky`` and the
+``environment`` in which it does, and answers each with a line of JSON: what SkyPilot refused, or the task
+that it would launch. Nothing is launched, and no cloud is asked.
+"""
+
+import json
+import os
+import sys
+
+os.environ.setdefault("SKYPILOT_DISABLE_USAGE_COLLECTION", "1")
+
+from sky.client.cli import command
+
+
+def derive(case):
+    """Return what SkyPilot makes of one start."""
+    name, *arguments = case["arguments"]
+    kept = dict(os.environ)
+    os.environ.update(case["environment"])
+    try:
+        options = command.cli.commands[name].make_context(name, arguments).params
+        entry = options["entrypoint"]
+        task = command._make_task_or_dag_from_entrypoint_with_overrides(
+            entry if isinstance(entry, tuple) else (entry,), image_id=options["image_id"], env=options["env"]
+        )
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+    (resources,) = task.resources
+    return {
+        "name": task.name,
+        "nodes": task.num_nodes,
+        "accelerators": dict(resources.accelerators),
+        "image": list(resources.image_id.values()),
+        "network": str(resources.network_tier),
+        "envs": dict(task.envs),
+        "run": task.run,
+    }
+
+
+def main():
+    """Answer line by line; standard output is kept for the answers."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        try:
+            answer = {"derived": derive(json.loads(line))}
+        except (Exception, SystemExit) as error:
+            answer = {"refused": f"{type(error).__name__}: {error}"[:600]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -341,6 +341,49 @@ def test_an_accelerate_yaml_of_the_first_fsdp(tmp_path: Path) -> None:
     assert found.unknown == ("fsdp_config.fsdp_offload_params",)
 
 
+INNER = """{
+  "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 4,
+  "zero_optimization": {"stage": 3, "overlap_comm": false, "offload_optimizer": {"device": "cpu"}},
+  "bf16": {"enabled": "auto"}, "our_key": 1
+}"""
+OUTER = """\
+# accelerate launch --config_file a.yaml train.py --per_device_train_batch_size 2
+distributed_type: DEEPSPEED
+deepspeed_config:
+  deepspeed_config_file: configs/zero3.json
+mixed_precision: bf16
+num_processes: 16
+our_own: 2
+"""
+
+
+def test_an_accelerate_yaml_leads_to_its_deepspeed_json(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "zero3.json").write_text(INNER)
+    found = read(tmp_path, "a.yaml", OUTER)
+    assert found.runtime == "deepspeed"
+    assert dict(found.options) == {
+        "gpus": "16", "precision": "bf16", "micro_batch": "2", "accumulation": "4", "zero": "3",
+        "offload": "optimizer",
+    }  # fmt: skip
+    assert found.changes == ("dp_exposed=1",)
+    assert found.unknown == ("our_own", "our_key")
+    assert any("zero3.json" in note for note in found.notes)
+
+
+def test_a_deepspeed_json_goes_before_the_yaml_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "zero.json").write_text('{"zero_optimization": {"stage": 1}, "fp16": {"enabled": true}}')
+    text = OUTER.replace("configs/zero3.json", "zero.json\n  zero_stage: 3")
+    found = read(tmp_path, "a.yaml", text)
+    assert (found.options["zero"], found.options["precision"]) == ("1", "fp16")
+    assert "zero.json goes before deepspeed_config.zero_stage" in found.notes
+
+
+def test_a_deepspeed_json_that_is_not_there_is_a_fault_at_its_key(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"deepspeed_config_file: found configs/zero3.json; expected a Deep"):
+        read(tmp_path, "a.yaml", OUTER)
+
+
 @pytest.mark.parametrize(
     ("kind", "section", "runtime", "options"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Imported, Sheet
@@ -19,6 +21,10 @@ STRATEGIES: Final = {
 
 METHODS: Final = {"allgather": "all-gather", "alltoall": "ring"}
 RUNTIMES: Final = {"DEEPSPEED": "deepspeed", "MEGATRON_LM": "megatron-lm"}
+
+CONFIG_FILE: Final = "deepspeed_config.deepspeed_config_file"
+LAUNCHED: Final = ("gpus", "precision", "micro_batch", "accumulation", "seq_len", "recompute")
+"""What the launch of a DeepSpeed job decides where its JSON leaves it open."""
 
 WITHOUT_EFFECT: Final = re.compile(
     r"compute_environment|debug|downcast_bf16|machine_rank|main_.*|num_machines|rdzv_backend|same_network|tpu_.*"
@@ -109,6 +115,38 @@ def _deepspeed(sheet: Sheet) -> None:
         sheet.seen.add("deepspeed_config.offload_param_device")
     steps = sheet.whole("deepspeed_config.gradient_accumulation_steps")
     sheet.say("accumulation", steps, "deepspeed_config.gradient_accumulation_steps")
+
+
+def config_file(tree: Mapping[str, Any]) -> str | None:
+    """Return the DeepSpeed JSON that a YAML names, where DeepSpeed is what it starts."""
+    section = tree.get("deepspeed_config")
+    started = str(tree.get("distributed_type", "")).upper() == "DEEPSPEED" and isinstance(section, Mapping)
+    named = section.get("deepspeed_config_file") if isinstance(section, Mapping) and started else None
+    return None if named in (None, "", "none") else str(named)
+
+
+def with_deepspeed(found: Imported, inner: Imported, config: Path) -> Imported:
+    """Return what a YAML and its DeepSpeed JSON say: the JSON, with what the launch alone decides.
+
+    Accelerate refuses a ``deepspeed_config`` that says again what the JSON says, and fills in what the JSON
+    leaves to it, so that of the YAML only accelerators, precision and the script's arguments are left.
+    """
+    left = {name: found.options[name] for name in LAUNCHED if name in found.options}
+    half = "precision" in inner.options and inner.options["precision"] != "fp32"
+    options = {**left, **inner.options} | (
+        {} if half or "precision" not in left else {"precision": left["precision"]}
+    )
+    options |= {name: left[name] for name in ("gpus",) if name in left}
+    again = [key for key in found.places.values() if key.startswith("deepspeed_config.")]
+    notes = [f"deepspeed_config_file: read {config}"]
+    notes += [f"{config.name} goes before {', '.join(again)}"] if again else []
+    return replace(
+        inner,
+        options=options,
+        places={**inner.places, **{name: found.places[name] for name in options if name in found.places}},
+        unknown=(*(key for key in found.unknown if key != CONFIG_FILE), *inner.unknown),
+        notes=(*found.notes, *notes, *inner.notes),
+    )
 
 
 def _megatron(sheet: Sheet) -> None:

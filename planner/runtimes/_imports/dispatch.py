@@ -99,8 +99,17 @@ def _from_yaml(path: Path, starter: Training | None) -> Imported:
         )
         raise InputError(Problem(str(path), "no key of Accelerate", expected))
     flags = dict(starter.flags) if starter else accelerate.launch_flags(text)
-    found = accelerate.from_yaml(tree, flags, literals(_beside(path, "train.py")), str(path))
-    return _with_config(found, path)
+    constants = literals(_beside(path, "train.py"))
+    found = accelerate.from_yaml(tree, flags, constants, str(path))
+    named = accelerate.config_file(tree)
+    if named is None:
+        return _with_config(found, path)
+    config = path.parent / named
+    if not config.is_file():
+        expected = "a DeepSpeed JSON, found from the folder of this file"
+        raise InputError(Problem(f"{path}: {accelerate.CONFIG_FILE}", named, expected))
+    inner = deepspeed.from_json(read_json(config), constants, str(config))
+    return _with_config(accelerate.with_deepspeed(found, inner, config), path)
 
 
 def _starter(path: Path) -> Training | None:

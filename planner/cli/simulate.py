@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -28,6 +28,7 @@ from planner.techniques.schedules._family import PassTimes
 
 MOST_RANKS: Final = 4096
 MOST_PASSES: Final = 2_000_000
+SYNTHESIZED: Final = ("synthesized", "synthesised")
 TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
 
 
@@ -99,7 +100,10 @@ def simulate(
         typer.Argument(metavar="[PLAN]", help="A file that `search` or `estimate` has saved."),
     ] = None,
     schedule: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Order of the passes.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Order of the passes; `synthesized` makes one.", show_default=False
+        ),
     ] = None,
     pp: Annotated[str | None, typer.Option(metavar="P", help="Pipeline ranks.", show_default=False)] = None,
     vpp: Annotated[
@@ -116,6 +120,30 @@ def simulate(
             help="Times of one chunk in any unit: forward, input gradient, weight gradient, message.",
             show_default=False,
         ),
+    ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNITS",
+            help="Activations of chunks that a rank of a synthesized schedule may hold. [default: all]",
+        ),
+    ] = None,
+    kept_share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X", help="Share of them that stays between input and weight gradient. [default: 1]"
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="makespan|span",
+            help="What a synthesized schedule makes small: the step, or the longest time from first start "
+            "to last end on one rank. [default: makespan]",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="S", help="Seconds to look for a schedule. [default: 20]")
     ] = None,
     copy_time: Annotated[
         str | None,
@@ -162,18 +190,33 @@ def simulate(
         "--schedule": schedule, "--pp": pp, "--vpp": vpp, "--microbatches": microbatches,
         "--pass-times": pass_times,
     }  # fmt: skip
+    wishes = {
+        "--memory-limit": memory_limit, "--kept-share": kept_share, "--objective": objective,
+        "--time-limit": time_limit,
+    }  # fmt: skip
+    extras = {
+        "--copy-time": copy_time, "--fill": " ".join(fill or ()) or None, "--fill-parts": fill_parts,
+    }  # fmt: skip
     if plan is not None:
         from planner.cli.simulate_plan import simulate_plan
 
-        alone = {
-            "--copy-time": copy_time, "--fill": " ".join(fill or ()) or None, "--fill-parts": fill_parts,
-            "--sends-occupy": "set" if sends_occupy else None,
-        }  # fmt: skip
+        alone = wishes | extras | {"--sends-occupy": "set" if sends_occupy else None}
         for option, text in (bare | alone).items():
             if text is not None:
                 reading.fault(option, shown(text), "no such option beside a plan, which says it itself")
         simulate_plan(plan, reading, (spread, start), answer)
         return
+    if schedule is not None and schedule.strip().lower() in SYNTHESIZED:
+        from planner.cli.simulate_synthesized import simulate_synthesized
+
+        for option, text in extras.items():
+            if text is not None:
+                reading.fault(option, shown(text), f"no such option beside --schedule {SYNTHESIZED[0]}")
+        simulate_synthesized(reading, bare | wishes, sends_occupy, (spread, start), answer)
+        return
+    for option, text in wishes.items():
+        if text is not None:
+            reading.fault(option, shown(text), f"no such option without --schedule {SYNTHESIZED[0]}")
     wanted = read_beside(reading, copy_time, fill, fill_parts)
     asked = read_bare(reading, schedule, pp, vpp, microbatches, pass_times)
     check_beside(reading, asked, wanted)
@@ -234,9 +277,7 @@ def read_bare(
     given = {
         "--schedule": schedule, "--pp": pp, "--microbatches": microbatches, "--pass-times": pass_times,
     }  # fmt: skip
-    for option, text in given.items():
-        if text is None:
-            reading.fault(option, "nothing", "a value: a bare pipeline has no default for it")
+    fault_missing(reading, given)
     entry = reading.named("--schedule", schedule, SCHEDULES)
     ranks = reading.count("--pp", pp, most=MOST_RANKS)
     chunks = reading.count("--vpp", vpp, most=MOST_RANKS)
@@ -248,6 +289,13 @@ def read_bare(
     if entry is None or ranks is None or passes is None or times is None:
         raise TypeError("a fault of the options was not noted")
     return BarePipeline(entry, ranks, chunks or fewest_chunks(entry, ranks, passes), passes, times)
+
+
+def fault_missing(reading: Reading, given: Mapping[str, str | None]) -> None:
+    """Note every option without a value that a bare pipeline needs."""
+    for option, text in given.items():
+        if text is None:
+            reading.fault(option, "nothing", "a value: a bare pipeline has no default for it")
 
 
 def check_size(reading: Reading, chunks: int, microbatches: int, option: str) -> None:

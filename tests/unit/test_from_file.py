@@ -341,6 +341,26 @@ def test_an_accelerate_yaml_of_the_first_fsdp(tmp_path: Path) -> None:
     assert found.unknown == ("fsdp_config.fsdp_offload_params",)
 
 
+@pytest.mark.parametrize(
+    ("flags", "changes"),
+    [
+        ("--no-rope-fusion", ("fused_rope=false",)),
+        ("--no-rope-fusion --multi-latent-attention", ()),
+        ("--no-bias-swiglu-fusion", ("fused_activation=false",)),
+        ("--no-gradient-accumulation-fusion", ("fused_weight_gradient=false",)),
+        ("--no-gradient-accumulation-fusion --use-megatron-fsdp", ()),
+        ("--attention-dropout 0.0 --hidden-dropout 0", ()),
+        ("--attention-dropout 0.0 --hidden-dropout 0.1", ("dropout=true",)),
+        ("--attention-backend unfused", ("attention=unfused",)),
+    ],
+)
+def test_kernels_that_a_megatron_script_switches_are_priced(
+    flags: str, changes: tuple[str, ...], tmp_path: Path
+) -> None:
+    plain = "torchrun --nproc_per_node 8 pretrain_gpt.py --overlap-grad-reduce --bf16 --num-layers 2"
+    assert read(tmp_path, "a.sh", f"{plain} {flags}\n").changes == changes
+
+
 INNER = """{
   "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 4,
   "zero_optimization": {"stage": 3, "overlap_comm": false, "offload_optimizer": {"device": "cpu"}},

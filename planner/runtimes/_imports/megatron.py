@@ -193,6 +193,19 @@ def _sharding(sheet: Sheet) -> None:
         )
     if sheet.take("--attention-backend") in ("unfused", "local"):
         sheet.changes.append("attention=unfused")
+    _kernels(sheet, sharded or sheet.has("--use-torch-fsdp2"))
+
+
+def _kernels(sheet: Sheet, sharded: bool) -> None:
+    """Say which fused kernels are switched off, and whether dropout runs; FSDP and latent attention must."""
+    activation = sheet.has("--no-bias-swiglu-fusion", "--no-bias-gelu-fusion")
+    rope = sheet.has("--no-rope-fusion") and not sheet.has("--multi-latent-attention")
+    gradient = sheet.has("--no-gradient-accumulation-fusion") and not sharded
+    off = {"fused_activation": activation, "fused_rope": rope, "fused_weight_gradient": gradient}
+    sheet.changes += [f"{name}=false" for name, wanted in off.items() if wanted]
+    rates = (sheet.take("--attention-dropout"), sheet.take("--hidden-dropout"))
+    if any(str(rate or 0).strip("0.") for rate in rates):
+        sheet.changes.append("dropout=true")
 
 
 def _recompute(sheet: Sheet) -> None:
@@ -263,9 +276,6 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
     hosted = sheet.whole("--cpu-offloading-num-layers")
     if hosted:
         sheet.say("offload", f"activations:{hosted}", "--cpu-offloading-num-layers")
-    kept = sheet.whole("--cpu-offloading-num-layers")
-    if kept:
-        sheet.say("offload", f"activations:{kept}", "--cpu-offloading-num-layers")
     share = sheet.take("--optimizer-offload-fraction")
     if sheet.has("--optimizer-cpu-offload"):
         sheet.say("offload", "optimizer", "--optimizer-cpu-offload")

@@ -52,6 +52,8 @@ class Era:
         How layers are dealt to pipeline stages: evenly, or by parameters, embedding and head weighed in.
     old_only : bool
         Holds only before Hopper and where no flash attention is stated.
+    gpus : str
+        Regular expression of the accelerators that it holds on.
     compiles_loss : bool
         Whether a run that says it is compiled compiles its loss too.
     """
@@ -71,6 +73,7 @@ class Era:
     selective: str = "selective"
     stage_cut: Literal["even", "parameters"] = "even"
     old_only: bool = False
+    gpus: str = ""
     compiles_loss: bool = True
 
 
@@ -138,6 +141,7 @@ ERAS: Final = (
         "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch, "
         "16-bit gradients, Transformer Engine's loss",
         _BRIDGE,
+        gpus=r"b[123]00",
     ),
     Era(
         "megatron-bridge",
@@ -331,7 +335,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"torch\.?compile( on)?\b(?! off)|thunder|nvfuser", _COMPILED_LOSS),
         (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
         (r"async tp on", {"tp_exposed": 0.74}),
-        (r"moe a2a(?! off)|moe_a2a_overlap=true", {"ep_exposed": 0.2}),
+        (r"moe a2a(?! off)|moe_a2a_overlap=true", {"ep_exposed": 0.4}),
         (r"gradient buckets off|not overlapped", {"dp_exposed": 1.0}),
         (r"reduce-scatter and all-gather overlapped", {"dp_exposed": 0.3}),
         (r"mp_mode=pure", {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}),
@@ -354,9 +358,10 @@ def find_era(framework: str, gpu: str, flash_attn: int | None) -> Era | None:
     >>> [find_era("megatron-lm", gpu, None).name for gpu in ("a100", "h100")]
     ['megatron-2020-22', 'megatron-core']
     """
-    text = framework.lower()
-    old = not flash_attn and not _HOPPER.search(gpu.lower())
-    return next((era for era in ERAS if re.search(era.pattern, text) and (old or not era.old_only)), None)
+    text, gpu = framework.lower(), gpu.lower()
+    old = not flash_attn and not _HOPPER.search(gpu)
+    named = (era for era in ERAS if re.search(era.pattern, text) and re.search(era.gpus, gpu))
+    return next((era for era in named if old or not era.old_only), None)
 
 
 def stated_traits(era: Era, text: str, flash_attn: int | None, fused_norm: int | None) -> dict[str, object]:

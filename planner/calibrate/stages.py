@@ -61,7 +61,7 @@ def _dense_recipe(priced: PricedRun) -> bool:
 
 def _expert_recipe(priced: PricedRun) -> bool:
     bridge = priced.era in ("megatron-bridge", "megatron-bridge-graph") and priced.task == "pretrain"
-    return bridge and bool(priced.run.experts) and "h100" not in priced.run.gpu
+    return bridge and bool(priced.run.experts)
 
 
 def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
@@ -211,7 +211,7 @@ STAGES = (
         "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
     ),
     Stage(
-        "recipes of the performance pages, mixture of experts on Blackwell",
+        "recipes of the performance pages, mixture of experts",
         _expert_recipe,
         (
             Factor(
@@ -232,6 +232,13 @@ STAGES = (
                 "host time for each local expert of a layer [s]",
                 1.0,
             ),
+            Factor(
+                ("era", "megatron-bridge", "expert_layer_host_seconds"),
+                7e-3,
+                "the least host time of a layer with experts [s]",
+                1.0,
+            ),
+            Factor(("accelerator", "b300", "training_share"), 0.9, COMPUTE, 0.15),
         ),
         _model_and_size,
         "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",

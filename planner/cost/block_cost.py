@@ -16,6 +16,7 @@ from planner.cost.blocks import (
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
 from planner.cost.operators import Operator, Pricer
+from planner.formulas.experts import expert_host_seconds
 from planner.inputs.model import Experts
 from planner.numeric import Num
 from planner.runtimes._traits import Traits
@@ -182,15 +183,25 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     )
 
 
+def expert_floor_seconds(layer: PricedLayer, pricer: Pricer) -> Num:
+    """Host time of a layer with experts, both passes; the least of it belongs to quantised products. [s]"""
+    traits, quantised = pricer.case.traits, pricer.case.precision.linear not in ("bf16", "fp16")
+    least = traits.expert_layer_host_seconds if quantised else 0.0
+    return expert_host_seconds(layer.local_experts, traits.expert_host_seconds, least)
+
+
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:
     """Return the cost of a layer to which ``choice`` applies."""
     twice = again(layer, choice, pricer)
     traits, exchanges = pricer.case.traits, layer.exchanges
-    routed = layer.local_experts * traits.expert_host_seconds
-    forward = np.maximum(total(layer.operators, "forward"), traits.host_seconds_forward + routed / 3)
-    backward = np.maximum(total(layer.operators, "backward"), traits.host_seconds_backward + routed * 2 / 3)
-    comm_forward = exchanges.tp.forward + exchanges.cp.forward + exchanges.ep.forward
-    comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.cp, twice.cp) + _passes(exchanges.ep, twice.ep)
+    host = expert_floor_seconds(layer, pricer) / 3
+    weight = total(layer.operators, "weight_gradient")
+    forward = total(layer.operators, "forward") + exchanges.cp.forward
+    inputs = total(layer.operators, "backward") - weight + exchanges.cp.backward
+    forward = np.maximum(forward, traits.host_seconds_forward + host)
+    weight = np.maximum(weight, host)
+    inputs = np.maximum(np.maximum(inputs, host), traits.host_seconds_backward - weight)
+    comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.ep, twice.ep) + twice.cp * exchanges.cp.forward
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = everything - twice.freed
     if choice.whole_layer:
@@ -202,9 +213,9 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         )
     experts, others = _by_expert(layer)
     return LayerCost(
-        seconds=forward + backward + twice.seconds + comm,
-        forward=forward + comm_forward,
-        weight_gradient=total(layer.operators, "weight_gradient"),
+        seconds=forward + inputs + weight + twice.seconds + comm,
+        forward=forward + exchanges.tp.forward + exchanges.ep.forward,
+        weight_gradient=weight,
         held=held,
         rebuilt=everything - held + largest(layer.operators, "result"),
         stored=total(others, "stored"),

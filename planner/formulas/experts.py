@@ -143,6 +143,33 @@ def expert_layer_seconds(rows: Num, experts: Num, hidden: Num, ffn_hidden: Num, 
     return curve.launch + routed_activation_seconds(rows, experts, hidden, ffn_hidden, curve) + products
 
 
+def expert_host_seconds(experts: Num, launch: Num, floor: Num) -> Num:
+    r"""Host time of a layer with experts, forward and backward: the floor of its time.
+
+    .. math:: t = \max(t_l, E t_e) \text{ where } E > 0
+
+    Parameters
+    ----------
+    experts : Num
+        Experts :math:`E` on a rank; 0 where the layer has none. [-]
+    launch : Num
+        Time :math:`t_e` to launch the kernels of one expert, after its count of tokens was read back. [s]
+    floor : Num
+        The least time :math:`t_l` of a layer, however few its experts. [s]
+
+    Returns
+    -------
+    Num
+        Time of a micro-batch. [s]
+
+    References
+    ----------
+    .. [1] "Performance summary," NVIDIA Megatron-Bridge: recipes with and without a CUDA graph of the whole
+       iteration, https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html
+    """
+    return np.maximum(np.where(np.greater(experts, 0), floor, 0.0), experts * launch)
+
+
 def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:
     """One where an expert has fewer or more rows than were measured, else zero.
 

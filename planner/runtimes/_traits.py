@@ -108,6 +108,9 @@ class Traits:
     expert_host_seconds : float
         Host time for each local expert of a layer and micro-batch, both passes, where token counts must be
         read back before the grouped products start; 0 under a graph of the whole iteration. [s]
+    expert_layer_host_seconds : float
+        The least host time of a layer with quantised experts and a micro-batch, both passes, however few
+        they are. [s]
     framework_bytes : float
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
@@ -164,6 +167,7 @@ class Traits:
     host_seconds_forward: float = 0.0
     host_seconds_backward: float = 0.0
     expert_host_seconds: float = 0.0
+    expert_layer_host_seconds: float = 0.0
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
     loss_beside_backward: bool = False

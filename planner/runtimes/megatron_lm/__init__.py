@@ -45,7 +45,8 @@ ENTRY = Runtime(
     title="Megatron-LM",
     versions=("0.20", "0.19", "0.18", "0.17", "0.16"),
     cite="https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553",
-    traits=Traits(sharded_exposed=0.3),
+    # Experts as fitted to Megatron-Bridge, whose layers with experts are Megatron-core's own.
+    traits=Traits(sharded_exposed=0.3, expert_host_seconds=5e-4, expert_layer_host_seconds=7e-3),
     default_zero=1,
     zero_stages=(0, 1, 2, 3),
     schedules=SCHEDULES,

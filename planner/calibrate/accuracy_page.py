@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import fill
 from typing import Any, Final
 
 from planner.calibrate.accuracy import KINDS, Accuracy, Line, error_of
 from planner.calibrate.constants import Key
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.validate import Outcome
-from planner.inputs.fitted import Constant, all_constants, fitted_file
+from planner.inputs.fitted import Constant, all_constants, fitted_file, measured_bands
 from planner.inputs.yaml_file import read_yaml
 
 WORST: Final = 10
 """Rows with the largest errors that the page lists. [-]"""
 EACH: Final = 1
 """Of them, rows of one source and model. [-]"""
+WIDTH: Final = 105
+"""Characters of a line of prose. [-]"""
 
 REMARKS: Final[Mapping[str, str]] = {
     "internevo": "ZeRO-1 alone on up to 1,024 ranks: how much of its traffic hides behind the "
@@ -150,15 +153,40 @@ def constants_table(constants: Sequence[Constant], errors: Mapping[Key, float]) 
 
 
 def bands_table() -> str:
-    """Return the error bands out of group by runtime and accelerator."""
+    """Return the error bands by runtime and accelerator, and how well they hold."""
     path = fitted_file("bands")
-    entries: list[dict[str, Any]] = read_yaml(path)["bands"] if path.is_file() else []
+    if not path.is_file():
+        return ""
+    content: dict[str, Any] = read_yaml(path)
     rows = [
-        [entry["runtime"], entry["accelerator"], str(entry["runs"]), percent(entry["mean_error"]),
-         f"± {percent(entry['band'])}"]
-        for entry in entries
+        [band.runtime, band.accelerator, str(band.runs), str(band.sites),
+         percent(band.mean_error), f"± {percent(band.band)}",
+         percent(band.calibrated_mean_error),
+         "-" if band.calibrated_band is None else f"± {percent(band.calibrated_band)}",
+         percent(band.extrapolated)]
+        for band in measured_bands().values()
     ]  # fmt: skip
-    return table(["runtime", "accelerator", "runs", "mean error out of group", "band"], rows)
+    head = ["runtime", "accelerator", "runs", "sites", "mean error", "band",
+            "mean error, calibrated", "band, calibrated", "extrapolated"]  # fmt: skip
+    held = content.get("coverage", {})
+    lent = content.get("lent_curves", {})
+    told = [
+        f"Inside the band that the other sites alone give are {percent(entry['inside'])} of the runs of the "
+        f"mean site, of {entry['sites']} sites with others ({COVERAGE[name]}). Over {entry['all_sites']} "
+        f"sites the mean error is {percent(entry['mean_error'])}, and nine of ten runs of the mean site are "
+        f"within {percent(entry['p90_error'])}."
+        for name, entry in held.items()
+    ]
+    if lent:
+        told.append(
+            f"Kernels whose accelerator borrows its curves are off by {percent(lent['mean_error'])} in the "
+            f"mean, and nine of ten by less than {percent(lent['p90_error'])}: {lent['pairs']} pairs of "
+            "accelerators that have curves of their own, one priced with those of the other."
+        )
+    return "\n".join((table(head, rows), *(f"\n{fill(line, WIDTH)}" for line in told)))
+
+
+COVERAGE: Final = {"elsewhere": "never calibrated", "calibrated": "calibrated with one run"}
 
 
 def worst_table(outcomes: Sequence[Outcome]) -> str:
@@ -266,6 +294,9 @@ is that of the logarithm. *Error* is that of step time out of group: each of the
 fitted without its group; *error without* is the same where this constant keeps its plain value.
 """
 
-BANDS: Final = """What an estimate prints as its error band: nine of ten runs of that runtime and
-accelerator stay below, each priced with constants fitted without its group.
+BANDS: Final = """What an estimate prints as its error band, where no runs of the user's own say it better:
+nine of ten runs of that runtime and accelerator stay below. Each source of runs counts as a site and is
+priced with constants that are fitted to the others alone (*band*); the same where one other run of the source
+has been given to `planner calibrate` (*band, calibrated*). *Extrapolated* is the mean share of their steps
+outside the fitted range of kernel curves: a step with more of it has a wider band.
 """

@@ -7,16 +7,17 @@ Reads all run tables of a folder, fits stage after stage, and writes constants a
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import yaml
 
+from planner.calibrate.bands import bands_of, coverage_of, lent_errors, site_errors
 from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import Key
-from planner.calibrate.fit import Column, Factor, Fitted, fit, log_errors, mean_error, out_of_group_errors
+from planner.calibrate.fit import Factor, Fitted, fit, log_errors, mean_error, out_of_group_errors
+from planner.calibrate.refit import Refit
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.run_table import read_runs
 from planner.calibrate.stages import STAGES, Stage, neutral_values
@@ -67,10 +68,6 @@ def _error_without(
     return mean_error(out_of_group_errors(runs, others, stage.group, fixed, most=2))
 
 
-FEWEST_RUNS = 5
-"""Runs below which a runtime on an accelerator has no error band. [-]"""
-
-
 @dataclass
 class Outcome:
     """Everything that a run of all stages finds.
@@ -79,35 +76,12 @@ class Outcome:
     ----------
     constants : list of Constant
         Every fitted constant.
-    residuals : dict
-        Errors out of group by runtime and accelerator, logarithmic. [-]
     report : list of str
         A line for each stage.
     """
 
     constants: list[Constant] = field(default_factory=list)
-    residuals: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     report: list[str] = field(default_factory=list)
-
-    def bands(self) -> list[dict[str, object]]:
-        """Return the error that nine of ten runs stay below, for each runtime and accelerator."""
-        return [
-            {
-                "runtime": runtime,
-                "accelerator": accelerator,
-                "runs": len(errors),
-                "mean_error": float(f"{mean_error(np.array(errors)):.3g}"),
-                "band": float(f"{np.quantile(np.abs(np.expm1(errors)), 0.9):.3g}"),
-            }
-            for (runtime, accelerator), errors in sorted(self.residuals.items())
-            if len(errors) >= FEWEST_RUNS
-        ]
-
-    def add_residuals(self, runs: Sequence[PricedRun], errors: Column) -> None:
-        """Sort errors by runtime and accelerator."""
-        for run, error in zip(runs, errors, strict=True):
-            key = (run.runtime.name, run.job.hardware.pool.accelerator.name)
-            self.residuals.setdefault(key, []).append(float(error))
 
 
 def fit_all(runs: Sequence[PricedRun]) -> Outcome:
@@ -119,7 +93,6 @@ def fit_all(runs: Sequence[PricedRun]) -> Outcome:
         before = mean_error(log_errors(wanted, values))
         found = fit(wanted, stage.factors, values)
         outside = out_of_group_errors(wanted, stage.factors, stage.group, values, most=4)
-        outcome.add_residuals(wanted, outside)
         outcome.constants += constants_of(stage, wanted, found, values)
         values |= dict(found.values)
         outcome.report.append(
@@ -127,9 +100,6 @@ def fit_all(runs: Sequence[PricedRun]) -> Outcome:
             f"{mean_error(outside):.1%} out of group"
         )
         sys.stderr.write(f"{outcome.report[-1]}\n")
-    fitted_runs = {id(run) for stage in STAGES for run in runs if stage.wanted(run)}
-    rest = [run for run in runs if id(run) not in fitted_runs]
-    outcome.add_residuals(rest, log_errors(rest, values))
     return outcome
 
 
@@ -138,12 +108,19 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
         sys.stderr.write("usage: python -m planner.calibrate.fit_all RUNS_DIR\n")
         return 2
-    outcome = fit_all(timed_runs(Path(arguments[0])))
-    constants = [asdict(entry) for entry in outcome.constants]
-    for name, content in (("constants", constants), ("bands", outcome.bands())):
-        text = HEADER + yaml.safe_dump({name: content}, sort_keys=False, width=110)
-        fitted_file(name).write_text(text, encoding="utf-8")
+    runs = timed_runs(Path(arguments[0]))
+    constants = [asdict(entry) for entry in fit_all(runs).constants]
+    found = site_errors(runs, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
+    write("constants", {"constants": constants})
+    told = {"bands": bands_of(found), "coverage": coverage_of(found), "lent_curves": lent_errors()}
+    write("bands", told)
     return 0
+
+
+def write(name: str, content: Mapping[str, object]) -> None:
+    """Write a file of what was fitted."""
+    text = HEADER + yaml.safe_dump(dict(content), sort_keys=False, width=110)
+    fitted_file(name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

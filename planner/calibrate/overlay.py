@@ -141,7 +141,8 @@ class WithCluster:
         """Return a run's cluster with the shares."""
         if id(hardware) not in self._changed:
             self._kept.append(hardware)
-            pool = hardware.pool.model_copy(update=site_shares(self.cluster.pool))
+            known = site_shares(self.cluster.pool) | {"calibration": self.cluster.pool.calibration}
+            pool = hardware.pool.model_copy(update=known)
             pool.__dict__.pop("tiers", None)
             self._changed[id(hardware)] = hardware.model_copy(update={"pools": (pool,)})
         return self._changed[id(hardware)]

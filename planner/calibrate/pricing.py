@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -10,14 +10,17 @@ import numpy as np
 
 from planner.calibrate.conventions import peak_rate
 from planner.calibrate.run_defaults import PricedRun, Skip
-from planner.cost.case import case_of
+from planner.cost.block_cost import PricedLayer, outside_seconds
+from planner.cost.case import Case, case_of
 from planner.cost.estimate import step_flops
 from planner.cost.fit import oom_probability
-from planner.cost.layout import piece_costs, priced_layers, ranks_of
+from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.stages import Stages, stages_of
-from planner.cost.step import piece_totals, price_passes, price_step
+from planner.cost.step import PassPrice, piece_totals, price_passes, price_step
 from planner.errors import PlannerError
+from planner.inputs.fitted import error_band
 from planner.inputs.workload import Workload
+from planner.numeric import Num
 from planner.plan import DEGREES, Plan
 from planner.units import GIB
 
@@ -46,6 +49,8 @@ class Prediction:
         Chance that it runs out of memory. [-]
     error_band : float, optional
         Share by which the time may be wrong; None where never validated. [-]
+    extrapolated : float
+        Share of the time outside the fitted range of kernel curves. [-]
     """
 
     step_s: float
@@ -55,6 +60,7 @@ class Prediction:
     capacity_gib: float
     oom_probability: float
     error_band: float | None = None
+    extrapolated: float = 0.0
 
     @property
     def total_gib(self) -> float:
@@ -114,20 +120,22 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     case = case_of(plan, first.job, first.runtime)
     ranks = ranks_of(first.plan, case)
     totals = piece_totals(ranks)
-    costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
+    layers = priced_layers(case, plan, totals)
+    costs = piece_costs(case, plan, layers, totals)
     flat = stages_of(ranks)
     counts = {piece: np.reshape(column, (-1, 1)) for piece, column in flat.counts.items()}
     stages = Stages(counts, np.reshape(flat.rank, (-1, 1)))
-    result = price_step(case, plan, price_passes(case, plan, costs, stages, totals), stages)
+    passes = price_passes(case, plan, costs, stages, totals)
+    result = price_step(case, plan, passes, stages)
 
     shape, traits = (len(runs),), first.runtime.traits
     capacity = float(first.job.hardware.pool.accelerator.memory_visible)
     allocated = np.broadcast_to(np.max(result.memory.allocated, axis=0), shape)
     total = np.broadcast_to(result.total_bytes, shape)
     chance = oom_probability(total, capacity, traits.memory_spread)
-    table = zip(
-        np.broadcast_to(result.step, shape), allocated, total, np.broadcast_to(chance, shape), strict=True
-    )
+    far = _extrapolated(case, plan, layers, stages, passes) / result.step
+    figures = (result.step, allocated, total, chance, far)
+    table = zip(*(np.broadcast_to(column, shape) for column in figures), strict=True)
     return [
         Prediction(
             step_s=float(step),
@@ -136,9 +144,29 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             framework_gib=traits.framework_bytes / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
+            error_band=_band_of(first, float(outside)),
+            extrapolated=float(outside),
         )
-        for step, live, whole, share in table
+        for step, live, whole, share, outside in table
     ]
+
+
+def _extrapolated(
+    case: Case, plan: Plan, layers: Mapping[str, PricedLayer], stages: Stages, passes: PassPrice
+) -> Num:
+    """Seconds of each step, along its slowest stage, outside the fitted range of kernel curves. [s]"""
+    seconds: Num = 0.0
+    for piece, count in stages.counts.items():
+        seconds = seconds + count * outside_seconds(layers[piece[0]], choice_for(piece, case), case.traits)
+    columns, micro = np.broadcast_arrays(seconds, passes.micro)
+    slowest = np.argmax(micro, axis=0, keepdims=True)
+    result: Num = plan.num_microbatches * np.take_along_axis(columns, slowest, axis=0)[0]
+    return result
+
+
+def _band_of(run: PricedRun, extrapolated: float) -> float | None:
+    band = error_band(run.runtime.name, run.job.hardware.pool, extrapolated)
+    return None if band is None else band.share
 
 
 def naive_seconds(runs: Sequence[PricedRun]) -> list[float]:

@@ -51,8 +51,25 @@ def cluster_yaml(base: Path, name: str, result: SiteFit, table: str) -> str:
     }
     content = {key: value for key, value in raw.items() if key not in ("aliases", "note")}
     note = note_text(result)
-    content |= {"name": name, "pools": [dict(pool) | shares]} | ({"note": note} if note else {})
+    told = {"calibration": calibration_entry(result, source)} if result.factors else {}
+    content |= {"name": name, "pools": [dict(pool) | shares | told]} | ({"note": note} if note else {})
     return render(content)
+
+
+def calibration_entry(result: SiteFit, source: str) -> dict[str, Any]:
+    """Return the runs behind the shares as `planner.inputs.hardware.Calibration` reads them."""
+    held = f"{source}; each priced with shares that were fitted without it"
+    band = {} if result.band is None else {"band": _share_entry(result.band, held)}
+    return {
+        "runs": len(result.used),
+        "runtimes": sorted({run.runtime.name for run in result.used}),
+        **band,
+        "extrapolated": _share_entry(result.extrapolated, source),
+    }
+
+
+def _share_entry(value: float, source: str) -> dict[str, str]:
+    return {"value": f"{value:.4g}", "source": source, "standing": "fitted"}
 
 
 def _with_paths(value: Any, folder: Path, key: str = "") -> Any:
@@ -115,6 +132,7 @@ def as_json(result: SiteFit, profile: HardwareProfile, table: str, out: str) -> 
             "fitted": error_scores(np.expm1(result.after)),
             "held_out": None if held is None else error_scores(np.expm1(held)),
         },
+        "error_band": result.band,
         "framework_memory": _framework(result),
         "per_row": _per_row(result),
     }

@@ -11,17 +11,18 @@ from typing import Final
 import numpy as np
 
 from planner.calibrate.constants import Key, Values, predictions_with, shipped_values
-from planner.calibrate.fit import PULL, ROWS_PER_FACTOR, Column, Factor, fit, log_errors
+from planner.calibrate.fit import ROWS_PER_FACTOR, Column, Factor, log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.site_runs import SiteRuns
+from planner.calibrate.site_solve import SCATTER, pinned, slopes
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.hardware import HardwareProfile, Pool, reached
 
 SHARES: Final[Mapping[str, tuple[str, float, str]]] = {
-    "compute": ("compute_share", 0.2, "share of the kernels' usual rate that training reaches here [-]"),
-    "network": ("network_share", 0.7, "share of the network's usual rate that collectives reach here [-]"),
-    "scale-up": ("scaleup_share", 0.7, "share of the fast links' usual rate reached here [-]"),
+    "compute": ("compute_share", 0.1, "share of the kernels' usual rate that training reaches here [-]"),
+    "network": ("network_share", 0.5, "share of the network's usual rate that collectives reach here [-]"),
+    "scale-up": ("scaleup_share", 0.5, "share of the fast links' usual rate reached here [-]"),
 }
 """Factors of a site in their order of worth: field of the pool, spread before any run has spoken, meaning."""
 
@@ -30,7 +31,10 @@ SMALL: Final = 8
 FOLDS: Final = 4
 """Parts in which a larger table is held out in turn. [-]"""
 
-TOLD: Final = 0.5
+COVERED: Final = 0.9
+"""Share of steps that an error band holds. [-]"""
+
+TOLD: Final = 0.9
 """Share of what is unknown of a factor that may stay so where runs tell it. [-]"""
 
 
@@ -97,6 +101,8 @@ class SiteFit:
         The same, each priced without its own part of the table; None for a single run. [-]
     framework : Framework or None
         None where no run has the device's count of memory.
+    extrapolated : float
+        Mean share of the timed runs' steps outside the fitted range of kernel curves. [-]
     """
 
     runs: SiteRuns
@@ -107,6 +113,34 @@ class SiteFit:
     after: Column
     held_out: Column | None
     framework: Framework | None
+    extrapolated: float = 0.0
+
+    @property
+    def band(self) -> float | None:
+        """Error that nine of ten further runs stay below, where these runs are enough to say. [-]"""
+        return None if self.held_out is None else own_band(self.held_out)
+
+
+def own_band(held_out: Column) -> float | None:
+    """Error that nine of ten further runs stay below, by runs that were held out of a fit. [-]
+
+    A further run is below the r-th smallest of n errors with a chance of r / (n + 1): with fewer than 9 runs,
+    not even below the largest for nine of ten.
+
+    References
+    ----------
+    .. [1] J. Lei et al., "Distribution-Free Predictive Inference for Regression," J. Am. Stat. Assoc.
+       113(523), 2018, sec. 2.2, doi:10.1080/01621459.2017.1307116 (split conformal prediction).
+
+    Examples
+    --------
+    >>> errors = np.linspace(0.01, 0.19, 19)
+    >>> own_band(np.log1p(errors[:8])), round(own_band(np.log1p(errors)) or 0, 3)
+    (None, 0.18)
+    """
+    errors = np.sort(np.abs(np.expm1(held_out)))
+    rank = math.ceil(COVERED * (errors.size + 1) - 1e-9)
+    return float(errors[rank - 1]) if rank <= errors.size else None
 
 
 def factor_of(word: str, pool: Pool, site: str) -> Factor:
@@ -120,16 +154,11 @@ def other_constants() -> dict[Key, float]:
     return {key: value for key, value in shipped_values().items() if key[0] != "site"}
 
 
-def response(runs: Sequence[PricedRun], factor: Factor, fixed: Values) -> float:
-    """How far runs move with a factor that is two spreads lower, over their own scatter. [-]"""
-    here = log_errors(runs, dict(fixed) | {factor.key: factor.start})
-    moved = log_errors(runs, dict(fixed) | {factor.key: factor.start * math.exp(-2 * factor.width)}) - here
-    return float(np.sqrt(moved @ moved)) / max(PULL, float(np.std(here)))
-
-
 def tells(runs: Sequence[PricedRun], factor: Factor, fixed: Values) -> bool:
-    """Whether runs can narrow a factor at all."""
-    return response(runs, factor, fixed) >= 1 / TOLD
+    """Whether runs narrow a factor, were it the only one."""
+    here = log_errors(runs, fixed)
+    slope = slopes(runs, [factor], fixed, here)[:, 0] * factor.width / SCATTER
+    return float(1 + slope @ slope) >= 1 / TOLD**2
 
 
 def runs_needed(factors: int) -> int:
@@ -198,21 +227,6 @@ def _told_by(word: str) -> str:
     }.get(word, "timed runs")
 
 
-def pinned(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) -> tuple[Column, Column]:
-    """Return the values of factors and the standard errors of their logarithms.
-
-    Where runs are fewer than a free fit needs, one factor is pinned by least squares with its prior.
-    """
-    if len(runs) >= ROWS_PER_FACTOR * len(factors):
-        found = fit(runs, factors, fixed)
-        keys = [factor.key for factor in factors]
-        return np.array([found.values[key] for key in keys]), _at_most_prior(
-            np.array([found.standard_errors[key] for key in keys]), factors
-        )
-    (factor,) = factors
-    return _pinned_by_few(runs, factor, fixed)
-
-
 def narrowed(
     runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values, left: dict[str, str] | None
 ) -> tuple[list[Factor], Column, Column]:
@@ -242,25 +256,6 @@ def narrowed(
 
 def _word(factor: Factor) -> str:
     return next(word for word, (name, _, _) in SHARES.items() if name == factor.key[2])
-
-
-def _at_most_prior(errors: Column, factors: Sequence[Factor]) -> Column:
-    return np.minimum(errors, [factor.width for factor in factors])
-
-
-def _pinned_by_few(runs: Sequence[PricedRun], factor: Factor, fixed: Values) -> tuple[Column, Column]:
-    from scipy.optimize import least_squares
-
-    start = math.log(factor.start)
-
-    def residuals(point: Column) -> Column:
-        errors = log_errors(runs, dict(fixed) | {factor.key: float(np.exp(point[0]))})
-        return np.append(errors / PULL, (point[0] - start) / factor.width)
-
-    best = least_squares(residuals, [start], diff_step=1e-2, max_nfev=20)
-    slope = best.jac[:, 0]
-    value = float(f"{math.exp(best.x[0]):.4g}")
-    return np.array([value]), np.array([float(f"{1 / math.sqrt(float(slope @ slope)):.2g}")])
 
 
 def held_out_errors(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) -> Column | None:
@@ -347,7 +342,13 @@ def fit_site(site: SiteRuns, profile: HardwareProfile, asked: Sequence[str] = ()
         after=log_errors(runs, fixed | found),
         held_out=held_out_errors(runs, factors, fixed),
         framework=framework_memory(site.runs, fixed | found),
+        extrapolated=_extrapolated(runs, fixed | found),
     )
+
+
+def _extrapolated(runs: Sequence[PricedRun], values: Values) -> float:
+    prices = [found for found in predictions_with(values)(runs) if isinstance(found, Prediction)]
+    return float(np.mean([found.extrapolated for found in prices]))
 
 
 def _priceable(runs: Sequence[PricedRun]) -> list[PricedRun]:

@@ -24,7 +24,6 @@ from planner.calibrate.scores import (
     source_scores,
     time_scores,
 )
-from planner.inputs.fitted import error_band
 
 SCHEMA: Final = "planner/validate/1"
 CHUNK: Final = 4096
@@ -175,8 +174,7 @@ def _outcome(priced: PricedRun, found: Prediction, naive: float) -> Outcome:
     return Outcome(
         scored=scored(priced, found, naive),
         oom_probability=found.oom_probability if math.isfinite(found.oom_probability) else None,
-        error_band=found.error_band
-        or error_band(priced.runtime.name, priced.job.hardware.pool.accelerator.name),
+        error_band=found.error_band,
         runtime=priced.runtime.name,
         era=priced.era,
         defaults=_shared(tuple(priced.defaults.items())),

@@ -17,6 +17,7 @@ def page_of(document: Any) -> Page:
     page.append(Table(tuple(_errors(document["step_time"]))))
     if document["step_time"]["held_out"] is None:
         page.append("A single run: nothing is left to hold out of the fit.")
+    page.append(_band(document))
     if document["framework_memory"]:
         page.append(_memory(document["framework_memory"]))
     page.append(f"Use it with: --hardware {document['out']}")
@@ -46,6 +47,18 @@ def _errors(scores: Any) -> list[dict[str, str]]:
         for key, label in labels.items()
         if scores[key] is not None
     ]
+
+
+def _band(document: Any) -> str:
+    if document["error_band"] is None:
+        return (
+            "Error band of estimates with it: that of calibrated sites with this runtime and accelerator; "
+            "from 9 timed runs on, these runs' own."
+        )
+    return (
+        f"Error band of estimates with it: ± {percent(document['error_band'])}, which nine of ten of these "
+        "runs stay below, each held out of the fit."
+    )
 
 
 def _memory(found: Any) -> str:

@@ -82,7 +82,8 @@ class SentBytes:
 class Estimate:
     """One plan priced in full.
 
-    Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None.
+    Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``band_basis`` says in
+    words which measured runs the error band is from.
     """
 
     job: Job
@@ -96,6 +97,7 @@ class Estimate:
     recompute_flops: float
     peak_rate: float
     error_band: float | None
+    band_basis: str
     oom_probability: float
     extrapolated_share: float
     time: TimeTerms
@@ -203,6 +205,8 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     result = price_step(case, plan, passes, stages)
     details = piece_details(case, plan, layers, totals)
     step = float(result.step)
+    extrapolated = _extrapolated_seconds(plan, details, stages, passes) / step
+    band = error_band(runtime.name, job.hardware.pool, extrapolated)
     capacity = min(float(job.hardware.pool.accelerator.memory_visible), memory_limit or float("inf"))
     peak = float(result.total_bytes)
     fits = peak <= capacity
@@ -218,9 +222,10 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         model_flops=step_flops(job.model, job.workload.seq_len, tokens),
         recompute_flops=_recompute_flops(plan, details, totals),
         peak_rate=float(job.hardware.pool.accelerator.peak[case.precision.peak]),
-        error_band=error_band(runtime.name, job.hardware.pool.accelerator.name),
+        error_band=None if band is None else band.share,
+        band_basis="" if band is None else band.basis,
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),
-        extrapolated_share=_extrapolated_seconds(plan, details, stages, passes) / step,
+        extrapolated_share=extrapolated,
         time=time_terms(plan, passes, result, details, stages),
         capacity=capacity,
         stages=stage_bytes(case, result, len(ranks)),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from planner.numeric import Num
-from planner.units import parse
 
 BUS_FACTOR = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 """How often each byte crosses the busiest link, but for the share (n - 1) / n. [-]"""
@@ -123,57 +121,3 @@ def collective_seconds(nbytes: Num, ranks: Num, curve: CollectiveCurve) -> Num:
     seconds = launch_seconds(ranks, curve) + wire + np.sqrt(between(ranks, curve, curve.ramp) * wire)
     result: Num = np.where(ranks > 1.0, seconds, 0.0)
     return result
-
-
-def collective_extrapolated(ranks: Num, curve: CollectiveCurve) -> Num:
-    """One where there are more ranks than were measured, else zero.
-
-    Parameters
-    ----------
-    ranks : Num
-        Ranks. [-]
-    curve : CollectiveCurve
-        Its numbers of ranks.
-
-    Returns
-    -------
-    Num
-        0 or 1. [-]
-    """
-    result: Num = np.where(ranks > curve.ranks[-1], 1.0, 0.0)
-    return result
-
-
-def collective_curve(operation: str, fields: Mapping[str, object]) -> CollectiveCurve:
-    """Resolve one ``collectives`` entry of a curve file.
-
-    Parameters
-    ----------
-    operation : str
-        A key of `BUS_FACTOR`.
-    fields : Mapping
-        The entry: under ``ranks``, for each number of them, launch, bandwidth and ramp with their units.
-
-    Returns
-    -------
-    CollectiveCurve
-        Constants in base units.
-
-    Raises
-    ------
-    KeyError
-        If the operation or a field is unknown or missing.
-    ValueError
-        If a field is not what it should be.
-    """
-    table = fields["ranks"]
-    if not isinstance(table, Mapping) or not table:
-        raise ValueError("ranks: expected a table with an entry for each number of ranks")
-    entries = sorted((parse(ranks, "-"), entry) for ranks, entry in table.items())
-    return CollectiveCurve(
-        bus_factor=BUS_FACTOR[operation],
-        ranks=tuple(ranks for ranks, _ in entries),
-        launch=tuple(parse(entry["launch"], "s") for _, entry in entries),
-        seconds_per_byte=tuple(1.0 / parse(entry["bandwidth"], "byte/s") for _, entry in entries),
-        ramp=tuple(parse(entry["ramp"], "s") for _, entry in entries),
-    )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planner.inputs.load import data_folder
 from planner.inputs.yaml_file import read_yaml
+
+if TYPE_CHECKING:
+    from planner.inputs.hardware import Pool
 
 
 @dataclass(frozen=True)
@@ -52,18 +57,124 @@ def fitted_file(name: str = "constants") -> Path:
     return data_folder("hardware_profiles") / "fitted" / f"{name}.yaml"
 
 
+@dataclass(frozen=True)
+class MeasuredBand:
+    """Errors of the measured runs of a runtime on an accelerator, priced without having seen them.
+
+    Parameters
+    ----------
+    runtime, accelerator : str
+        Which runs.
+    runs : int
+        How many. [-]
+    mean_error, band : float
+        Mean, and what nine of ten stay below, each site priced with constants of the others alone. [-]
+    sites : int
+        Sources of the runs, each of which counts as a site. [-]
+    extrapolated : float
+        Mean share of their steps outside the fitted range of kernel curves. [-]
+    calibrated_runs : int
+        Those whose site has another run to calibrate with. [-]
+    calibrated_mean_error, calibrated_band : float or None
+        The same after one other run of its site has been given to `planner calibrate`. [-]
+    """
+
+    runtime: str
+    accelerator: str
+    runs: int
+    mean_error: float
+    band: float
+    sites: int = 1
+    extrapolated: float = 0.0
+    calibrated_runs: int = 0
+    calibrated_mean_error: float | None = None
+    calibrated_band: float | None = None
+
+
+@dataclass(frozen=True)
+class Band:
+    """How far the time of a step may be off.
+
+    Parameters
+    ----------
+    share : float
+        Nine of ten steps are expected to be no further off. [-]
+    basis : str
+        Where that is from, in words.
+    """
+
+    share: float
+    basis: str
+
+
 @cache
-def error_bands() -> dict[tuple[str, str], float]:
-    """Return the error that nine of ten measured runs stay below, by runtime and accelerator. [-]"""
+def measured_bands() -> dict[tuple[str, str], MeasuredBand]:
+    """Return what is known of errors, by runtime and accelerator."""
     path = fitted_file("bands")
     if not path.is_file():
         return {}
-    return {(entry["runtime"], entry["accelerator"]): entry["band"] for entry in read_yaml(path)["bands"]}
+    bands = [MeasuredBand(**entry) for entry in read_yaml(path)["bands"]]
+    return {(band.runtime, band.accelerator): band for band in bands}
 
 
-def error_band(runtime: str, accelerator: str) -> float | None:
-    """Return the error band of a runtime on an accelerator, None where no run was ever measured. [-]"""
-    return error_bands().get((runtime, accelerator))
+@cache
+def lent_error() -> float:
+    """Return the error of kernel curves where nothing was measured: nine of ten kernels stay below. [-]"""
+    path = fitted_file("bands")
+    return float(read_yaml(path).get("lent_curves", {}).get("p90_error", 0.0)) if path.is_file() else 0.0
+
+
+def error_bands() -> dict[tuple[str, str], float]:
+    """Return the error that nine of ten runs at a site stay below that was never calibrated. [-]"""
+    return {key: band.band for key, band in measured_bands().items()}
+
+
+def error_band(runtime: str, pool: Pool, extrapolated: float) -> Band | None:
+    """Return the error band of a step, None where no run of the runtime on the accelerator was ever measured.
+
+    Parameters
+    ----------
+    runtime : str
+        Whose behaviour is priced.
+    pool : Pool
+        The accelerators, with what the site's own runs say of them.
+    extrapolated : float
+        Share of the step outside the fitted range of kernel curves. [-]
+
+    Notes
+    -----
+    Where a larger share is extrapolated than in the runs that the band is from, the error of kernel curves
+    that were never measured is added for that share, as independent of the rest.
+    """
+    own = pool.calibration
+    name = pool.accelerator.name
+    known = measured_bands().get((runtime, name))
+    ours = own is not None and runtime in own.runtimes
+    if own is not None and ours and own.band is not None:
+        basis = f"{own.runs} runs of this site's own, each held out of its calibration"
+        return _widened(float(own.band), basis, extrapolated - float(own.extrapolated or 0.0))
+    if known is None:
+        return None
+    more = extrapolated - known.extrapolated
+    where = f"{runtime} on {name} at {known.sites} {'site' if known.sites == 1 else 'sites'}"
+    if (ours or _fitted(pool)) and known.calibrated_band is not None:
+        basis = f"{known.calibrated_runs} runs of {where}, each calibrated with one other run of its site"
+        return _widened(known.calibrated_band, basis, more)
+    why = f"was calibrated only with {', '.join(own.runtimes)}" if own is not None else "never was"
+    basis = f"{known.runs} runs of {where} that were not calibrated; this site {why}"
+    return _widened(known.band, basis, more)
+
+
+def _widened(share: float, basis: str, more: float) -> Band:
+    if more <= 0:
+        return Band(share, basis)
+    wider = math.hypot(share, more * lent_error())
+    return Band(wider, f"{basis} (± {share:.1%}, wider since more of this step is extrapolated)")
+
+
+def _fitted(pool: Pool) -> bool:
+    shares = (pool.compute_share, pool.scaleup_share, pool.network_share)
+    return any(share is not None and share.standing == "fitted" for share in shares)
 
 
 @cache

@@ -155,12 +155,26 @@ def reached(share: Sourced | None) -> float:
     return 1.0 if share is None else float(share)
 
 
+class Calibration(Record):
+    """The runs of a site's own that its shares were fitted to.
+
+    ``runs`` is how many, ``runtimes`` those that they ran, ``band`` the error that nine of ten of them stay
+    below, each priced with shares fitted without it, where there are enough of them to say; ``extrapolated``
+    the mean share of their steps outside the fitted range of kernel curves.
+    """
+
+    runs: Positive
+    runtimes: tuple[str, ...]
+    band: Share | None = None
+    extrapolated: Share | None = None
+
+
 class Pool(Record):
     """Equal nodes on one network; ``gpus`` is how many there are, where the profile says so.
 
     Without a network, or without ports, there is nothing beyond the scale-up domain. The three shares are
     what a site reaches of the rates that its parts promise: kernels, fast links and network; unmeasured,
-    they are 1.
+    they are 1. ``calibration`` tells the runs that they were fitted to.
     """
 
     accelerator: Accelerator
@@ -172,6 +186,7 @@ class Pool(Record):
     compute_share: Share | None = None
     scaleup_share: Share | None = None
     network_share: Share | None = None
+    calibration: Calibration | None = None
 
     @property
     def gpus_per_node(self) -> int:

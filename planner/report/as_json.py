@@ -32,7 +32,7 @@ STAGE_KEYS: Final = (
     "allocated", "reserve", "framework", "total",
 )  # fmt: skip
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
-OPTIMALITY_KEYS: Final = ("method", "proved", "bound_s", "gap", "over", "solver")
+OPTIMALITY_KEYS: Final = ("method", "proved", "bound_s", "gap", "over", "refined", "solver")
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,7 @@ def _figures(answer: Estimate) -> Document:
         "mfu": answer.mfu,
         "hfu": answer.hfu,
         "error_band": answer.error_band,
+        "error_band_basis": answer.band_basis or None,
         "oom_probability": answer.oom_probability,
         "extrapolated_share": answer.extrapolated_share,
         "time_s": {name: getattr(answer.time, name) for name in TIME_KEYS},
@@ -123,10 +124,11 @@ def _figures(answer: Estimate) -> Document:
 
 
 def _no_figures(capacity: float) -> Document:
-    rates = ("step_time_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu", "error_band")
+    rates = ("step_time_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu")
+    trust = ("error_band", "error_band_basis", "oom_probability", "extrapolated_share")
     bills = ("cost_usd_per_step", "energy_j_per_step", "days_to_train", "cost_usd_to_train")
     return {
-        **dict.fromkeys((*rates, "oom_probability", "extrapolated_share")),
+        **dict.fromkeys((*rates, *trust)),
         "time_s": dict.fromkeys(TIME_KEYS),
         "memory": {"capacity_gib": capacity / GIB, "peak_gib": None, "stages": []},
         "comm_bytes_per_gpu": dict.fromkeys(SENT_KEYS),

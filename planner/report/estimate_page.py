@@ -183,7 +183,7 @@ def trust(answer: Estimate) -> Page:
     band = (
         f"Error band: none, {place} was never validated against measured runs{near}."
         if answer.error_band is None
-        else f"Error band: {percent(answer.error_band)}, from measured runs of {place}."
+        else f"Error band: {percent(answer.error_band)}, from {answer.band_basis}."
     )
     share = answer.extrapolated_share
     far = (

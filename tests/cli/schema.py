@@ -25,6 +25,7 @@ ESTIMATE_KEYS = [
     ("mfu", None),
     ("hfu", None),
     ("error_band", None),
+    ("error_band_basis", None),
     ("oom_probability", None),
     ("extrapolated_share", None),
     (

@@ -25,7 +25,6 @@ RECORDS: Final = {
 
 NOT_RUN: Final = {
     "attention_curve": "reads an entry of a curve file; the unit parser holds its units",
-    "collective_curve": "reads an entry of a curve file; the unit parser holds its units",
     "expert_curve": "reads an entry of a curve file; the unit parser holds its units",
     "gemm_curve": "reads an entry of a curve file; the unit parser holds its units",
     "unfused_attention": "reads an entry of a curve file; the unit parser holds its units",

@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.calibrate import site_fit
+from planner.calibrate import site_solve
 from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import predictions_with
 from planner.calibrate.conventions import Measured
-from planner.calibrate.fit import PULL, Factor
+from planner.calibrate.fit import Factor
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.run_table import read_runs
 from planner.calibrate.site_file import as_json, base_file, cluster_yaml
 from planner.calibrate.site_fit import SHARES, fit_site, other_constants, runs_needed
 from planner.calibrate.site_runs import SiteRuns, site_runs
+from planner.calibrate.site_solve import SCATTER, SCATTER_RUNS
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
 from planner.errors import InputError
@@ -102,7 +103,7 @@ def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
 
 
 def test_a_single_run_pins_compute_against_what_is_known_before() -> None:
-    # One accelerator, no messages: the time is nearly c / share, whose logarithm the prior holds by 1%.
+    # One accelerator, no messages: the time is nearly c / share, and the shares of most sites are within 10%.
     alone = read(row(1, 1, 1, 1))
     slow = replace(
         alone,
@@ -113,27 +114,57 @@ def test_a_single_run_pins_compute_against_what_is_known_before() -> None:
     )
     result = fit_site(slow, load_hardware(SITE))
     (factor,) = result.factors
-    width = SHARES["compute"][1]
-    held = 1 + (PULL / width) ** 2
     slope = float(result.after[0] - result.before[0]) / math.log(factor.value)
     assert factor.name == "compute"
     assert -1 <= slope < -0.7
-    assert math.log(factor.value) == pytest.approx(math.log(1.25) / slope / held, rel=0.1)
-    assert abs(result.after[0]) < 0.01
+    # The value is where the pull of the prior and that of the run, by its robust weight, are equal.
+    left = float(result.after[0])
+    spread2 = (SCATTER_RUNS * SCATTER**2 + left**2) / (SCATTER_RUNS + 1)
+    run = slope * left / spread2 / math.sqrt(1 + left**2 / (4 * spread2))
+    prior = math.log(factor.value) / SHARES["compute"][1] ** 2
+    assert run == pytest.approx(-prior, rel=0.05)
+    assert -math.log(1.25) < left < -0.05
     assert result.held_out is None
+    assert result.band is None
     assert set(result.left_out) == {"network", "scale-up"}
 
 
 def test_few_runs_and_the_prior_share_a_factor_by_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Two runs that are a log of 0.3 too fast, and whose logarithm falls with the share's, against a prior of
-    # width w: minimise 2 (x - 0.3)^2 / PULL^2 + x^2 / w^2, so x = 0.3 / (1 + PULL^2 / (2 w^2)).
-    key, width = ("site", "s", "compute_share"), 0.01
+    # Two runs that are a log of 0.01 too fast, and whose logarithm falls with the share's, against a prior of
+    # width w. Errors so small do not move the scatter from s^2 = 4 * 0.1^2 / 6: minimise
+    # 2 (x + 0.01)^2 / s^2 + x^2 / w^2, so x = -0.01 / (1 + s^2 / (2 w^2)).
+    key, width = ("site", "s", "compute_share"), 0.1
     monkeypatch.setattr(
-        site_fit, "log_errors", lambda runs, values: np.full(len(runs), -0.3 - math.log(values[key]))
+        site_solve, "log_errors", lambda runs, values: np.full(len(runs), -0.01 - math.log(values[key]))
     )
-    values, errors = site_fit.pinned([None, None], [Factor(key, 1.0, "share [-]", width)], {})  # type: ignore[list-item]
-    assert math.log(values[0]) == pytest.approx(-0.3 / (1 + PULL**2 / (2 * width**2)), rel=2e-3)
-    assert errors[0] == pytest.approx((2 / PULL**2 + 1 / width**2) ** -0.5, rel=0.02)
+    values, errors = site_solve.pinned([None, None], [Factor(key, 1.0, "share [-]", width)], {})  # type: ignore[list-item]
+    spread2 = 4 * 0.1**2 / 6
+    assert math.log(values[0]) == pytest.approx(-0.01 / (1 + spread2 / (2 * width**2)), rel=0.02)
+    assert errors[0] == pytest.approx((2 / spread2 + 1 / width**2) ** -0.5, rel=0.02)
+
+
+def test_a_run_that_fits_nothing_hardly_moves_what_the_others_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = ("site", "s", "compute_share")
+    factor = Factor(key, 1.0, "share [-]", 0.1)
+
+    def value_with(odd: float) -> float:
+        measured = np.array([0.1] * 8 + [odd])
+        monkeypatch.setattr(site_solve, "log_errors", lambda runs, values: -measured - math.log(values[key]))
+        return math.log(site_solve.pinned([None] * 9, [factor], {})[0][0])  # type: ignore[list-item]
+
+    assert value_with(0.1) == pytest.approx(-0.1, rel=0.1)
+    # Least squares would be moved by 0.9 / 9.
+    assert abs(value_with(1.0) - value_with(0.1)) < 0.05
+
+
+def test_from_nine_runs_on_a_site_has_a_band_of_its_own() -> None:
+    site = made_with(read(*LAYOUTS), noise=0.05, compute_share=0.85)
+    nine, eight = (replace(site, runs=site.runs[:count]) for count in (9, 8))
+    result = fit_site(nine, load_hardware(SITE), ["compute"])
+    assert result.held_out is not None
+    # Of nine runs, the largest error: the chance that the next one stays below it is 9 in 10.
+    assert result.band == pytest.approx(np.abs(np.expm1(result.held_out)).max())
+    assert fit_site(eight, load_hardware(SITE), ["compute"]).band is None
 
 
 @pytest.mark.parametrize(
@@ -208,6 +239,10 @@ def test_the_profile_loads_with_the_shares_and_their_source(tmp_path: Path) -> N
     assert float(share) == result.factors[0].value
     assert loaded.pool.node == profile.pool.node
     assert loaded.pool.network == profile.pool.network
+    told = loaded.pool.calibration
+    assert told is not None
+    assert (told.runs, told.runtimes) == (12, ("megatron-lm",))
+    assert float(told.band or 0) == pytest.approx(result.band, rel=1e-3)
 
 
 def test_a_calibrated_profile_is_the_start_of_the_next_calibration(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from planner.calibrate.kernel_page import with_tables
 from planner.calibrate.kernel_tables import DATASHEETS, rows
 from planner.errors import InputError
 from planner.formulas.attention import attention_curve
-from planner.formulas.collective_curves import collective_curve
+from planner.formulas.collective_curves import BUS_FACTOR
 from planner.formulas.experts import expert_curve
 from planner.formulas.gemm import gemm_curve
 from planner.formulas.unfused_attention import unfused_attention
@@ -185,9 +185,10 @@ def test_known_collective_is_recovered() -> None:
     shapes = {"bytes": sizes.astype(int), "ranks": np.full(20, 4)}
     table = table_of(shapes, seconds, op="all_reduce", impl="nccl", dtype="fp16", source="nccl-0")
     (operation,) = collectives_entries(table)["nccl"].values()
-    curve = collective_curve("all_reduce", operation)
-    assert (curve.launch[0], curve.ramp[0]) == pytest.approx((12e-6, 20e-6), rel=0.02)
-    assert curve.seconds_per_byte[0] == pytest.approx(1 / 300e9, rel=0.02)
+    entry = operation["ranks"]["4"]  # type: ignore[index]
+    times = [parse(entry[name], "s") for name in ("launch", "ramp")]
+    assert times == pytest.approx([12e-6, 20e-6], rel=0.02)
+    assert parse(entry["bandwidth"], "byte/s") == pytest.approx(300e9, rel=0.02)
 
 
 def test_skew_is_the_median_ratio() -> None:
@@ -291,7 +292,9 @@ def test_files_become_curves(path: Path) -> None:
     for dtype, entry in content["experts"].items():
         assert 0 < expert_curve(entry, dense[dtype], bandwidth).weight_bandwidth <= bandwidth
     for operation, entry in content["collectives"]["nccl"].items():
-        assert collective_curve(operation, entry).ranks[:2] == (2.0, 4.0)
+        assert operation in BUS_FACTOR
+        assert list(entry["ranks"])[:2] == ["2", "4"]
+        assert all(0 < parse(one["bandwidth"], "byte/s") < 1e12 for one in entry["ranks"].values())
     assert unfused_attention(content["unfused_attention"], peaks["bf16"], bandwidth, True).rate > 0
 
 

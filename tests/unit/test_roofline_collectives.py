@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.formulas.collective_curves import (
-    collective_curve,
-    collective_extrapolated,
-    collective_seconds,
-    launch_seconds,
-)
+from planner.formulas.collective_curves import BUS_FACTOR, CollectiveCurve, collective_seconds, launch_seconds
 
-FIELDS = {
-    "ranks": {
-        "8": {"launch": "20 us", "bandwidth": "400 GB/s", "ramp": "36 us"},
-        "2": {"launch": "8 us", "bandwidth": "200 GB/s", "ramp": "0 us"},
-        "4": {"launch": "10 us", "bandwidth": "400 GB/s", "ramp": "16 us"},
-    }
-}
-CURVE = collective_curve("all_reduce", FIELDS)
+CURVE = CollectiveCurve(
+    bus_factor=BUS_FACTOR["all_reduce"],
+    ranks=(2.0, 4.0, 8.0),
+    launch=(8e-6, 10e-6, 20e-6),
+    seconds_per_byte=(1 / 200e9, 1 / 400e9, 1 / 400e9),
+    ramp=(0.0, 16e-6, 36e-6),
+)
 
 
 def test_measured_ranks_by_hand() -> None:
@@ -32,7 +28,7 @@ def test_measured_ranks_by_hand() -> None:
 
 
 def test_gather_crosses_the_link_once() -> None:
-    gather = collective_curve("all_gather", FIELDS)
+    gather = replace(CURVE, bus_factor=BUS_FACTOR["all_gather"])
     assert collective_seconds(200e6, 2.0, gather) == pytest.approx(8e-6 + 0.5e-3)
 
 
@@ -42,7 +38,6 @@ def test_between_and_beyond_the_measured_ranks() -> None:
     )
     # Beyond eight the launch grows by 2.5 us for each rank, as between four and eight.
     assert launch_seconds(16.0, CURVE) == pytest.approx(40e-6)
-    assert collective_extrapolated(np.array([6.0, 8.0, 16.0]), CURVE).tolist() == [0, 0, 1]
 
 
 def test_one_rank_costs_nothing() -> None:
@@ -50,7 +45,7 @@ def test_one_rank_costs_nothing() -> None:
 
 
 def test_one_measured_number_of_ranks_is_enough() -> None:
-    single = collective_curve("all_to_all", {"ranks": {"4": FIELDS["ranks"]["4"]}})
+    single = CollectiveCurve(1.0, (4.0,), (10e-6,), (1 / 400e9,), (16e-6,))
     assert launch_seconds(16.0, single) == pytest.approx(10e-6)
 
 
@@ -65,10 +60,3 @@ def test_array_equals_scalar() -> None:
     column = collective_seconds(nbytes, ranks, CURVE)
     pairs = zip(nbytes.tolist(), ranks.tolist(), strict=True)
     assert column.tolist() == [float(collective_seconds(size, n, CURVE)) for size, n in pairs]
-
-
-def test_an_empty_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="entry for each number of ranks"):
-        collective_curve("all_reduce", {"ranks": {}})
-    with pytest.raises(KeyError):
-        collective_curve("broadcast", FIELDS)

@@ -62,6 +62,7 @@ def answer() -> Estimate:
         recompute_flops=4.0e15,
         peak_rate=989e12,
         error_band=0.08,
+        band_basis="24 runs of megatron-lm on h100-80gb-sxm at 3 sites",
         oom_probability=0.015625,
         extrapolated_share=0.25,
         time=TimeTerms(4.5, 1.0, 0.5, 0.0, 0.25, 0.5, 1.0, 0.25, 0.0, 0.0),

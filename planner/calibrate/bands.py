@@ -1,0 +1,248 @@
+"""Error bands: what measured runs miss at a site that nobody has calibrated, and at one that has been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from planner.calibrate.constants import Key, Values, predictions_with
+from planner.calibrate.fit import Column, Factor, log_errors, mean_error
+from planner.calibrate.pricing import Prediction
+from planner.calibrate.refit import Refit
+from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.site_fit import COVERED, SHARES
+from planner.calibrate.site_solve import pinned
+from planner.formulas.attention import attention_forward_seconds, visible_keys
+from planner.formulas.gemm import gemm_seconds
+from planner.formulas.kernels import Kernels
+from planner.inputs.fitted import MeasuredBand
+from planner.inputs.kernels import GENERIC, RELATIVES, curve_names, load_kernels
+from planner.inputs.load_hardware import load_accelerator
+
+FEWEST_RUNS: Final = 5
+"""Runs below which a runtime on an accelerator has no error band. [-]"""
+
+PICKS: Final = 8
+"""Runs of a site, evenly spread over its table, that calibrate the others in turn. [-]"""
+
+K = TypeVar("K")
+
+Cell = tuple[str, str]
+"""Runtime and accelerator."""
+
+
+@dataclass(frozen=True)
+class SiteErrors:
+    """Logarithmic errors of the runs of one source with a runtime on an accelerator. [-]
+
+    Parameters
+    ----------
+    elsewhere : Column
+        Priced with constants fitted to other sources alone.
+    calibrated : Column
+        The same, calibrated with one other run of the source; empty for a single run.
+    extrapolated : Column
+        Share of each step outside the fitted range of kernel curves.
+    """
+
+    elsewhere: Column
+    calibrated: Column
+    extrapolated: Column
+
+
+Sites = Mapping[str, SiteErrors]
+"""Errors by source, each of which counts as a site."""
+
+
+def band_of(cell: Cell, sites: Sites) -> MeasuredBand:
+    """Return the means of the errors at some sites, and what nine of ten stay below."""
+    elsewhere, calibrated, extrapolated = (
+        np.concatenate([getattr(errors, name) for errors in sites.values()])
+        for name in ("elsewhere", "calibrated", "extrapolated")
+    )
+    known = calibrated.size > 0
+    return MeasuredBand(
+        *cell,
+        runs=elsewhere.size,
+        mean_error=_rounded(mean_error(elsewhere)),
+        band=_rounded(_covering(elsewhere)),
+        sites=len(sites),
+        extrapolated=_rounded(float(np.mean(extrapolated))),
+        calibrated_runs=calibrated.size,
+        calibrated_mean_error=_rounded(mean_error(calibrated)) if known else None,
+        calibrated_band=_rounded(_covering(calibrated)) if known else None,
+    )
+
+
+def coverage(cell: Cell, sites: Sites, name: str) -> dict[str, float]:
+    """Return the share of each site's runs inside the band that the other sites alone would give.
+
+    Parameters
+    ----------
+    cell : Cell
+        Runtime and accelerator.
+    sites : mapping
+        Errors by site.
+    name : str
+        ``elsewhere`` or ``calibrated``.
+    """
+    shares = {}
+    for site, errors in sites.items():
+        others = [getattr(other, name) for key, other in sites.items() if key != site]
+        own = np.abs(np.expm1(getattr(errors, name)))
+        if own.size and sum(other.size for other in others) >= FEWEST_RUNS:
+            shares[site] = float(np.mean(own <= _covering(np.concatenate(others))))
+    return shares
+
+
+def _covering(errors: Column) -> float:
+    return float(np.quantile(np.abs(np.expm1(errors)), COVERED))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def cell_of(run: PricedRun) -> Cell:
+    """Return the runtime and the accelerator of a run."""
+    return run.runtime.name, run.job.hardware.pool.accelerator.name
+
+
+def site_errors(
+    runs: Sequence[PricedRun], refit: Refit, tell: Callable[[str], object] = lambda line: None
+) -> dict[Cell, dict[str, SiteErrors]]:
+    """Return the errors of runs at sites that the constants have not seen, and after one run there.
+
+    Parameters
+    ----------
+    runs : sequence of PricedRun
+        Timed runs of all sources.
+    refit : Refit
+        Fits the constants to the other sources.
+    tell : callable
+        Takes a line after each source.
+    """
+    found: dict[Cell, dict[str, SiteErrors]] = {}
+    for source, members in _grouped(runs, lambda run: run.run.source).items():
+        values = refit.values([run for run in runs if run.run.source != source])
+        price = predictions_with(values)
+        for cell, here in _grouped(members, cell_of).items():
+            shares = [one.extrapolated for one in price(here) if isinstance(one, Prediction)]
+            found.setdefault(cell, {})[source] = SiteErrors(
+                log_errors(here, values), calibrated_errors(here, source, values), np.array(shares)
+            )
+        tell(f"without {source}: {len(members)} runs")
+    return found
+
+
+def _grouped(runs: Iterable[PricedRun], key: Callable[[PricedRun], K]) -> dict[K, list[PricedRun]]:
+    groups: dict[K, list[PricedRun]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def calibrated_errors(runs: Sequence[PricedRun], site: str, values: Values) -> Column:
+    """Logarithmic error of each run at a site that one other run of the site has calibrated. [-]
+
+    A few runs, evenly spread, calibrate in turn; a single run has no other, and no error.
+    """
+    if len(runs) < 2:
+        return np.array([])
+    name, width, meaning = SHARES["compute"]
+    factor = Factor(("site", site, name), 1.0, meaning, width)
+    fixed = dict(values) | {("site", site, name): 1.0 for name, _, _ in SHARES.values()}
+    turns = calibrating(len(runs))
+    errors = np.zeros(len(runs))
+    for pick in sorted(set(turns)):
+        found, _ = pinned([runs[pick]], [factor], fixed)
+        inside = [place for place, turn in enumerate(turns) if turn == pick]
+        here: dict[Key, float] = fixed | {factor.key: float(found[0])}
+        errors[inside] = log_errors([runs[place] for place in inside], here)
+    return errors
+
+
+def calibrating(count: int) -> list[int]:
+    """Return for each of several runs which other one calibrates it.
+
+    Examples
+    --------
+    >>> calibrating(3), calibrating(2)
+    ([1, 2, 0], [1, 0])
+    """
+    picks = sorted({round(place) for place in np.linspace(0, count - 1, min(count, PICKS))})
+    turns = [picks[(place + 1) % len(picks)] for place in range(count)]
+    return [picks[(place + 2) % len(picks)] if turn == place else turn for place, turn in enumerate(turns)]
+
+
+def bands_of(found: Mapping[Cell, Sites]) -> list[dict[str, object]]:
+    """Return the entries of the file of bands, in the order of their names."""
+    bands = [band_of(cell, sites) for cell, sites in sorted(found.items())]
+    return [asdict(band) for band in bands if band.runs >= FEWEST_RUNS]
+
+
+def coverage_of(found: Mapping[Cell, Sites]) -> dict[str, object]:
+    """Return how well bands hold, and what one run of a site's own is worth.
+
+    ``inside`` is the mean share of a site's runs inside the band of the other sites: 0.9, if it is true;
+    ``mean_error`` and ``p90_error`` are means over sites that have a run to calibrate with.
+    """
+    told: dict[str, object] = {}
+    ours = [
+        errors for _, sites in sorted(found.items()) for errors in sites.values() if errors.calibrated.size
+    ]
+    for name in ("elsewhere", "calibrated"):
+        inside = [
+            share for cell, sites in sorted(found.items()) for share in coverage(cell, sites, name).values()
+        ]
+        columns = [getattr(errors, name) for errors in ours]
+        told[name] = {
+            "sites": len(inside),
+            "inside": _mean(inside),
+            "all_sites": len(columns),
+            "mean_error": _mean([mean_error(column) for column in columns]),
+            "p90_error": _mean([_covering(column) for column in columns]),
+        }
+    return told
+
+
+def _mean(values: Sequence[float]) -> float:
+    return _rounded(float(np.mean(values)))
+
+
+def lent_errors() -> dict[str, object]:
+    """Return how far kernel curves are off on an accelerator that borrows them, over those with their own.
+
+    Each accelerator with curves of its own is priced with those of the relative that it would borrow from,
+    and with the generic ones, over products and attention of training.
+    """
+    errors, pairs = [], 0
+    for name in curve_names():
+        part = load_accelerator(name)
+        own = load_kernels(part)
+        for lender in sorted({RELATIVES.get(part.arch, GENERIC), GENERIC} - {name}):
+            lent = load_kernels(part.model_copy(update={"curves": lender}))
+            errors.append(np.abs(_times(lent) / _times(own) - 1))
+            pairs += 1
+    return {
+        "pairs": pairs,
+        "mean_error": _rounded(float(np.mean(errors))),
+        "p90_error": _rounded(float(np.quantile(errors, COVERED))),
+    }
+
+
+SIZES: Final = np.array([1024.0, 2048.0, 4096.0, 8192.0, 16384.0])
+"""Rows, columns, inner dimensions and sequences of a training step: 1,024 to 16,384. [element]"""
+
+
+def _times(kernels: Kernels) -> Column:
+    """Seconds of 16-bit products and of causal attention over a grid of usual sizes. [s]"""
+    rows, outputs, inputs = np.meshgrid(SIZES, SIZES, SIZES)
+    products = gemm_seconds(rows, outputs, inputs, kernels.gemm["bf16"])
+    visible = visible_keys(SIZES, SIZES, SIZES)
+    curve = kernels.attention_for(128)
+    attention = attention_forward_seconds(1.0, 32.0, SIZES, visible, 128.0, curve)
+    return np.concatenate([np.ravel(products), np.ravel(attention)])

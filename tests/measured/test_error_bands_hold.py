@@ -1,0 +1,69 @@
+"""Error bands hold what they say, for sources priced unseen, and with one run of their own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from planner.calibrate.constants import Key, predictions_with, shipped_values
+from planner.calibrate.fit import Factor
+from planner.calibrate.fit_all import timed_runs
+from planner.calibrate.pricing import Prediction
+from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.site_fit import SHARES
+from planner.calibrate.site_solve import pinned
+from planner.calibrate.stages import STAGES
+from tests.measured.matched import RUNS
+
+
+def unseen(source: str) -> dict[Key, float]:
+    """Return the shipped constants without those that were fitted to a source, but for their starts."""
+    values = {key: value for key, value in shipped_values().items() if key[:2] != ("site", source)}
+    own = [stage for stage in STAGES if any(stage.wanted(run) for run in runs_of(source))]
+    factors = [factor for stage in own for factor in stage.factors if factor.key[0] != "site"]
+    return values | {factor.key: factor.start for factor in factors}
+
+
+@cache
+def carried() -> list[PricedRun]:
+    return timed_runs(RUNS)
+
+
+def runs_of(source: str) -> list[PricedRun]:
+    return [run for run in carried() if run.run.source == source]
+
+
+def inside(source: str, calibrated: bool) -> float:
+    """Return the share of a source's runs inside their band; one of them may calibrate the others."""
+    values, runs = unseen(source), runs_of(source)
+    if calibrated:
+        one = runs.pop(len(runs) // 2)
+        name, width, meaning = SHARES["compute"]
+        found, _ = pinned([one], [Factor(("site", source, name), 1.0, meaning, width)], values)
+        values[("site", source, name)] = float(found[0])
+    prices = [price for price in predictions_with(values)(runs) if isinstance(price, Prediction)]
+    held = [
+        abs(price.step_s / (run.measured.seconds or 0.0) - 1) <= price.error_band
+        for price, run in zip(prices, runs, strict=True)
+        if price.error_band is not None
+    ]
+    return float(np.mean(held))
+
+
+SOURCES = (
+    "aleph-alpha-layouts", "bigscience-bloom-prequel", "bridge-ablations", "distflashattn", "llm-foundry-mpt",
+    "litgpt-thunder", "megatron-readme-2020-09", "megatron-readme-a100-2021-01",
+    "megatron-readme-a100-2021-04", "megatron-sc21", "nemo-24.07", "torchtitan-2024",
+    "torchtitan-h100-202412", "torchtitan-paper", "zero-bubble",
+)  # fmt: skip
+"""Sources with at least five timed runs of a runtime and accelerator that has a band."""
+
+
+@pytest.mark.parametrize(("calibrated", "least"), [(False, 0.9), (True, 0.9)])
+def test_nine_of_ten_runs_of_a_source_that_no_constant_has_seen_are_inside(
+    calibrated: bool, least: float
+) -> None:
+    shares = {source: inside(source, calibrated) for source in SOURCES}
+    assert np.mean(list(shares.values())) >= least

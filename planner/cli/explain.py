@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planner.report.explain import Explanation
     from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
+    from planner.search.optimise import Request
 
 MOST_RIVALS = 30
 
@@ -110,21 +111,25 @@ def flat_explanation(told: Explanation) -> list[dict[str, Any]]:
 
 def found_for(saved: PlanFile) -> tuple[Estimate, ...]:
     """Return the best plans of a file's job, whatever its axes."""
-    from planner.search.optimise import Request
     from planner.search.optimise import search as ranked
 
+    return ranked(request_of(saved)).plans
+
+
+def request_of(saved: PlanFile) -> Request:
+    """Return the search of a file's job, whatever its plan's axes."""
+    from planner.search.optimise import Request
+
     job = saved.job
-    return ranked(
-        Request(
-            model=job.model,
-            clusters=(job.hardware,),
-            gpu_counts=(job.gpus,),
-            workload=job.workload,
-            runtimes=(saved.runtime,),
-            top=MOST_RIVALS,
-            memory_limit=saved.names.memory_limit,
-        )
-    ).plans
+    return Request(
+        model=job.model,
+        clusters=(job.hardware,),
+        gpu_counts=(job.gpus,),
+        workload=job.workload,
+        runtimes=(saved.runtime,),
+        top=MOST_RIVALS,
+        memory_limit=saved.names.memory_limit,
+    )
 
 
 def show_formulas(answer: Estimate, term: str | None, output: Format) -> None:

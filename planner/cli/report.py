@@ -13,8 +13,13 @@ from planner.cli.options import ForceOption
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
+    from planner.report.front import Tell
     from planner.report.html import HtmlPage
+    from planner.report.html_plan import Around
     from planner.report.plan_file import PlanFile
+
+POINTS = 8
+"""Limits of memory for which the fastest plan is searched."""
 
 
 def report(
@@ -22,6 +27,12 @@ def report(
         Path, typer.Argument(metavar="PLAN_OR_SEARCH", help="A plan file, or the JSON that `search` printed.")
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")],
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search/--no-search", help="Of a plan: search its job at other counts and limits too."
+        ),
+    ] = True,
     force: ForceOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
@@ -31,14 +42,18 @@ def report(
     """
     from planner.cli.files import write_whole
     from planner.cli.progress import Progress
-    from planner.report.html import page_html
+    from planner.report.html import library, page_html
     from planner.report.html_search import search_report
     from planner.report.plan_file import tool_version
 
     document = search_document_of(source)
+    library()
     with Progress(quiet) as progress:
         progress(0.0, f"drawing {source}")
-        page = plan_page(source) if document is None else search_report(document, str(source), tool_version())
+        if document is None:
+            page = plan_page(source, progress if search else None)
+        else:
+            page = search_report(document, str(source), tool_version())
         text = page_html(page)
     write_whole(out, text, force)
     if not quiet:
@@ -71,16 +86,28 @@ def search_document_of(path: Path) -> dict[str, Any] | None:
     return dict(document)
 
 
-def plan_page(path: Path) -> HtmlPage:
-    """Return the page of a plan file."""
+def plan_page(path: Path, tell: Tell | None) -> HtmlPage:
+    """Return the page of a plan file; its job is searched where ``tell`` wants to be told."""
     from planner.cli.explain import priced, pricer_of, read_saved
     from planner.report.explain import explain
-    from planner.report.html_plan import plan_report
+    from planner.report.html_plan import Around, plan_report
     from planner.report.plan_file import tool_version
 
     saved = read_saved(path)
     told = explain(priced(saved, path), pricer_of(saved))
-    return plan_report(told, scaled(saved), tool_version())
+    around = Around(scaled(saved)) if tell is None else searched_around(saved, tell)
+    return plan_report(told, around, tool_version())
+
+
+def searched_around(saved: PlanFile, tell: Tell) -> Around:
+    """Return what stands around a plan, the fastest plans of other counts and limits searched."""
+    from planner.cli.explain import request_of
+    from planner.report.front import best_at_counts, memory_front
+    from planner.report.html_plan import Around
+
+    scaling, request = scaled(saved), request_of(saved)
+    counts = sorted({saved.job.gpus, *(answer.job.gpus for answer in scaling)})
+    return Around(scaling, best_at_counts(request, counts, tell), memory_front(request, POINTS, tell))
 
 
 def scaled(saved: PlanFile) -> list[Estimate]:

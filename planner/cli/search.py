@@ -20,6 +20,7 @@ from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, 
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
+    from planner.cost.estimate import Estimate
     from planner.search.optimise import Request, SearchResult
 
 OBJECTIVES = ("time", "cost", "memory", "energy")
@@ -40,6 +41,12 @@ def search(
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Keep one recompute choice for all layers: no assignment.")
     ] = False,
+    front: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Search N limits of memory too: time against memory.", show_default=False
+        ),
+    ] = None,
     save: Annotated[
         Path | None, typer.Option(help="Write the best plan's file here.", show_default=False)
     ] = None,
@@ -58,22 +65,43 @@ def search(
     """
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
+    from planner.report.front import memory_front
     from planner.search.optimise import search as ranked
 
     asked, request = read(job, plan, objective, top, oom_risk)
     request = replace(request, uniform=uniform)
+    points = read_front(front, request)
     launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
     if launch is not None:
         check_launch(launch, request)
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
+        limits = memory_front(request, points, progress) if points and result.plans else ()
     if not result.valid:
         check_reached(request)
-    emit_search(result, request, shown, asked.defaults)
+    emit_search(result, request, shown, asked.defaults, limits if points else None)
     if not result.plans:
         raise typer.Exit(1)
     write_best(result.plans[0], asked, save, launch, force)
+
+
+def read_front(text: str | None, request: Request) -> int | None:
+    """Return how many limits of memory are searched.
+
+    Raises
+    ------
+    InputError
+        If it is no small number, or several clusters or counts are compared.
+    """
+    from planner.cli.reading import Reading
+
+    reading = Reading()
+    points = reading.count("--front", text, least=2, most=64)
+    if points is not None and len(request.clusters) * len(request.gpu_counts) > 1:
+        reading.fault("--front", "several clusters or counts", "one cluster and one number of accelerators")
+    reading.finish()
+    return points
 
 
 def check_launch(launch: Launch, request: Request) -> None:
@@ -138,18 +166,26 @@ def read(
 
 
 def emit_search(
-    result: SearchResult, request: Request, shown: OutputOptions, defaults: dict[str, Any]
+    result: SearchResult,
+    request: Request,
+    shown: OutputOptions,
+    defaults: dict[str, Any],
+    front: tuple[Estimate, ...] | None = None,
 ) -> None:
-    """Write a search in the format asked for."""
+    """Write a search in the format asked for, with time against memory where that was searched."""
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.report.as_json import search_document
     from planner.report.flat import flat_row
+    from planner.report.front import front_document, front_page
     from planner.report.search_page import search_page
 
     if shown.output is Format.json:
-        emit_document(search_document(result, defaults))
+        more = {} if front is None else {"front": front_document(front)}
+        emit_document(search_document(result, defaults) | more)
     elif shown.output is Format.csv:
         rows = [("plan", answer) for answer in result.plans] + list(result.baselines)
+        rows += [("front", answer) for answer in front or ()]
         emit_rows([{"row": name} | flat_row(answer) for name, answer in rows], shown.output)
     else:
-        emit_page(search_page(result, request, {} if shown.quiet else defaults), shown.output)
+        page = search_page(result, request, {} if shown.quiet else defaults)
+        emit_page([*page, *front_page(front or ())], shown.output)

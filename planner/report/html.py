@@ -94,22 +94,26 @@ def page_html(page: HtmlPage) -> str:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    library, figures = (
-        _library(),
-        {block.id: block.figure for block in page.blocks if block.figure is not None},
-    )
+    figures = {block.id: block.figure for block in page.blocks if block.figure is not None}
     environment = Environment(autoescape=True, keep_trailing_newline=True)
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     return template.render(
         title=page.title,
         blocks=page.blocks,
         footer=page.footer,
-        library=Markup(library.replace("</script", "<\\/script")),
+        library=Markup(library().replace("</script", "<\\/script")),
         figures=Markup(_script_json(checked(figures))),
     )
 
 
-def _library() -> str:
+def library() -> str:
+    """Return the text of the plotting library.
+
+    Raises
+    ------
+    InputError
+        If plotly is not installed; the message names the extra.
+    """
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:

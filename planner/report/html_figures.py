@@ -57,12 +57,13 @@ def waterfall_figure(parts: Sequence[tuple[str, float]], step: float) -> Figure:
         "measure": ["relative"] * len(kept) + ["total"],
         "text": [f"{seconds / step:.1%}" for _, seconds in kept] + [f"{step:.4g} s"],
         "textposition": "auto",
+        "insidetextfont": {"color": "#ffffff"},
         "increasing": {"marker": {"color": GOOD}},
         "totals": {"marker": {"color": TOTAL}},
         "hovertemplate": "%{y}: %{delta:.4g} s<extra></extra>",
     }
     height = 60 + 28 * len(names)
-    ends = {"range": [0, 1.15 * step]}
+    ends = {"range": [0, 1.25 * step]}
     return figure([trace], "seconds", "", height=height, showlegend=False, xaxis=ends, yaxis=UPSIDE)
 
 
@@ -162,22 +163,39 @@ def terms_figure(names: Sequence[str], terms: Sequence[Mapping[str, float]]) -> 
     return figure(data, "seconds of a step", "", barmode="stack", height=height, yaxis=UPSIDE)
 
 
-def scaling_figure(rows: Sequence[tuple[int, float]], here: int) -> Figure:
-    """Return tokens/s over numbers of accelerators, beside the line of even growth from the plan's own."""
+Growth = Sequence[tuple[int, float]]
+"""Numbers of accelerators, each with tokens/s in all."""
+
+
+def scaling_figure(rows: Growth, here: int, best: Growth = ()) -> Figure:
+    """Return tokens/s over numbers of accelerators, beside the line of even growth from the plan's own.
+
+    Parameters
+    ----------
+    rows : sequence of (int, float)
+        The plan with its data parallelism changed.
+    here : int
+        The plan's own number. [-]
+    best : sequence of (int, float)
+        The fastest plan of each number, where they were searched.
+    """
     ideal = next(rate for gpus, rate in rows if gpus == here) / here
+    counts = sorted({gpus for gpus, _ in (*rows, *best)})
+    series = {"this plan, dp changed": rows, "fastest plan of each count": best}
     data: list[Figure] = [
-        {"type": "scatter", "mode": "lines+markers", "name": "this plan, dp changed",
-         "x": [gpus for gpus, _ in rows], "y": [rate for _, rate in rows],
-         "hovertemplate": "%{x} accelerators: %{y:,.0f} tokens/s<extra></extra>"},
-        {"type": "scatter", "mode": "lines", "name": "even growth", "line": {"dash": "dot", "color": TOTAL},
-         "x": [gpus for gpus, _ in rows], "y": [gpus * ideal for gpus, _ in rows], "hoverinfo": "skip"},
+        {"type": "scatter", "mode": "lines+markers", "name": name,
+         "x": [gpus for gpus, _ in growth], "y": [rate for _, rate in growth],
+         "hovertemplate": "%{x} accelerators: %{y:,.0f} tokens/s<extra></extra>"}
+        for name, growth in series.items() if growth
     ]  # fmt: skip
-    ticks = {
-        "type": "log",
-        "tickvals": [gpus for gpus, _ in rows],
-        "ticktext": [str(gpus) for gpus, _ in rows],
-    }
-    return figure(data, "accelerators", "tokens/s in all", height=380, xaxis=ticks, yaxis={"type": "log"})
+    data.append(
+        {"type": "scatter", "mode": "lines", "name": "even growth", "line": {"dash": "dot", "color": TOTAL},
+         "x": counts, "y": [gpus * ideal for gpus in counts], "hoverinfo": "skip"}
+    )  # fmt: skip
+    ticks = {"type": "log", "tickvals": counts, "ticktext": [str(gpus) for gpus in counts]}
+    return figure(
+        data, "accelerators", "tokens/s in all", height=380, xaxis=ticks, yaxis={"type": "log", "dtick": "D2"}
+    )
 
 
 Bar = tuple[str, int, float, float, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.estimate import Estimate
@@ -37,8 +38,27 @@ MOST_BARS: Final = 1200
 """Passes of a timeline that are drawn; of a longer step the first micro-batches are."""
 
 
-def plan_report(told: Explanation, scaling: Sequence[Estimate], version: str) -> HtmlPage:
-    """Return the page of a plan; ``scaling`` are its prices on other numbers of accelerators."""
+@dataclass(frozen=True)
+class Around:
+    """What stands around a plan.
+
+    Parameters
+    ----------
+    scaling : sequence of Estimate
+        The plan on other numbers of accelerators.
+    best : sequence of Estimate
+        The fastest plan of each number, the plan's own among them; empty where nothing was searched.
+    front : sequence of Estimate
+        The fastest plan at each of several limits of memory; empty where nothing was searched.
+    """
+
+    scaling: Sequence[Estimate] = ()
+    best: Sequence[Estimate] = ()
+    front: Sequence[Estimate] = ()
+
+
+def plan_report(told: Explanation, around: Around, version: str) -> HtmlPage:
+    """Return the page of a plan."""
     answer = told.answer
     head = (job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}", *verdict(answer))
     parts = [(part.meaning, part.seconds) for part in told.parts]
@@ -49,7 +69,8 @@ def plan_report(told: Explanation, scaling: Sequence[Estimate], version: str) ->
         plot("waterfall", "Where the step goes", waterfall_figure(parts, answer.step), _stage_note(told)),
         _memory(answer),
         *_timeline(told),
-        *_scaling(answer, scaling),
+        *_scaling(answer, around),
+        *_front(answer, around.front),
         *_neighbours(told),
         _operators(told),
         _groups(answer),
@@ -147,12 +168,39 @@ def _timeline(told: Explanation) -> list[Block]:
     return [plot("timeline", "The pipeline", timeline_figure(bars, int(plan.pp)), f"{note}.")]
 
 
-def _scaling(answer: Estimate, others: Sequence[Estimate]) -> list[Block]:
-    rows = sorted((other.job.gpus, other.tokens_per_second * other.job.gpus) for other in (answer, *others))
-    if len(rows) < 2:
+def _scaling(answer: Estimate, around: Around) -> list[Block]:
+    rows, best = _growth((answer, *around.scaling)), _growth(around.best)
+    if len({gpus for gpus, _ in (*rows, *best)}) < 2:
         return []
-    note = "The same plan and batch with data parallelism changed; plans that do not fit are left out."
-    return [plot("scaling", "More or fewer accelerators", scaling_figure(rows, answer.job.gpus), note)]
+    note = "The batch stays as it is. The plan as it is laid out has its data parallelism changed"
+    note += ", the others are searched at each count" if best else ""
+    figure = scaling_figure(rows, answer.job.gpus, best)
+    return [
+        plot("scaling", "More or fewer accelerators", figure, f"{note}; plans that do not fit are left out.")
+    ]
+
+
+def _growth(answers: Sequence[Estimate]) -> list[tuple[int, float]]:
+    return sorted((other.job.gpus, other.tokens_per_second * other.job.gpus) for other in answers)
+
+
+def _front(answer: Estimate, front: Sequence[Estimate]) -> list[Block]:
+    if not front:
+        return []
+    points = [(layout(plan.plan), plan.step, plan.peak / GIB) for plan in front]
+    here = (f"this plan: {layout(answer.plan)}", answer.step, answer.peak / GIB)
+    shown = pareto_figure({"this plan": [here], "fastest at a limit": points}, answer.capacity / GIB)
+    note = "The fastest plan of the same job at each of several limits of memory, whatever its axes."
+    heads = ("layout", "s/step", "GiB")
+    rows = [
+        (Cell(layout(plan.plan)), number(plan.step, significant(plan.step)),
+         number(plan.peak / GIB, f"{plan.peak / GIB:.1f}"))
+        for plan in front
+    ]  # fmt: skip
+    return [
+        plot("front", "Time and memory", shown, note),
+        table("The fastest plan at each limit of memory", heads, rows),
+    ]
 
 
 def _neighbours(told: Explanation) -> list[Block]:

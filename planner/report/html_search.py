@@ -54,7 +54,7 @@ def _page(document: Document, version: str) -> HtmlPage:
         terms = terms_figure([name for name, _ in named], [row["time_s"] for _, row in named])
         memory = memory_figure(lead["memory"]["stages"], lead["memory"]["capacity_gib"])
         blocks += [
-            _pareto(plans, baselines),
+            _pareto(plans, baselines, document.get("front") or []),
             plot("terms", "Where the steps go", terms),
             plot("memory", f"Memory of {words(lead)}", memory),
             _baselines(baselines, plans),
@@ -144,14 +144,19 @@ def _row(first: Cell, row: Found) -> tuple[Cell, ...]:
     )
 
 
-def _pareto(plans: list[Found], baselines: list[Found]) -> Block:
+def _pareto(plans: list[Found], baselines: list[Found], front: list[Found]) -> Block:
     groups: dict[str, list[Point]] = {
         "plans": [(words(row), row["step_time_s"], row["memory"]["peak_gib"]) for row in plans],
+        "fastest at a limit": [(words(row), row["step_time_s"], row["peak_gib"]) for row in front],
         "baselines that fit": [_point(row) for row in baselines if row["feasible"]],
         "baselines that do not": [_point(row) for row in baselines if not row["feasible"]],
     }
     capacity = (plans or baselines)[0]["memory"]["capacity_gib"]
-    note = "Only the plans that the search returned: ask for more with --top."
+    note = (
+        "The front is that of the fastest plan at each of several limits of memory."
+        if front
+        else "Only the plans that the search returned: `planner search --front 8` finds the whole front."
+    )
     return plot(
         "pareto", "Time and memory", pareto_figure({k: v for k, v in groups.items() if v}, capacity), note
     )

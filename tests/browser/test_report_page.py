@@ -88,7 +88,7 @@ def look(page: Path, width: int, folder: Path) -> tuple[dict[str, Any], list[str
 def test_the_page_draws_sorts_and_fits(pages: dict[str, Path], name: str, width: int, tmp_path: Path) -> None:
     seen, console = look(pages[name], width, tmp_path)
     assert console == []
-    assert len(seen["plots"]) == {"plan": 5, "search": 3}[name]
+    assert len(seen["plots"]) == {"plan": 6, "search": 3}[name]
     assert all(surfaces and paths > 3 for _, surfaces, paths in seen["plots"])
     assert seen["overflow"] <= 0
     assert seen["loaded"] == []

@@ -76,7 +76,7 @@ def test_the_page_of_a_plan_holds_its_pictures_and_numbers(plan: Path, tmp_path:
     page = Outline(text)
     assert page.loaded == []
     assert page.plots == [
-        "plot-waterfall", "plot-memory", "plot-timeline", "plot-scaling", "plot-neighbours",
+        "plot-waterfall", "plot-memory", "plot-timeline", "plot-scaling", "plot-front", "plot-neighbours",
     ]  # fmt: skip
     assert set(page.plots) == set(figures_of(text))
     told = planner("explain", str(plan), "--format", "json").json
@@ -89,6 +89,12 @@ def test_the_page_of_a_plan_holds_its_pictures_and_numbers(plan: Path, tmp_path:
     assert totals == pytest.approx([stage["total_gib"] for stage in told["estimate"]["memory"]["stages"]])
     capacity = figures_of(text)["plot-memory"]["layout"]["shapes"][0]["y0"]
     assert capacity == told["estimate"]["memory"]["capacity_gib"]
+    dp_changed, best, _ = figures_of(text)["plot-scaling"]["data"]
+    assert set(dp_changed["x"]) <= set(best["x"])
+    assert all(
+        rate <= best["y"][best["x"].index(gpus)]
+        for gpus, rate in zip(dp_changed["x"], dp_changed["y"], strict=True)
+    )
     for heading in ("What binds", "What the numbers rest on", "How far to trust this"):
         assert heading in page.headings
 
@@ -96,7 +102,8 @@ def test_the_page_of_a_plan_holds_its_pictures_and_numbers(plan: Path, tmp_path:
 @needs_plotly
 def test_the_timeline_plays_every_pass_once(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.html"
-    planner("report", str(plan), "--out", str(out))
+    planner("report", str(plan), "--no-search", "--out", str(out))
+    assert "plot-front" not in figures_of(out.read_text(encoding="utf-8"))
     data = figures_of(out.read_text(encoding="utf-8"))["plot-timeline"]["data"]
     played = {trace["name"]: len(trace["x"]) for trace in data}
     assert played["forward"] == played["backward"] == 2 * 2 * 32
@@ -120,6 +127,25 @@ def test_the_page_of_a_search_ranks_its_plans(found: Done, tmp_path: Path) -> No
     bars = figures["plot-terms"]["data"]
     for rank, row in enumerate(plans):
         assert sum(trace["x"][rank] for trace in bars) == pytest.approx(row["step_time_s"])
+
+
+@needs_plotly
+def test_the_front_of_a_search_is_drawn_where_it_was_searched(found: Done) -> None:
+    document = found.json
+    plain = search_report(document, "search.json", "0")
+    document["front"] = [{"plan": document["plans"][0]["plan"], "step_time_s": 9.0, "peak_gib": 5.0}]
+    drawn = search_report(document, "search.json", "0")
+    names = [
+        [
+            trace["name"]
+            for block in page.blocks
+            if block.id == "plot-pareto"
+            for trace in block.figure["data"]
+        ]
+        for page in (plain, drawn)
+    ]
+    assert "fastest at a limit" not in names[0]
+    assert "fastest at a limit" in names[1]
 
 
 @needs_plotly

@@ -1,0 +1,82 @@
+"""The front of time and memory, against searches with the limit of each of its plans."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.report.front import best_at_counts, front_document, memory_front
+from planner.runtimes import runtimes
+from planner.search.optimise import Request, search
+from tests.cli.command import planner
+
+REQUEST = Request(
+    model=load_model("llama3-8b"),
+    clusters=(load_hardware("dgx-h100"),),
+    gpu_counts=(8,),
+    workload=Workload().model_copy(update={"global_batch": 32}),
+    runtimes=(runtimes()["megatron-lm"],),
+    fixed={"pp": 1, "cp": 1, "zero": 1, "micro_batch": 1},
+)
+
+
+def silent(_share: float, _doing: str) -> None:
+    """Tell nothing."""
+
+
+def test_nothing_that_needs_less_memory_than_a_plan_of_the_front_is_faster() -> None:
+    front = memory_front(REQUEST, 6, silent)
+    assert len(front) >= 3
+    assert [plan.step for plan in front] == sorted(plan.step for plan in front)
+    assert [plan.peak for plan in front] == sorted((plan.peak for plan in front), reverse=True)
+    for faster, slower in itertools.pairwise(front[:-1]):
+        best = search(replace(REQUEST, memory_limit=slower.capacity, top=1, uniform=True)).plans[0]
+        assert best.step == pytest.approx(slower.step)
+        assert faster.step < best.step
+    assert [row["step_time_s"] for row in front_document(front)] == [plan.step for plan in front]
+
+
+def test_the_ends_are_the_fastest_and_the_smallest() -> None:
+    front = memory_front(REQUEST, 3, silent)
+    alone = replace(REQUEST, top=1, uniform=True)
+    assert front[0].step == search(alone).plans[0].step
+    assert front[-1].peak == search(replace(alone, objective="memory")).plans[0].peak
+
+
+def test_nothing_fits_and_so_there_is_no_front() -> None:
+    assert memory_front(replace(REQUEST, memory_limit=1e9), 3, silent) == ()
+
+
+def test_the_best_of_each_count_is_what_a_search_finds_there() -> None:
+    best = best_at_counts(REQUEST, (8, 16), silent)
+    assert [plan.job.gpus for plan in best] == [8, 16]
+    alone = search(replace(REQUEST, gpu_counts=(16,), top=1, uniform=True)).plans[0]
+    assert best[1].step == alone.step
+
+
+def test_the_command_tells_the_front_and_refuses_several_counts() -> None:
+    job = (
+        "llama3-8b",
+        "--hardware",
+        "dgx-h100",
+        "--global-batch",
+        "32",
+        "--pp",
+        "1",
+        "--cp",
+        "1",
+        "--zero",
+        "1",
+    )
+    done = planner("search", *job, "--gpus", "8", "--front", "3", "--format", "json")
+    assert done.code == 0
+    assert done.json["front"][0]["step_time_s"] >= done.json["plans"][0]["step_time_s"]
+    assert "Time against memory" in planner("search", *job, "--gpus", "8", "--front", "3").out
+    refused = planner("search", *job, "--gpus", "8..16", "--front", "3")
+    assert refused.code == 2
+    assert "--front" in refused.err

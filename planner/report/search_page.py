@@ -110,7 +110,17 @@ def nothing_fits(result: SearchResult) -> Page:
     changes = nearest.get("changes") or []
     if isinstance(changes, list) and changes:
         lines.append(f"One change after which a plan fits: {'; or '.join(map(str, changes))}.")
+    if isinstance(nearest.get("split"), Mapping):
+        lines.append(f"However its layers are split, {_shortfall(nearest['split'])}.")
     return [" ".join(lines)]
+
+
+def _shortfall(missing: Any) -> str:
+    """Return on which stage a plan does not fit, and what it would need there."""
+    return (
+        f"{missing['plan']} needs at least {missing['needs_gib']:.1f} GiB on stage {missing['stage']}, "
+        f"where {missing['has_gib']:.1f} may be used"
+    )
 
 
 def _missing(gib: object) -> str:
@@ -133,15 +143,33 @@ def space_line(result: SearchResult, request: Request) -> str:
 
 
 def assignment(result: SearchResult) -> Page:
-    """Return what assigning the layers has gained over the uniform plan, where it has."""
+    """Return how much was refined and solved, what it gained over the uniform plan, and what was dropped."""
     told = result.optimality.get("solver")
-    if not isinstance(told, Mapping) or not told["gain"]:
-        return []
-    saved, uniform = percent(float(str(told["gain"])), 2), significant(float(str(told["uniform_step_s"])))
-    line = f"Assigning layers and recompute to stages saves {saved} of the best uniform plan's {uniform} s"
+    refined = f"Candidates refined: {result.optimality.get('refined')}"
+    if not isinstance(told, Mapping):
+        return [f"{refined}."] if result.plans else []
+    seconds = "less than a second" if told["seconds"] < 1 else f"{told['seconds']:.0f} s"
+    lines = [f"{refined}; layers and recompute assigned: {told['tried']}, in {seconds}."]
+    if told["gain"]:
+        lines.append(_gain(told))
+    if told["note"]:
+        lines.append(f"{told['note']}.")
+    if told["dropped"]:
+        who = (
+            f"{told['dropped']} that could be faster fit"
+            if told["dropped"] > 1
+            else "One that could be faster fits"
+        )
+        lines.append(f"{who} with no split of the layers; the nearest, {_shortfall(told['closest'])}.")
+    return [" ".join(lines)]
+
+
+def _gain(told: Mapping[str, Any]) -> str:
+    saved, uniform = percent(told["gain"], 2), significant(told["uniform_step_s"])
+    line = f"That saves {saved} of the best uniform plan's {uniform} s"
     if told["gain_is_within_error"]:
         line += "; that is smaller than what the model can tell"
-    return [f"{line}.", *([f"{told['note']}."] if told["note"] else [])]
+    return f"{line}."
 
 
 def optimality(result: SearchResult) -> Page:

@@ -6,14 +6,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
+from planner.search.assign.plan_costs import is_assignable
+from planner.search.assign.problem import NoAssignment
+from planner.search.assign.uneven import missing_memory, missing_record
 from planner.search.fits import fits_any
 from planner.search.scan import ScanReport
 from planner.units import GIB
 
 if TYPE_CHECKING:
     from planner.search.optimise import Request
+
+MOST_SPLIT = 16
+"""Candidates asked what they need with the best split of their layers."""
 
 MOST_DOUBLINGS = 7
 """How often the number of accelerators is doubled before giving up."""
@@ -33,7 +41,8 @@ def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[st
     -------
     mapping
         ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that
-        would do, and ``changes``, each a single change after which something fits.
+        would do, ``changes``, each a single change after which something fits, and ``split``: where the plan
+        that misses least fails with every split of its layers, what there is and what it needs.
     """
     job, runtime = next(request.jobs())
     legal = [report.smallest for report in reports if report.smallest is not None]
@@ -45,7 +54,30 @@ def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[st
         "missing_gib": (plan.peak - plan.capacity) / GIB if plan is not None else None,
         "gpus": _enough(request, job, runtime),
         "changes": [text for text, changed in _changes(request) if _fits(changed)],
+        "split": _split(request, job, runtime, reports),
     }
+
+
+def _split(
+    request: Request, job: Job, runtime: Runtime, reports: list[ScanReport]
+) -> dict[str, object] | None:
+    """Return what the plan that misses least needs at least, of those whose layers can be assigned."""
+    from planner.search.optimise import scan_of
+
+    if request.uniform or request.fixed.get("stage_layers") is not None or len(reports) > 1:
+        return None
+    limit = scan_of(request, job, runtime, keep=1).limit
+    smallest = [report.smallest for report in reports if report.smallest is not None]
+    candidates = [*smallest, *(candidate for report in reports for candidate in report.tight[:MOST_SPLIT])]
+    missed: list[tuple[Plan, NoAssignment]] = []
+    for plan in dict.fromkeys(candidate.plan for candidate in candidates):
+        if is_assignable(plan, case_of(plan, job, runtime)):
+            missing = missing_memory(plan, job, runtime, limit)
+            missed += [(plan, missing)] if missing is not None else []
+    if not missed:
+        return None
+    plan, least = min(missed, key=lambda pair: pair[1].needed)
+    return {"plan": plan.slug} | missing_record(least)
 
 
 def _fits(request: Request) -> bool:

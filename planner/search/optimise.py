@@ -152,6 +152,7 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
         keep=keep,
         shards=int(str(shards)) if shards is not None else None,
         split=split,
+        uneven=not request.uniform and request.objective != "memory",
     )
 
 
@@ -217,8 +218,11 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
 
 def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: str) -> dict[str, object]:
     """Say how good the best plan is proved to be, and over which space."""
+    with_split = "its default split"
+    if refined and all(one.any_split for one in refined if one.plans):
+        with_split += " or, where its layers can be assigned, another one"
     over = (
-        "every legal plan of the grid that is safe in memory with its default split: the refined ones with "
+        f"every legal plan of the grid that is safe in memory with {with_split}: the refined ones with "
         "the splits of layers that were tried, the others with any; bounds hold within the cost model"
     )
     if not ranked:

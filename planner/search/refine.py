@@ -32,6 +32,9 @@ class Refinement:
         Whether the best plan is proved best.
     improvement : Improvement, optional
         What assignment did for the best plan, where it ran.
+    any_split : bool
+        Whether the proof is over plans that are safe in memory with any split of their layers, not only with
+        the default one.
     """
 
     plans: tuple[Estimate, ...]
@@ -39,6 +42,7 @@ class Refinement:
     bound: float
     proved: bool
     improvement: Improvement | None = None
+    any_split: bool = False
 
 
 def balanced(plan: Plan, scan: Scan) -> Plan | None:
@@ -104,10 +108,10 @@ def refine(
     done: dict[Plan, Estimate] = {}
     for candidate in report.best[:top]:
         done[candidate.plan] = best_of(candidate, scan, memory_limit)
-    if objective == "memory" or not done:
+    if objective == "memory" or not (done or report.tight):
         plans = sorted(done.values(), key=lambda plan: plan.peak)
         return Refinement(tuple(plans), len(done), report.best[0].bound if report.best else 0.0, bool(done))
-    best = min(plan.step for plan in done.values())
+    best = min((plan.step for plan in done.values()), default=float("inf"))
     open_bound = float("inf")
     for candidate in report.promising:
         if candidate.bound >= best or len(done) >= MOST_REFINED:
@@ -121,7 +125,17 @@ def refine(
     improvement = None
     if not uniform:
         improver = Improver(scan, memory_limit)
-        done, improvement = improve(improver, done, [*report.promising, *report.best], top)
+        done, improvement = improve(improver, done, [*report.promising, *report.best], top, report.tight)
+    if not done:
+        return Refinement((), 0, 0.0, False)
     plans = sorted(done.values(), key=lambda plan: plan.step)[:top]
     best = min(best, plans[0].step)
-    return Refinement(tuple(plans), len(done), min(open_bound, best), open_bound >= best, improvement)
+    uneven = improvement.uneven if improvement is not None else None
+    return Refinement(
+        tuple(plans),
+        len(done),
+        min(open_bound, best),
+        open_bound >= best,
+        improvement,
+        any_split=uneven is not None and uneven.open_bound >= best and scan.split is None,
+    )

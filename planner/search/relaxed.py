@@ -66,3 +66,14 @@ def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals
     whole = device_bytes(case, memory) if lasting else memory.allocated + case.traits.framework_bytes
     least: Num = np.min(whole, axis=0)
     return least
+
+
+def is_splittable(case: Case) -> bool:
+    """Whether a rank of one chunk holds one run of layers, in one version, its states through the whole step.
+
+    Then its memory is a sum over its layers beside the largest that is rebuilt.
+    """
+    schedule = case.schedule
+    once = schedule.routes == 1 and schedule.weight_copies == 1.0 and schedule.flushes
+    lasting = case.traits.persistent_gradients and not case.sharding.shards_parameters
+    return bool(once and lasting and not case.offload.layers)

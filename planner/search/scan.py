@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.cost.block_cost import LayerCost, taken
 from planner.cost.case import Case, case_of
 from planner.cost.legal import offload_rules, technique_rules
+from planner.cost.stages import Piece
 from planner.cost.step import StepPrice, price_passes, price_step
-from planner.numeric import Column
+from planner.numeric import Column, Num
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
 from planner.runtimes._family import Job, Runtime
+from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
 from planner.search.tables import LayerGrid, Rows, StageTables
 
@@ -102,6 +105,8 @@ class ScanReport:
         The safe plans of least value, and of least bound.
     smallest : Candidate, optional
         The legal plan that needs the least memory.
+    tight : list of Candidate
+        Plans of least bound that are not safe with their default split, and may be with another one.
     """
 
     enumerated: int = 0
@@ -113,6 +118,7 @@ class ScanReport:
     best: list[Candidate] = field(default_factory=list)
     promising: list[Candidate] = field(default_factory=list)
     smallest: Candidate | None = None
+    tight: list[Candidate] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -181,6 +187,8 @@ class Scan:
         Ranks over which states are sharded; all that may where none is given.
     split : tuple of int, optional
         Layers of each virtual stage, where the user has set them.
+    uneven : bool
+        Whether to look for plans that may be safe with another split than the default one.
     """
 
     job: Job
@@ -192,6 +200,7 @@ class Scan:
     keep: int = 64
     shards: int | None = None
     split: tuple[int, ...] | None = None
+    uneven: bool = False
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
         """Price every legal plan and keep the best that fit."""
@@ -278,6 +287,8 @@ class Scan:
                 result = price_step(whole, plan, passes, stages)
                 report.seconds += time.perf_counter() - started
                 self._collect(result, plan, mask, objective, report)
+                if self.uneven and self.split is None and is_splittable(whole):
+                    self._collect_tight(whole, plan, result, mask, costs, totals, report)
 
     def _collect(
         self,
@@ -301,6 +312,31 @@ class Scan:
         report.best = merged(report.best, np.where(fits, values, np.inf), self.keep, made, by_value)
         bounds = np.where(fits, result.bound, np.inf)
         report.promising = merged(report.promising, bounds, self.keep, made, by_bound)
+
+    def _collect_tight(
+        self,
+        case: Case,
+        plan: Plan,
+        result: StepPrice,
+        legal: NDArray[np.bool_],
+        costs: Mapping[Piece, LayerCost],
+        totals: Mapping[Piece, Num],
+        report: ScanReport,
+    ) -> None:
+        """Keep plans that could be the fastest, and fit in the mean over their stages only."""
+        best = report.best[0].value if report.best else np.inf
+        worst = report.tight[-1].bound if len(report.tight) >= self.keep else np.inf
+        hopeful = legal & (result.total_bytes > self.limit) & (result.bound < min(best, worst))
+        rows = np.flatnonzero(hopeful & (np.asarray(plan.pp) > 1) & (np.asarray(plan.vpp) == 1))
+        if not rows.size:
+            return
+        some = {piece: taken(cost, np.shape(plan.pp), rows) for piece, cost in costs.items()}
+        counts = {piece: count if np.ndim(count) == 0 else count[rows] for piece, count in totals.items()}  # type: ignore[index]
+        least = least_bytes(case, plan_rows(plan, rows), some, counts)
+        bounds = np.full(len(hopeful), np.inf)
+        bounds[rows] = np.where(least <= self.limit, np.asarray(result.bound)[rows], np.inf)
+        made = partial(_candidate, result, plan, np.asarray(result.step))
+        report.tight = merged(report.tight, bounds, self.keep, made, by_bound)
 
 
 def by_value(candidate: Candidate) -> float:

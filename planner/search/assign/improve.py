@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_co
 from planner.search.assign.problem import Problem
 from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition
+from planner.search.assign.uneven import Uneven, missing_record, uneven_plans
 from planner.search.scan import Candidate, Scan
 
 PRICED_IN_FULL = 3
@@ -157,6 +158,8 @@ class Improvement:
         Time that assignment took. [s]
     tried : int
         Candidates assigned.
+    uneven : Uneven
+        Plans that fit with another split than the default one, and those that fit with none.
     """
 
     uniform: float
@@ -165,6 +168,7 @@ class Improvement:
     passes: float
     seconds: float
     tried: int
+    uneven: Uneven = field(default_factory=Uneven)
 
     @property
     def gain(self) -> float:
@@ -195,11 +199,25 @@ def solver_record(improvement: Improvement, error_band: float | None) -> dict[st
         "gain": improvement.gain,
         "gain_is_within_error": None if error_band is None else improvement.gain <= error_band,
         "note": solution.note if solution is not None else "",
+        "dropped": improvement.uneven.dropped,
+        "closest": _closest(improvement.uneven),
     }
 
 
+def _closest(uneven: Uneven) -> dict[str, object] | None:
+    """Return the dropped plan that misses least: where it fails, what it has there, and what would do."""
+    if uneven.closest is None:
+        return None
+    plan, missing = uneven.closest
+    return {"plan": plan.slug} | missing_record(missing)
+
+
 def improve(
-    improver: Improver, done: dict[Plan, Estimate], candidates: Sequence[Candidate], top: int
+    improver: Improver,
+    done: dict[Plan, Estimate],
+    candidates: Sequence[Candidate],
+    top: int,
+    tight: Sequence[Candidate] = (),
 ) -> tuple[dict[Plan, Estimate], Improvement | None]:
     """Assign the layers of the best plans, and of plans that could be better with less recompute.
 
@@ -213,6 +231,8 @@ def improve(
         Further candidates.
     top : int
         Plans to return at least.
+    tight : sequence of Candidate
+        Candidates that may fit with another split than the default one.
 
     Returns
     -------
@@ -222,11 +242,34 @@ def improve(
     started = time.perf_counter()
     better = dict(done)
     uniform = min((known.step for known in done.values()), default=np.inf)
-    best = uniform
     leaders = sorted(done, key=lambda plan: done[plan].step)[:top]
     hopeful = _hopeful(improver, candidates, set(leaders), uniform)
-    tried = 0
-    for optimistic, plan in [*((0.0, plan) for plan in leaders), *hopeful]:
+    tried = _assign(improver, better, [*((0.0, plan) for plan in leaders), *hopeful])
+    scan, best = improver.scan, _least(better)
+    uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep)
+    bounds = {candidate.plan: candidate.bound for candidate in tight}
+    tried += _assign(improver, better, [(bounds[plan], plan) for plan in uneven.plans])
+    if not better:
+        return better, None
+    first = min(better.values(), key=lambda known: known.step)
+    solution = improver.bound(first.plan)
+    ends = first.time.dp_comm + first.time.optimizer + first.time.offload
+    seconds = time.perf_counter() - started
+    return better, Improvement(uniform, first.step, solution, first.step - ends, seconds, tried, uneven)
+
+
+def _least(known: dict[Plan, Estimate]) -> float:
+    """Return the seconds of the fastest; infinite where there is none. [s]"""
+    return min((one.step for one in known.values()), default=np.inf)
+
+
+def _assign(improver: Improver, better: dict[Plan, Estimate], plans: Sequence[tuple[float, Plan]]) -> int:
+    """Put better plans into the places of those that they improve; return how many were tried.
+
+    Plans come with what they could take at least; at the first that could not be the best there is an end.
+    """
+    best, tried = _least(better), 0
+    for optimistic, plan in plans:
         if optimistic >= best:
             break
         tried += 1
@@ -236,13 +279,7 @@ def improve(
             place = replace(found.plan, stage_layers=plan.stage_layers)
             better[place] = min(found, better.get(place, found), key=lambda known: known.step)
             best = min(best, found.step)
-    if not better:
-        return better, None
-    first = min(better.values(), key=lambda known: known.step)
-    solution = improver.bound(first.plan)
-    ends = first.time.dp_comm + first.time.optimizer + first.time.offload
-    seconds = time.perf_counter() - started
-    return better, Improvement(uniform, first.step, solution, first.step - ends, seconds, tried)
+    return tried
 
 
 def _hopeful(

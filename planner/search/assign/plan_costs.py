@@ -18,6 +18,7 @@ from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.problem import ROUNDING, Problem, layer_kinds
+from planner.search.relaxed import is_splittable
 
 MOST_TIMES_MEAN = 4
 """Layers of a stage tried at most, in multiples of the mean."""
@@ -43,14 +44,8 @@ class PlanCosts:
 
 
 def is_assignable(plan: Plan, case: Case) -> bool:
-    """Whether a rank holds one run of layers, once, in one version, its states through the whole step.
-
-    Then its memory is a sum over its layers beside the largest that is rebuilt.
-    """
-    schedule = case.schedule
-    once = schedule.routes == 1 and schedule.weight_copies == 1.0 and schedule.flushes
-    lasting = case.traits.persistent_gradients and not case.sharding.shards_parameters
-    return bool(plan.pp > 1 and plan.vpp == 1 and once and lasting and not case.offload.layers)
+    """Whether a rank holds one run of layers, once, so that its memory is a sum over them."""
+    return bool(plan.pp > 1 and plan.vpp == 1 and is_splittable(case))
 
 
 def plan_costs(

@@ -1,0 +1,130 @@
+"""Plans that fit only with unequal stages are found, and where none fits it is said what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from planner.cost.estimate import Estimate, estimate
+from planner.report.as_json import search_document
+from planner.report.search_page import assignment, nothing_fits
+from planner.search.assign.uneven import missing_memory, uneven_plans
+from planner.search.choices import choices_of
+from planner.search.optimise import Request, objective_column, search
+from planner.search.refine import refine
+from planner.search.scan import Candidate, Scan
+from planner.search.space import make_space
+from planner.units import GIB
+from tests.unit.cost_jobs import DENSE, GQA, job, model, plan_of, runtime
+
+LARGE_VOCABULARY = model("large-vocabulary", {"a": {"mixer": GQA, "ffn": DENSE}}, "12 a", vocab=512_000)
+WORK = job(LARGE_VOCABULARY, 8, global_batch=16)
+FIXED = {"pp": 4, "vpp": 1, "cp": 1, "tp": 2, "micro_batch": 1}
+NAMES = {"recompute": "full", "zero": 1, "cp_method": "ring", "offload": "none", "sequence_parallel": True}
+
+PLAN = plan_of(WORK, **{**FIXED, **NAMES})  # type: ignore[arg-type]
+
+
+def every_split() -> list[Estimate]:
+    """Return the only plan of the space below with every split of its layers."""
+    splits = [tuple(int(size) for size in np.diff((0, *cut, 12))) for cut in combinations(range(1, 12), 3)]
+    return [estimate(replace(PLAN, stage_layers=split), WORK, runtime()) for split in splits]
+
+
+def scan(limit: float, uneven: bool = True) -> Scan:
+    space = make_space(WORK, FIXED)
+    choices = choices_of(runtime(), NAMES)
+    return Scan(WORK, runtime(), space, choices, limit, limit, keep=50, uneven=uneven)
+
+
+def limits() -> tuple[float, float]:
+    """Return what the best split needs, and what the default one needs."""
+    least = min(known.peak for known in every_split())
+    default = estimate(PLAN, WORK, runtime()).peak
+    assert least < 0.96 * default
+    return least, default
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.95])
+def test_a_plan_that_fits_with_unequal_stages_only_is_found(share: float) -> None:
+    least, default = limits()
+    asked = scan(least + share * (default - least))
+    report = asked.run(objective_column("time"))
+    assert report.best == []
+    assert len(report.tight) == 1
+    found = refine(asked, report, "time", 3, uniform=False)
+    safe = [known for known in every_split() if known.peak <= asked.limit]
+    assert found.plans[0].step == pytest.approx(min(known.step for known in safe), rel=2e-4)
+    assert found.plans[0].peak <= asked.limit
+    assert found.proved
+    assert found.any_split
+    plain = refine(asked, report, "time", 3)
+    assert plain.plans == ()
+
+
+def test_without_unequal_stages_nothing_is_kept_for_them() -> None:
+    least, default = limits()
+    report = scan((least + default) / 2, uneven=False).run(objective_column("time"))
+    assert report.tight == []
+
+
+def test_what_no_split_can_do_without() -> None:
+    least, _ = limits()
+    assert missing_memory(PLAN, WORK, runtime(), least * (1 + 1e-9)) is None
+    missing = missing_memory(PLAN, WORK, runtime(), least * 0.97)
+    assert missing is not None
+    assert missing.needed == pytest.approx(least)
+    assert missing.capacity == pytest.approx(least * 0.97)
+
+
+def test_candidates_that_fit_with_no_split_are_counted() -> None:
+    least, _ = limits()
+    other = replace(PLAN, recompute="selective")
+    tight = [Candidate(1.0, bound, 0.0, one) for bound, one in ((1.0, other), (2.0, PLAN), (9.0, PLAN))]
+    told = uneven_plans(tight, WORK, runtime(), least * (1 + 1e-9), 5.0, keep=50)
+    assert told.plans == (PLAN,)
+    assert told.dropped == 1
+    assert told.closest is not None
+    assert told.closest[0] == other
+    assert told.open_bound == float("inf")
+    assert uneven_plans(tight[:2], WORK, runtime(), least, 5.0, keep=2).open_bound == 2.0
+
+
+def request(limit: float, **fixed: object) -> Request:
+    return Request(
+        LARGE_VOCABULARY, (WORK.hardware,), (8,), WORK.workload, (runtime(),), {**FIXED, **NAMES, **fixed},
+        memory_limit=limit, oom_risk=0.5,
+    )  # fmt: skip
+
+
+def test_where_nothing_fits_the_stage_and_its_need_are_named() -> None:
+    least, _ = limits()
+    result = search(request(0.9 * least))
+    assert result.plans == ()
+    assert result.nearest is not None
+    split = result.nearest["split"]
+    assert isinstance(split, dict)
+    assert split["needs_gib"] * GIB == pytest.approx(least)
+    assert split["has_gib"] * GIB == pytest.approx(0.9 * least)
+    words = f"needs at least {least / GIB:.1f} GiB on stage {split['stage']}"
+    assert words in nothing_fits(result)[0]
+    uniform = search(replace(request(0.9 * least), uniform=True))
+    assert uniform.nearest is not None
+    assert uniform.nearest["split"] is None
+
+
+def test_a_search_tells_what_was_refined_and_solved() -> None:
+    least, default = limits()
+    result = search(request((least + default) / 2))
+    document = search_document(result, {})
+    told = document["optimality"]
+    assert told["refined"] >= 1
+    assert told["solver"]["tried"] >= 1
+    assert told["solver"]["dropped"] == 0
+    assert told["solver"]["seconds"] > 0
+    assert told["solver"]["uniform_step_s"] is None
+    assert "where its layers can be assigned, another one" in told["over"]
+    assert "layers and recompute assigned: 1" in assignment(result)[0]

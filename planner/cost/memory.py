@@ -328,8 +328,13 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
             ends = ends + count * costs[piece].held
         else:
             held = held + count * costs[piece].held
+    return held * (chunks_in_flight(case, plan, stages) / plan.vpp) + ends
+
+
+def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
+    """Chunks whose activations a rank holds at its peak, in mean chunks where they are unlike. [-]"""
     chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
-    return held * (chunks / plan.vpp) + ends
+    return np.minimum(chunks * stages.crest, np.maximum(chunks, plan.num_microbatches * plan.vpp))
 
 
 def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...], field: str | None) -> Num:

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.inputs.model import ModelSpec
-from planner.numeric import Column
+from planner.numeric import Column, Num
 from planner.techniques.recompute._family import RecomputeChoice
 from planner.techniques.schedules import Schedule
 
@@ -32,14 +33,25 @@ class Stages:
         Layers of each piece; the first axis is the rank, a second one, if any, the plan. [-]
     rank : array
         Pipeline rank, of the same shape. [-]
+    crest : array, optional
+        What the chunks in flight at a rank's peak hold over as many mean chunks, of the same shape. [-]
     """
 
     counts: Mapping[Piece, Column]
     rank: Column
+    crest: Num = 1.0
 
     def taken(self, index: NDArray[np.intp]) -> Stages:
         """Return the stages of the plans at ``index`` of the second axis."""
-        return Stages({piece: column[:, index] for piece, column in self.counts.items()}, self.rank[:, index])
+        counts = {piece: column[:, index] for piece, column in self.counts.items()}
+        crest = self.crest[:, index] if isinstance(self.crest, np.ndarray) else self.crest
+        return Stages(counts, self.rank[:, index], crest)
+
+
+class RankPieces(Counter[Piece]):
+    """Pieces of one rank, with the crest of its chunks in flight."""
+
+    crest = 1.0
 
 
 @lru_cache(maxsize=4096)
@@ -126,14 +138,18 @@ def rank_counts(
 ) -> list[Counter[Piece]]:
     """Count the pieces of every pipeline rank for one (pp, vpp) and split."""
     pp, vpp = degrees
-    ranks: list[Counter[Piece]] = [Counter() for _ in range(pp)]
+    ranks = [RankPieces() for _ in range(pp)]
+    kept: list[int] = []
     start = 0
     for chunk, size in enumerate(split):
         rank = ranks[schedule.placement(chunk, pp, vpp)]
+        repeated = 0
         for name in model.layers[start : start + size]:
             recomputed = sum(count for (_, again), count in rank.items() if again) < choice.layers
+            repeated += recomputed
             rank[name, recomputed] += 1
         start += size
+        kept.append(size - repeated if choice.whole_layer else size)
     first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
     ranks[first]["embedding", False] += 1
     ranks[last]["tied_head" if model.tied_embeddings and first == last else "head", False] += 1
@@ -141,13 +157,50 @@ def rank_counts(
         ranks[last]["prediction", False] += model.prediction.layers
         ranks[last][model.prediction.block, choice.layers > 0] += model.prediction.layers
         ranks[last]["tied_head" if first == last else "head", False] += model.prediction.layers
-    return ranks
+    for rank, crest in zip(
+        ranks, crests(schedule, degrees, tuple(kept if any(kept) else split)), strict=True
+    ):
+        rank.crest = crest
+    return [*ranks]
 
 
-def deciding_ranks(ranks: list[Counter[Piece]], in_flight: Column) -> list[int]:
+@lru_cache(maxsize=1024)
+def crests(schedule: Schedule, degrees: tuple[int, int], sizes: tuple[int, ...]) -> tuple[float, ...]:
+    """Return what chunks of unlike sizes hold at each rank's peak over as many mean chunks, never below 1.
+
+    The sizes are in layers whose activations stay until backward; the peak is that of the rank's own order
+    with micro-batches enough to fill the pipeline. A second route mixes the chunks of two ranks and is left
+    out.
+
+    Examples
+    --------
+    Where the first chunk of each rank is the larger one, all of the last rank's three in flight are such:
+
+    >>> from planner.techniques.schedules import SCHEDULES
+    >>> crests(SCHEDULES["interleaved-1f1b"], (2, 2), (3, 3, 1, 1))
+    (1.3, 1.5)
+    """
+    pp, vpp = degrees
+    homes = [schedule.placement(chunk, pp, vpp) for chunk in range(pp * vpp)]
+    held = [[size for size, home in zip(sizes, homes, strict=True) if home == rank] for rank in range(pp)]
+    if vpp == 1 or schedule.routes > 1 or all(len(set(one)) == 1 or not any(one) for one in held):
+        return (1.0,) * pp
+    microbatches = 2 * pp
+    orders = schedule.order(pp, vpp, microbatches)
+    result = []
+    for rank, (order, own) in enumerate(zip(orders, held, strict=True)):
+        signs = [{"F": 1, "B": 0}.get(item.kind, -1) * sizes[item.chunk] for item in order]
+        flying = float(schedule.in_flight_chunks(pp, vpp, microbatches, rank))
+        mean = flying * sum(own) / vpp
+        result.append(max(1.0, max(accumulate(signs)) / mean) if mean else 1.0)
+    return tuple(result)
+
+
+def deciding_ranks(ranks: Sequence[Counter[Piece]], in_flight: Column) -> list[int]:
     """Return the ranks that no other one matches in every count and in micro-batches in flight."""
     deciding: list[int] = []
-    for rank in sorted(range(len(ranks)), key=lambda rank: (-in_flight[rank], rank)):
+    flying = in_flight * crest_of(ranks)
+    for rank in sorted(range(len(ranks)), key=lambda rank: (-flying[rank], rank)):
         counts = ranks[rank]
         beaten = any(
             all(ranks[other][piece] >= count for piece, count in counts.items()) for other in deciding
@@ -157,14 +210,19 @@ def deciding_ranks(ranks: list[Counter[Piece]], in_flight: Column) -> list[int]:
     return deciding
 
 
-def stages_of(ranks: list[Counter[Piece]]) -> Stages:
+def crest_of(ranks: Sequence[Counter[Piece]]) -> Column:
+    """Return the crest of every rank, 1 for plain counts. [-]"""
+    return np.array([getattr(rank, "crest", 1.0) for rank in ranks])
+
+
+def stages_of(ranks: Sequence[Counter[Piece]]) -> Stages:
     """Return all ranks of one plan, the first axis being the rank."""
     pieces = sorted({piece for counts in ranks for piece in counts})
     counts = {piece: np.array([float(rank[piece]) for rank in ranks]) for piece in pieces}
-    return Stages(counts, np.arange(len(ranks), dtype=float))
+    return Stages(counts, np.arange(len(ranks), dtype=float), crest_of(ranks))
 
 
-def stage_table(all_ranks: Sequence[list[Counter[Piece]]], deciding: Sequence[list[int]]) -> Stages:
+def stage_table(all_ranks: Sequence[Sequence[Counter[Piece]]], deciding: Sequence[list[int]]) -> Stages:
     """Return the deciding ranks of many (pp, vpp), padded by repeating the first one."""
     width = max(map(len, deciding))
     pieces = sorted({piece for ranks in all_ranks for counts in ranks for piece in counts})
@@ -178,4 +236,5 @@ def stage_table(all_ranks: Sequence[list[Counter[Piece]]], deciding: Sequence[li
         ).T
         for piece in pieces
     }
-    return Stages(counts, np.array(chosen, dtype=float).T)
+    crest = np.array([crest_of(ranks)[picks] for ranks, picks in zip(all_ranks, chosen, strict=True)]).T
+    return Stages(counts, np.array(chosen, dtype=float).T, crest)

@@ -12,6 +12,7 @@ from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.layout import piece_costs, priced_layers, ranks_of, split_of, with_split
+from planner.cost.memory import chunks_in_flight
 from planner.cost.stages import ENDS, Piece, stages_of
 from planner.cost.step import StepPrice, piece_totals, price_passes, price_step
 from planner.errors import UnsupportedPlan
@@ -245,11 +246,10 @@ def rank_bytes(
     back already, those of each chunk count for as much less.
     """
     slack = 1.0 + case.traits.reserve_share
-    ranks = np.arange(int(plan.pp), dtype=float)
-    flying = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, ranks)
-    flying = np.broadcast_to(flying, ranks.shape) / plan.vpp
+    ranks = ranks_of(plan, case)
+    flying = np.broadcast_to(chunks_in_flight(case, plan, stages_of(ranks)), (len(ranks),)) / plan.vpp
     shares, resting = [], []
-    for stage, pieces, waves in zip(known.stages, ranks_of(plan, case), flying, strict=True):
+    for stage, pieces, waves in zip(known.stages, ranks, flying, strict=True):
         layers = float(waves) * _sum(pieces, costs, "held", ends=False)
         ends = _sum(pieces, costs, "held") - _sum(pieces, costs, "held", ends=False)
         shares.append(stage.activations / (layers + ends))

@@ -9,8 +9,11 @@ from itertools import pairwise, permutations
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.stages import crests
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.simulate.plan import play_plan
+from planner.techniques.schedules import SCHEDULES
 from tests.unit.cost_jobs import MODELS, any_runtime, faster, job, plan_of, random_plans
 
 RUNTIME = any_runtime()
@@ -132,6 +135,37 @@ def test_equal_stages_may_stand_in_any_order() -> None:
 def test_a_step_costs_no_less_than_its_model_flops_at_the_peak(name: str) -> None:
     for _, plan, known in plans(name):
         assert 0 < known.mfu <= known.hfu < 1, plan
+
+
+@pytest.mark.parametrize(
+    "schedule", ["interleaved-1f1b", "interleaved-zb", "breadth-first", "zb-v", "dualpipe-v"]
+)
+def test_no_rank_is_played_with_more_memory_than_is_estimated(schedule: str) -> None:
+    """Chunks of one and two layers; the same to the last digits where all are alike."""
+    runner = replace(RUNTIME, schedules=(schedule,), offloads=("none",))
+    unlike = 0
+    for name in MODELS:
+        work = job(MODELS[name], 8)
+        for plan in random_plans(work, runner, 12, seed=7):
+            played, alike = play_plan(plan, work, runner), work.model.num_layers % (plan.pp * plan.vpp) == 0
+            unlike += not alike
+            for stage, known in zip(played.record.stages, played.estimate.stages, strict=True):
+                assert (stage.peak_bytes or 0.0) <= known.total * 1.01, (plan, stage.stage)
+    assert unlike > 5
+
+
+def test_chunks_in_flight_by_hand() -> None:
+    """Two ranks, two chunks each, the first of three layers and the second of one.
+
+    Rank 1 holds three chunks, all of its first one at the forward of micro-batches 2 and 3: 9 layers for 3
+    mean chunks of 2. Rank 0 holds five, four of them of its first chunk: 13 layers for 10.
+    """
+    schedule = SCHEDULES["interleaved-1f1b"]
+    assert crests(schedule, (2, 2), (3, 3, 1, 1)) == (1.3, 1.5)
+    assert crests(schedule, (2, 2), (1, 1, 3, 3)) == (1.0, 1.0)
+    assert crests(schedule, (2, 2), (2, 2, 2, 2)) == (1.0, 1.0)
+    assert crests(schedule, (2, 2), (3, 1, 3, 1)) == (1.0, 1.0), "unlike ranks, but alike chunks on each"
+    assert crests(SCHEDULES["breadth-first"], (2, 2), (3, 3, 1, 1)) == (1.0, 1.0), "all chunks are in flight"
 
 
 @pytest.mark.xfail(

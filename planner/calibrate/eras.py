@@ -229,6 +229,7 @@ ERAS: Final = (
         {**_FSDP1, "attention": "unfused", "early_stop": False},
         precision="fp16",
         zero="3",
+        recompute="full",
         sequence_parallel=False,
         no_flash="unfused",
     ),
@@ -239,6 +240,7 @@ ERAS: Final = (
         "sequence-parallel research code on eager PyTorch (arXiv:2310.03294, 2309.14509)",
         {**_FSDP1, "early_stop": False, "recompute_attention": False},
         zero="3",
+        recompute="full",
         sequence_parallel=False,
     ),
     Era(

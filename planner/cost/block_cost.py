@@ -150,12 +150,40 @@ class Again:
     ep: float
 
 
+def keeps_second_products(choice: RecomputeChoice, traits: Traits) -> bool:
+    """Whether every second product's result is kept, and attention's, and all else runs again."""
+    return traits.selective == "second-products" and choice.modules == {"core_attn"}
+
+
+def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Bytes that a layer keeps which runs again: its input, and attention's result if that does not."""
+    kept = [op for op in layer.operators if not np.any(again_share(op, choice, pricer.case.traits))]
+    return 2.0 * pricer.local_tokens * pricer.case.model.hidden + total(kept, "kept") + total(kept, "saved")
+
+
+def partial_bytes(choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Bytes that tensor parallelism adds to a layer that keeps every second product. [byte]
+
+    The feed-forward's result is a partial sum as wide as the model on every rank, and what two reductions
+    make of it and of attention's is kept too.
+
+    References
+    ----------
+    .. [1] torchtitan, ``torchtitan/distributed/activation_checkpoint.py``: operators whose results
+       are kept.
+    """
+    if not keeps_second_products(choice, pricer.case.traits):
+        return 0.0
+    whole = 2.0 * pricer.tokens * pricer.case.model.hidden
+    return np.where(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
+
+
 def again_share(operator: Operator, choice: RecomputeChoice, traits: Traits) -> Num:
     """Share of an operator that runs again."""
     core = operator.module == "core_attn"
     if choice.whole_layer:
         return float(traits.recompute_attention or not core)
-    if traits.selective == "second-products" and choice.modules == {"core_attn"}:
+    if keeps_second_products(choice, traits):
         return operator.second
     return float(operator.module in choice.modules)
 
@@ -203,20 +231,13 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     inputs = np.maximum(np.maximum(inputs, host), traits.host_seconds_backward - weight)
     comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.ep, twice.ep) + twice.cp * exchanges.cp.forward
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
-    held = everything - twice.freed
-    if choice.whole_layer:
-        core = (
-            [] if traits.recompute_attention else [op for op in layer.operators if op.module == "core_attn"]
-        )
-        held = (
-            2.0 * pricer.local_tokens * pricer.case.model.hidden + total(core, "kept") + total(core, "saved")
-        )
+    held = _left(layer, choice, pricer) if choice.whole_layer else everything - twice.freed
     experts, others = _by_expert(layer)
     return LayerCost(
         seconds=forward + inputs + weight + twice.seconds + comm,
         forward=forward + exchanges.tp.forward + exchanges.ep.forward,
         weight_gradient=weight,
-        held=held,
+        held=held + partial_bytes(choice, pricer),
         rebuilt=everything - held + largest(layer.operators, "result"),
         stored=total(others, "stored"),
         expert_stored=total(experts, "stored"),

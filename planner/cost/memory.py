@@ -114,6 +114,8 @@ class PassBytes:
         Weights of the largest product, where a runtime gathers them one by one. [element]
     gathered_layer, gathered_head, gathered_embedding : Num
         Weights of the largest layer, and of the ends that a stage has, gathered for use.
+    head : Num
+        Weights of the head that learn, on the stage that has it. [element]
     one_layer : Num
         What one layer leaves for backward.
     grown : Num, optional
@@ -128,6 +130,7 @@ class PassBytes:
     gathered_layer: Num
     gathered_head: Num
     gathered_embedding: Num
+    head: Num
     one_layer: Num
     grown: Num | None = None
     product: Num = 0.0
@@ -155,6 +158,7 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
         gathered_layer=gathered,
         gathered_head=_gathered_end(case, stages, costs, ("head", "tied_head")),
         gathered_embedding=_gathered_end(case, stages, costs, ("embedding",)),
+        head=_end(stages, costs, ("head", "tied_head"), "trained"),
         one_layer=held,
         product=product,
     )
@@ -225,10 +229,10 @@ def lasting_peak(case: Case, passes: PassBytes) -> Peak:
 def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> Peak:
     """Return the peak where gradients come with the backward pass, and sharded weights layer by layer.
 
-    Three moments compete: the loss, with the head gathered; the backward of the last layer, with all
-    activations, two gathered layers and one whole gradient to be reduced; and that of the first, with the
-    embedding gathered next and all gradients there. In the first micro-batch of a step the gradients of the
-    step before are gone, but for the buckets that plain data parallelism keeps.
+    Three moments compete: the loss, or the head's own gradient, with the head gathered; the backward of the
+    last layer, with all activations, two gathered layers and one whole gradient to be reduced; and that of
+    the first, with the embedding gathered next and all gradients there. In the first micro-batch of a step
+    the gradients of the step before are gone, but for the buckets that plain data parallelism keeps.
 
     References
     ----------
@@ -240,7 +244,7 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     earlier = gradients * np.where((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
     latest = earlier if passes.grown is None else np.maximum(earlier, gradients * passes.grown)
     layer = sharded * passes.gathered_layer
-    loss = passes.activations + passes.loss + sharded * passes.gathered_head + earlier
+    loss = passes.activations + head_peak(case, plan, passes) + earlier
     beside = (passes.loss + sharded * passes.gathered_head) * case.traits.loss_beside_backward
     live = live_bytes(case.traits, passes)
     last = passes.activations + passes.rebuilt + beside + np.minimum(2 * layer, live) + reduced + latest
@@ -252,6 +256,16 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     present = np.where(at_first, gradients, before)
     activations = np.where(at_first, passes.one_layer, passes.activations)
     return Peak(activations, whole - present - activations, present, loss >= whole)
+
+
+def head_peak(case: Case, plan: Plan, passes: PassBytes) -> Num:
+    """Bytes at the head beside activations: the loss or, where the head is sharded, its gradient if larger.
+
+    That is there in 16 bit, once more to be reduced, and as the rank's own part.
+    """
+    sharded = case.sharding.shards_parameters
+    parts = GATHERED_BYTES + case.reduce_bytes + case.gradient_bytes / plan.zero_shards
+    return sharded * passes.gathered_head + np.maximum(passes.loss, sharded * passes.head * parts)
 
 
 def live_bytes(traits: Traits, passes: PassBytes) -> Num:

@@ -52,10 +52,19 @@ def test_states_of_fp32_shards_that_are_their_own_master() -> None:
     stage = priced(traits=traits, zero=3).stages[0]
     assert (stage.weights, stage.gradients, stage.optimizer) == (4 * TOTAL / 8, 4 * TOTAL / 8, 8 * TOTAL / 8)
     # While a layer's backward runs: that layer and the next one in 16 bit, a whole fp32 gradient, and the
-    # 16-bit gradient of the 2,048 x 16,384 numbers that enter the activation.
-    logits = priced(traits=traits | {"logit_bytes": 0.0}, zero=3).stages[0]
-    assert logits.workspace == (2 + 2 + 4) * LAYER + 2 * 2048 * 16384
+    # 16-bit gradient of the 4,096 x 16,384 numbers that enter the activation.
+    logits = priced(traits=traits | {"logit_bytes": 0.0}, zero=3, micro_batch=2).stages[0]
+    assert logits.workspace == (2 + 2 + 4) * LAYER + 2 * 4096 * 16384
     assert logits.moment == "backward"
+
+
+def test_the_gradient_of_a_sharded_head_may_be_the_worst_moment() -> None:
+    """The head gathered, its 16-bit gradient, that once more in fp32 to be reduced, and a rank's eighth."""
+    traits = {"parameter_dtype": "fp32", "logit_bytes": 0.0}
+    stage = priced(traits=traits, zero=3).stages[0]
+    head = EMBEDDING + 2048
+    assert stage.moment == "loss"
+    assert stage.workspace == 2 * head + (2 + 4 + 4 / 8) * head
 
 
 def test_tensor_parallelism_divides_all_but_norms() -> None:
@@ -181,10 +190,10 @@ def test_a_step_in_flat_buffers_may_be_the_worst_moment() -> None:
 def test_modules_that_are_gathered_one_by_one_hold_less_than_two_layers() -> None:
     """DeepSpeed's ZeRO-3: the product that runs and some weights besides; a bucket to reduce."""
     traits = {"persistent_gradients": False, "logit_bytes": 0.0, "reduce_dtype": "bf16"}
-    layer, product, widest = LAYER, 2 * 2048 * 8192, 2 * 2048 * 16384
+    layer, product, widest = LAYER, 2 * 2048 * 8192, 2 * 8 * 2048 * 16384
 
     def workspace(**more: float) -> float:
-        return priced(traits=traits | more, zero=3).stages[0].workspace
+        return priced(job(global_batch=128), traits | more, zero=3, micro_batch=8).stages[0].workspace
 
     assert workspace() == (2 + 2 + 2) * layer + widest
     assert workspace(live_elements=1e7) == 2 * (product + 1e7) + 2 * layer + widest

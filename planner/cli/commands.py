@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Annotated, Any, Final
@@ -24,6 +25,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "calibrate": ("calibrate", "calibrate", "Fit what a cluster reaches to runs made on it."),
     "profile": ("profile", "profile", "Measure the local device and write its profile."),
     "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),
+    "completion": ("complete", "completion", "The script that completes names in a shell."),
     "config": ("config", "app", "The settings that files and variables make, and where from."),
     "models": ("models", "app", "Models that ship, one in full, and import from a config.json."),
     "hardware": ("hardware", "app", "Clusters and accelerators, and where their numbers come from."),
@@ -139,8 +141,12 @@ def root(
 
 def run(ended: Callable[[BaseException], int]) -> None:
     """Run the command of the process's arguments; ``ended`` tells why a command stopped."""
+    from planner.cli.complete import VARIABLE, prepare
     from planner.cli.config import default_map, settings
 
     asks = {"--help", "--version"} & set(sys.argv)
+    if VARIABLE in os.environ:
+        prepare()
+        asks = {VARIABLE}
     table = {} if asks else default_map(settings())
     typer.main.get_command(app)(prog_name="planner", obj=ended, default_map=table)

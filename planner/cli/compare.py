@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli.complete import cluster
 from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ def compare(
     hardware: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Price the plans on this cluster too; several.", show_default=False
+            metavar="NAME",
+            help="Price the plans on this cluster too; several.",
+            show_default=False,
+            autocompletion=cluster,
         ),
     ] = None,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from planner.cli import complete
 from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import InputError, Problem
 
@@ -47,6 +48,7 @@ class AnyJobOptions(JobOptions):
             help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
             "may be left out with --from where the file describes it.",
             show_default=False,
+            autocompletion=complete.model,
         ),
     ] = ""
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from planner.cli.complete import part
 from planner.cli.hardware_collectives import collectives_command
 from planner.cli.hardware_curves import curve_fields
 from planner.cli.hardware_import import import_command
@@ -32,7 +33,9 @@ app = typer.Typer(
     help="Clusters, accelerators and where their numbers come from.",
 )
 
-NameArgument = Annotated[str, typer.Argument(help="A cluster, an accelerator, or the path of a profile.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="A cluster, an accelerator, or the path of a profile.", autocompletion=part)
+]
 
 Row = dict[str, Any]
 
@@ -90,7 +93,7 @@ def show(name: NameArgument, output: FormatOption = Format.table) -> None:
 @app.command()
 def diff(
     name: NameArgument,
-    other: Annotated[str, typer.Argument(help="What to compare it with.")],
+    other: Annotated[str, typer.Argument(help="What to compare it with.", autocompletion=part)],
     output: FormatOption = Format.table,
 ) -> None:
     """Compare two clusters or accelerators field by field; only what differs is printed."""

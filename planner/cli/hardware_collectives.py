@@ -6,11 +6,14 @@ from typing import Annotated
 
 import typer
 
+from planner.cli.complete import cluster
 from planner.cli.options import Format, FormatOption
 
 
 def collectives_command(
-    name: Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster, or the path of a profile.")],
+    name: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="A cluster, or a profile's path.", autocompletion=cluster)
+    ],
     gpus: Annotated[
         str | None,
         typer.Option(

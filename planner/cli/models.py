@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from planner.cli.complete import model as complete
 from planner.cli.files import write_whole
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
@@ -35,7 +36,10 @@ def list_command(output: FormatOption = Format.table) -> None:
 
 @app.command("show")
 def show_command(
-    model: Annotated[str, typer.Argument(help="A name, a config.json or its folder, or a model YAML.")],
+    model: Annotated[
+        str,
+        typer.Argument(help="A name, a config.json or its folder, or a model YAML.", autocompletion=complete),
+    ],
     output: FormatOption = Format.table,
 ) -> None:
     """Show one model: its layers, and where its parameters are."""

@@ -11,6 +11,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from planner.cli import complete
+
 
 class Format(StrEnum):
     """How an answer is printed."""
@@ -25,8 +27,8 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How the answer i
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 
-def _option(name: str, metavar: str, text: str, panel: str = "") -> Any:
-    return typer.Option(f"--{name}", metavar=metavar, help=text, show_default=False)
+def _option(name: str, metavar: str, text: str, words: complete.Complete | None = None) -> Any:
+    return typer.Option(f"--{name}", metavar=metavar, help=text, show_default=False, autocompletion=words)
 
 
 Text = str | None
@@ -42,6 +44,7 @@ class JobOptions:
         typer.Argument(
             metavar="MODEL",
             help="A name from `planner models list`, a config.json or its folder, or a model YAML.",
+            autocompletion=complete.model,
         ),
     ]
     hardware: Annotated[
@@ -50,6 +53,7 @@ class JobOptions:
             "hardware",
             "NAME",
             "A cluster from `planner hardware list`, or a profile YAML; several are compared.",
+            complete.cluster,
         ),
     ] = None
     gpus: Annotated[
@@ -72,10 +76,17 @@ class JobOptions:
         Text, _option("global-batch-tokens", "N", "The same in tokens, such as 4Mi or 4194304.")
     ] = None
     precision: Annotated[
-        Text, _option("precision", "NAME", "bf16, fp16, fp8, fp8-block, mxfp8 or nvfp4. [default: bf16]")
+        Text,
+        _option(
+            "precision",
+            "NAME",
+            "bf16, fp16, fp8, fp8-block, mxfp8 or nvfp4. [default: bf16]",
+            complete.precision,
+        ),
     ] = None
     optimizer: Annotated[
-        Text, _option("optimizer", "NAME", "adamw, adam8bit, muon or sgd. [default: adamw]")
+        Text,
+        _option("optimizer", "NAME", "adamw, adam8bit, muon or sgd. [default: adamw]", complete.optimizer),
     ] = None
     state_dtype: Annotated[
         Text, _option("state-dtype", "DTYPE", "Dtype of optimizer states. [default: the optimizer's]")
@@ -90,7 +101,8 @@ class JobOptions:
         Text, _option("tokens", "N", "Training tokens, such as 1.5T or 15e12, for time and cost to train.")
     ] = None
     method: Annotated[
-        Text, _option("method", "NAME", "What is trained: full, lora or qlora. [default: full]")
+        Text,
+        _option("method", "NAME", "What is trained: full, lora or qlora. [default: full]", complete.method),
     ] = None
     lora_rank: Annotated[Text, _option("lora-rank", "N", "Rank of the adapters. [default: 16]")] = None
     imbalance: Annotated[
@@ -98,7 +110,12 @@ class JobOptions:
     ] = None
     runtime: Annotated[
         Texts,
-        _option("runtime", "NAME", "Who runs it; several are ranked together. [default: megatron-lm]"),
+        _option(
+            "runtime",
+            "NAME",
+            "Who runs it; several are ranked together. [default: megatron-lm]",
+            complete.runtime,
+        ),
     ] = None
     changes: Annotated[
         Texts, _option("set", "TRAIT=VALUE", "Override a trait of the runtime, such as attention=flash-2.")
@@ -124,7 +141,13 @@ class PlanOptions:
     ] = None
     micro_batch: Annotated[Text, _option("micro-batch", "N", "Sequences of a rank and pass.")] = None
     recompute: Annotated[
-        Text, _option("recompute", "NAME", "none, selective, selective:MODULE+MODULE, full or full:N.")
+        Text,
+        _option(
+            "recompute",
+            "NAME",
+            "none, selective, selective:MODULE+MODULE, full or full:N.",
+            complete.recompute,
+        ),
     ] = None
     sequence_parallel: Annotated[
         bool | None,
@@ -134,12 +157,23 @@ class PlanOptions:
             show_default=False,
         ),
     ] = None
-    cp_method: Annotated[Text, _option("cp-method", "NAME", "ring, all-gather or all-to-all.")] = None
+    cp_method: Annotated[
+        Text, _option("cp-method", "NAME", "ring, all-gather or all-to-all.", complete.cp_method)
+    ] = None
     schedule: Annotated[
-        Text, _option("schedule", "NAME", "Order of the passes, such as 1f1b or interleaved-1f1b.")
+        Text,
+        _option(
+            "schedule", "NAME", "Order of the passes, such as 1f1b or interleaved-1f1b.", complete.schedule
+        ),
     ] = None
     offload: Annotated[
-        Text, _option("offload", "NAME", "In host memory: none, optimizer, or activations:N (N layers).")
+        Text,
+        _option(
+            "offload",
+            "NAME",
+            "In host memory: none, optimizer, or activations:N (N layers).",
+            complete.offload,
+        ),
     ] = None
     stage_layers: Annotated[
         Text, _option("stage-layers", "N,N,...", "Layers of each virtual stage. [default: even]")

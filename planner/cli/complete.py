@@ -1,0 +1,104 @@
+"""Shell completion: names as they are typed, and the script that a shell sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final
+
+import typer
+
+VARIABLE: Final = "_PLANNER_COMPLETE"
+"""Environment variable by which a shell asks for words."""
+SHELLS: Final = ("bash", "zsh", "fish", "pwsh", "powershell")
+
+Complete = Callable[[str], list[str]]
+"""From what is typed so far to the words that it may become."""
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Complete:
+    """Return a completion from names that are only looked up when a shell asks."""
+
+    def words(incomplete: str) -> list[str]:
+        return [name for name in names() if name.lower().startswith(incomplete.lower())]
+
+    return words
+
+
+def _models() -> Iterable[str]:
+    from planner.inputs.load import model_names
+
+    return model_names()
+
+
+def _clusters() -> Iterable[str]:
+    from planner.inputs.load_hardware import cluster_names
+
+    return cluster_names()
+
+
+def _parts() -> Iterable[str]:
+    from planner.inputs.load_hardware import accelerator_names
+
+    return [*_clusters(), *accelerator_names()]
+
+
+def _runtimes() -> Iterable[str]:
+    from planner.runtimes import runtimes
+
+    return runtimes()
+
+
+def _techniques(family: str, table: str) -> Callable[[], Iterable[str]]:
+    def names() -> Iterable[str]:
+        from importlib import import_module
+
+        found: dict[str, Any] = getattr(import_module(f"planner.techniques.{family}"), table)
+        return list(found)
+
+    return names
+
+
+model = completing(_models)
+cluster = completing(_clusters)
+part = completing(_parts)
+runtime = completing(_runtimes)
+precision = completing(_techniques("precision", "PRECISIONS"))
+optimizer = completing(_techniques("optimizers", "OPTIMIZERS"))
+method = completing(_techniques("methods", "METHODS"))
+schedule = completing(_techniques("schedules", "SCHEDULES"))
+cp_method = completing(_techniques("context", "CONTEXT_METHODS"))
+recompute = completing(_techniques("recompute", "RECOMPUTES"))
+offload = completing(_techniques("offload", "OFFLOADS"))
+
+
+def prepare() -> None:
+    """Let a shell ask for words."""
+    from typer._completion_classes import completion_init
+
+    completion_init()
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help=f"One of {', '.join(SHELLS)}.")],
+    install: Annotated[
+        bool, typer.Option("--install", help="Add it to what the shell reads when it starts.")
+    ] = False,
+) -> None:
+    """Print the script that completes commands, options, models, clusters and runtimes in a shell.
+
+    Try it with: source <(planner completion bash). With --install it stays.
+    """
+    from typer._completion_shared import get_completion_script
+    from typer._completion_shared import install as add
+
+    from planner.cli.reading import Reading
+
+    reading = Reading()
+    chosen = reading.word("SHELL", shell, SHELLS)
+    reading.finish()
+    if install:
+        name, path = add(shell=chosen, prog_name="planner", complete_var=VARIABLE)
+        typer.echo(f"{name} completion is in {path}; it works in the next shell", err=True)
+        return
+    script = get_completion_script(prog_name="planner", complete_var=VARIABLE, shell=str(chosen))
+    typer.echo(script)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions, spread
 
 if TYPE_CHECKING:
+    from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
 
 PLAN_MARK = "format: planner/plan/"
@@ -45,17 +47,15 @@ def mfu(
     from planner.report.mfu import Measured, mfu_document, mfu_page
 
     reading = Reading()
-    speeds = {
-        "--step-time": reading.number("--step-time", step_time, 0.0),
-        "--tokens-per-s": reading.number("--tokens-per-s", tokens_per_s, 0.0),
-        "--tokens-per-s-per-gpu": reading.number("--tokens-per-s-per-gpu", tokens_per_s_per_gpu, 0.0),
+    texts = {
+        "--step-time": step_time,
+        "--tokens-per-s": tokens_per_s,
+        "--tokens-per-s-per-gpu": tokens_per_s_per_gpu,
     }
+    speeds = {name: above_zero(reading, name, text) for name, text in texts.items()}
     given = {name: value for name, value in speeds.items() if value is not None}
-    for name, value in given.items():
-        if value == 0:
-            reading.fault(name, "0", "a number above 0")
     if not reading.problems and len(given) != 1:
-        reading.fault(", ".join(speeds), ", ".join(given) or "nothing", "exactly one measurement")
+        reading.fault(", ".join(texts), ", ".join(given) or "nothing", "exactly one measurement")
     reading.finish()
     with Progress(shown.quiet, shown.verbose) as progress:
         progress(0.0, "pricing the plan")
@@ -71,6 +71,18 @@ def mfu(
         emit_rows([plain(row) for row in document["conventions"]], shown.output)
     else:
         emit_page(mfu_page(measured), shown.output)
+
+
+def above_zero(reading: Reading, name: str, text: str | None) -> float | None:
+    """Return a measured number, or note that it is none."""
+    try:
+        value = None if text is None else float(text)
+    except ValueError:
+        value = math.nan
+    if value is None or 0 < value < math.inf:
+        return value
+    reading.fault(name, repr(text), "a number above 0")
+    return None
 
 
 def read_answer(job: JobOptions, plan: PlanOptions) -> Estimate:

@@ -8,6 +8,7 @@ from textwrap import fill
 from typing import Any, Final
 
 from planner.calibrate.accuracy import KINDS, Accuracy, Line, error_of
+from planner.calibrate.accuracy_risk import ABOUT, HEAD, risk_cells
 from planner.calibrate.constants import Key
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.validate import Outcome
@@ -239,6 +240,8 @@ def page(found: Accuracy, plot: str = "") -> str:
             for kind in KINDS
             if kind != "source"
         ),
+        f"## Chance of running out of memory\n\n{ABOUT}",
+        table(HEAD, risk_cells(found.ordinary)),
         "## Rows scored apart\n",
         "They contradict themselves, are mislabelled, or belong to an odd campaign.\n",
         scores_table("source: mark", found.marked(), SCORES[:5]),

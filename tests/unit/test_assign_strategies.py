@@ -139,9 +139,15 @@ def test_runs_choose_as_brute_force_does(share: float) -> None:
     assert len(chosen) > 1
 
 
+def with_small_host(problem: Problem) -> Problem:
+    """Return the problem with hosts of one byte for each stage."""
+    assert problem.host is not None
+    return replace(problem, host=replace(problem.host, capacity=np.ones(problem.stages)))
+
+
 def test_a_small_host_takes_less() -> None:
     """The second limit: with less host memory fewer layers go there, and the step is slower or impossible."""
-    work = linked(job(SMALL, 8, global_batch=24, seq_len=16384), 25e9)
+    work = linked(job(SMALL, 8, global_batch=24, seq_len=16384), 400e9)
     plan = plan_of(work, pp=4, ep=2, zero=1)
     limit = 0.8 * estimate(plan, work, RUNTIME).peak
     problem = strategy_problem(plan, work, RUNTIME, [MANY[0], MANY[3]], limit)
@@ -149,11 +155,9 @@ def test_a_small_host_takes_less() -> None:
     roomy = decompose(problem)
     used = price(problem, roomy.assignment).host_bytes.max()
     assert used > GIB
-    nothing = replace(problem.host, capacity=np.full(4, 1.0))
     with pytest.raises(Infeasible, match="would need"):
-        decompose(replace(problem, host=nothing))
-    rescued = strategy_problem(plan, work, RUNTIME, [MANY[0], MANY[3], MANY[2]], limit)
-    rescued = replace(rescued, host=nothing)
+        decompose(with_small_host(problem))
+    rescued = with_small_host(strategy_problem(plan, work, RUNTIME, [MANY[0], MANY[3], MANY[2]], limit))
     assert decompose(rescued).incumbent == pytest.approx(brute_force(rescued), rel=1e-12)
     assert decompose(rescued).incumbent > roomy.incumbent
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +39,10 @@ VersionOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+MODEL, CLUSTER = "model.yaml", "hardware.yaml"
+"""What the folder of a plan holds of a user's own inputs."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,22 @@ def write_best(best: Estimate, asked: Asked, save: Path | None, launch: Launch |
         write_files(best, names, wanted, launch)
 
 
+def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str], Names]:
+    """Return copies of a model and a cluster that do not ship, and the names that lead to the copies."""
+    from planner.inputs.model_yaml import model_yaml
+    from planner.inputs.yaml_file import read_text
+
+    inputs = {}
+    if Path(names.model).expanduser().exists():
+        inputs[MODEL] = model_yaml(answer.job.model)
+        names = replace(names, model=str(out.resolve() / MODEL))
+    hardware = Path(names.hardware).expanduser()
+    if hardware.is_file():
+        inputs[CLUSTER] = read_text(hardware)
+        names = replace(names, hardware=str(out.resolve() / CLUSTER))
+    return inputs, names
+
+
 def write_files(answer: Estimate, names: Names, wanted: Target, launch: Launch) -> None:
     """Write the files of a priced plan, and tell on standard error what to do with them."""
     from planner.cli.emit import write_folder
@@ -173,8 +193,10 @@ def write_files(answer: Estimate, names: Names, wanted: Target, launch: Launch) 
     from planner.report.estimate_page import estimate_page, first_steps
     from planner.report.plan_file import plan_yaml
 
+    inputs, names = own_inputs(answer, names, launch.out)
     saved = plan_yaml(answer.job, answer.runtime, answer.plan, names)
     card = Card(saved, page_text(estimate_page(answer, {}), Format.table), first_steps(answer))
-    written = write_folder(launch_files(answer.plan, answer.job, wanted, card), launch.out, launch.force)
+    files = launch_files(answer.plan, answer.job, wanted, card)
+    written = write_folder({**files, **inputs}, launch.out, launch.force)
     names_written = ", ".join(path.name for path in written)
     typer.echo(f"wrote {launch.out}: {names_written}; start with: {wanted.launcher.start}", err=True)

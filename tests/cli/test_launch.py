@@ -1,0 +1,78 @@
+"""``planner emit`` as a user meets it: the folder, what is refused, and that the price is of what starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from planner.inputs.load import load_model
+from planner.inputs.model_yaml import model_yaml
+from tests.helpers import run_planner
+
+CLUSTER = ("--hardware", "dgx-h100", "--gpus", "16", "--seq-len", "4096", "--global-batch", "64")
+
+
+def saved(folder: Path, *more: str, model: str = "llama3-8b", name: str = "plan.yaml") -> Path:
+    """Save the plan of an estimate, and return its file."""
+    done = run_planner("estimate", model, *CLUSTER, *more, "--save", name, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("plan"), "--tp", "2", "--pp", "2", "--set", "fused_rope=false")
+
+
+def test_what_was_set_is_in_the_script_also_where_its_own_target_is_named(plan: Path) -> None:
+    for more in ((), ("--target", "megatron-lm")):
+        done = run_planner("emit", plan.name, "--out", "own", "--force", *more, cwd=plan.parent)
+        assert done.returncode == 0, done.stderr
+        assert "\n  --no-rope-fusion\n" in (plan.parent / "own" / "train.sh").read_text()
+
+
+def test_another_target_is_priced_again_and_said(plan: Path) -> None:
+    done = run_planner("emit", plan.name, "--out", "other", "--target", "megatron-bridge", cwd=plan.parent)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "note: the plan was saved for megatron-lm; the run card has its price on megatron-bridge"
+        in done.stderr
+    )
+    assert "without the traits that were set for megatron-lm" in done.stderr
+    folder = plan.parent / "other"
+    assert "dgx-h100, Megatron-Bridge;" in " ".join((folder / "README.md").read_text().split())
+    assert yaml.safe_load((folder / "plan.yaml").read_text())["runtime"]["name"] == "megatron-bridge"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--target", "fsdp"), 1, "no-pipeline: pp 2; needs pp 1: Accelerate has no pipeline; nearest: pp 1"),
+        (("--target-version", "0.9"), 2, "expected one of 0.20, 0.19, 0.18, 0.17, 0.16 for megatron-lm"),
+        (("--target", "torchtita"), 2, "nearest: torchtitan"),
+        (("--launcher", "slurn"), 2, "nearest: slurm"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_the_nearest_and_nothing_is_left(
+    plan: Path, options: tuple[str, ...], code: int, words: str
+) -> None:
+    done = run_planner("emit", plan.name, "--out", "none", *options, cwd=plan.parent)
+    assert done.returncode == code
+    assert words in " ".join(done.stderr.split())
+    assert not (plan.parent / "none").exists()
+
+
+def test_the_folder_holds_a_users_own_model_and_cluster(tmp_path: Path) -> None:
+    own = load_model("llama3-8b").model_copy(update={"name": 'my "own" $(touch pwned)'})
+    (tmp_path / "my model.yaml").write_text(model_yaml(own))
+    file = saved(tmp_path, model="my model.yaml")
+    assert run_planner("emit", file.name, "--out", "first", cwd=tmp_path).returncode == 0
+    (tmp_path / "my model.yaml").unlink()
+    again = run_planner("emit", "first/plan.yaml", "--out", "second", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "not as it was" not in again.stderr
+    scripts = [(tmp_path / folder / "train.sh").read_text() for folder in ("first", "second")]
+    assert scripts[0] == scripts[1]
+    assert not (tmp_path / "pwned").exists()

@@ -33,8 +33,8 @@ class LayerCost:
     ----------
     seconds : Num
         Compute and exposed communication of all passes. [s]
-    forward, weight_gradient : Num
-        Of these, the forward pass, and what no other pass waits for. [s]
+    forward, weight_gradient, again : Num
+        Of these, the forward pass, what no other pass waits for, and what runs again. [s]
     held : Num
         Bytes kept from forward to backward. [byte]
     rebuilt : Num
@@ -51,6 +51,7 @@ class LayerCost:
     seconds: Num
     forward: Num
     weight_gradient: Num
+    again: Num
     held: Num
     rebuilt: Num
     stored: Num
@@ -233,10 +234,12 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = _left(layer, choice, pricer) if choice.whole_layer else everything - twice.freed
     experts, others = _by_expert(layer)
+    repeated = twice.tp * exchanges.tp.forward + twice.ep * exchanges.ep.forward
     return LayerCost(
         seconds=forward + inputs + weight + twice.seconds + comm,
         forward=forward + exchanges.tp.forward + exchanges.ep.forward,
         weight_gradient=weight,
+        again=twice.seconds + repeated + twice.cp * exchanges.cp.forward,
         held=held + partial_bytes(choice, pricer),
         rebuilt=everything - held + largest(layer.operators, "result"),
         stored=total(others, "stored"),

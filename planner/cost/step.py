@@ -56,6 +56,9 @@ class PassPrice:
         What the passes need in memory, where nothing is on the host.
     layers : LayerPasses
         What of all this is of layers.
+    plain : tuple of Num, optional
+        Seconds of all passes, and of a micro-batch on each stage, if nothing ran again: where some layers of
+        a stage do. [s]
     """
 
     busy: Num
@@ -67,6 +70,7 @@ class PassPrice:
     mean: StageWeights
     nbytes: PassBytes
     layers: LayerPasses
+    plain: tuple[Num, Num] | None = None
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,6 @@ def price_passes(
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     hop = hop_seconds(case, plan, tokens)
     micro = stage_sum(costs, stages, "seconds") + hop
-    slowest = np.max(micro, axis=0)
     everything = whole_model(costs, totals, "seconds") + plan.pp * hop
     forward = whole_model(costs, totals, "forward") / everything
     weight = whole_model(costs, totals, "weight_gradient") / everything
@@ -177,7 +180,7 @@ def price_passes(
     work, fill = plan.num_microbatches * even, _bubble(case, plan, everything, even, share)
     floor = work + LEAST_FILL * fill
     return PassPrice(
-        busy=plan.num_microbatches * slowest + _bubble(case, plan, everything, slowest, share),
+        busy=_busy(case, plan, micro, everything, share),
         bound=np.where(plan.num_microbatches > plan.pp, work + fill, floor),
         floor=floor,
         micro=micro,
@@ -186,7 +189,31 @@ def price_passes(
         mean=mean_weights(case, plan, costs, totals),
         nbytes=pass_bytes(case, plan, costs, stages),
         layers=layer_passes(costs, stages),
+        plain=_plain(case, plan, costs, stages, totals) if recomputes_some(case) else None,
     )
+
+
+def recomputes_some(case: Case) -> bool:
+    """Whether some layers of every stage are recomputed, and not all."""
+    return 0 < case.recompute.layers < np.inf
+
+
+def _plain(
+    case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages, totals: Mapping[Piece, Num]
+) -> tuple[Num, Num]:
+    """Return the seconds of all passes, and of a micro-batch on each stage, if nothing ran again."""
+    hop = hop_seconds(case, plan, plan.micro_batch * case.workload.seq_len / plan.cp)
+    micro = stage_sum(costs, stages, "seconds") - stage_sum(costs, stages, "again") + hop
+    once = whole_model(costs, totals, "seconds") - whole_model(costs, totals, "again") + plan.pp * hop
+    forward = whole_model(costs, totals, "forward") / once
+    weight = whole_model(costs, totals, "weight_gradient") / once
+    return _busy(case, plan, micro, once, (forward, 1.0 - forward - weight, weight)), micro
+
+
+def _busy(case: Case, plan: Plan, micro: Num, everything: Num, share: tuple[Num, Num, Num]) -> Num:
+    """Seconds of all passes of a step whose stages take ``micro`` each, bubble included. [s]"""
+    slowest: Num = np.max(micro, axis=0)
+    return plan.num_microbatches * slowest + _bubble(case, plan, everything, slowest, share)
 
 
 def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> StepPrice:
@@ -210,6 +237,11 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> Ste
     StepPrice
         Seconds and bytes.
 
+    Notes
+    -----
+    Where some layers of a stage are recomputed, the step takes no less than without: what their time hides on
+    a stage that waits, its waits would hide.
+
     References
     ----------
     .. [1] S. Rajbhandari et al., arXiv:1910.02054, 2020, sec. 7 (what a step reduces and gathers).
@@ -222,9 +254,14 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> Ste
         nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
         offload = offload + exposed_copies_seconds(case, plan, passes.layers)
     memory = stage_memory(case, plan, nbytes, held, stages)
+    step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
+    if passes.plain is not None and not case.offload.layers:
+        busy, micro = passes.plain
+        tail = data_parallel_seconds(case, plan, held, micro) + optimizer + offload
+        step = np.maximum(step, busy + np.max(tail, axis=0))
     least = _least_tail(case, plan, passes.mean)
     return StepPrice(
-        step=passes.busy + np.max(exchange + optimizer + offload, axis=0),
+        step=step,
         bound=passes.bound + least,
         floor=passes.floor + least,
         total_bytes=np.max(device_bytes(case, memory), axis=0),

@@ -86,7 +86,8 @@ def zb_v_span_bubble_seconds(
     filled = 2 * w * np.minimum(beyond, n) + np.minimum(1.0, beyond) * np.maximum(0.0, f - b)
     fill = v_fill_seconds(pp, microbatches, forward, input_gradient) - filled + 4 * n * hop
     late = n * (f + b - 2 * w + 2 * hop) + k * (f - b)
-    return np.maximum(np.maximum(0.0, fill), late) + 2 * k * hop
+    bubble: Num = np.maximum(np.maximum(0.0, fill), late) + 2 * k * hop
+    return bubble
 
 
 def zb_v_bubble_seconds(

@@ -168,15 +168,19 @@ def test_chunks_in_flight_by_hand() -> None:
     assert crests(SCHEDULES["breadth-first"], (2, 2), (3, 3, 1, 1)) == (1.0, 1.0), "all chunks are in flight"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="where layers differ, full:N adds unlike times to the stages; the bubble takes the other stages at"
-    " their mean, and the slowest stage and the longest end of a step may be two stages: up to 2% too fast",
+@pytest.mark.parametrize(
+    ("name", "hardware"), [("latent", "l40s-8-pcie"), ("sliding", "l40s-8-pcie"), ("experts", "dgx-h100")]
 )
-def test_recompute_never_makes_a_step_of_unlike_layers_faster() -> None:
-    work = job(MODELS["latent"], hardware="l40s-8-pcie")
-    for plan in random_plans(work, RUNTIME, 150, seed=9):
-        none, some = (
-            estimate(replace(plan, recompute=choice), work, RUNTIME).step for choice in ("none", "full:1")
+def test_recompute_of_some_layers_never_makes_a_step_faster(name: str, hardware: str) -> None:
+    """Unlike layers, slow links; without offloaded activations, of which recompute leaves fewer to move."""
+    work, slower = job(MODELS[name], hardware=hardware), 0
+    for known in random_plans(work, RUNTIME, 100, seed=9):
+        plan = replace(known, offload="none")
+        none, some, more = (
+            estimate(replace(plan, recompute=choice), work, RUNTIME).step
+            for choice in ("none", "full:1", "full:2")
         )
         assert none <= some * (1 + 1e-12), plan
+        assert none <= more * (1 + 1e-12), plan
+        slower += none < some
+    assert slower > 50

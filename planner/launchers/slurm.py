@@ -35,6 +35,11 @@ launch+=(--master-addr "${hosts[0]}")
 container=()
 if [[ -n "${IMAGE}" ]]; then
   mounts="${PWD}:${PWD},${HERE}:${HERE},${OUTPUT_DIR}:${OUTPUT_DIR}"
+  for path inPATHS; do
+    if [[ "${path}" != /* ]]; then continue; fi
+    if [[ ! -d "${path}" ]]; then path=$(dirname "${path}"); fi
+    if [[ ",${mounts}," != *",${path}:${path},"* ]]; then mounts+=",${path}:${path}"; fi
+  done
   container=(--container-image="${IMAGE}" --container-mounts="${mounts}" --container-workdir="${PWD}")
 fi
 # Every task adds its own place in the node list, so that ranks follow the order of the nodes.
@@ -81,7 +86,7 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
         + environment_block(command)
         + f"launch=(\n{argument_lines(launch)})\n"
         + training_block(command)
-        + RUN
+        + RUN.replace("PATHS", "".join(f' "${{{name}}}"' for name in command.needs if name != "OUTPUT_DIR"))
     )
     return {NAME: text, **(command.files or {})}
 

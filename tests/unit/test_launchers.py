@@ -196,6 +196,24 @@ def test_a_slurm_script_submits_itself_with_account_and_partition(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("data", "mounted"),
+    [("/data/part_text_document", "/data"), ("/data set", "/"), ("0.3 /a 0.7 /b", ""), ("org/name", "")],
+)
+def test_a_container_under_slurm_sees_the_users_paths(data: str, mounted: str, tmp_path: Path) -> None:
+    stand_in(tmp_path / "programs", "srun")
+    stand_in(tmp_path / "programs", "scontrol", "#!/bin/bash\necho node0\n")
+    written("slurm", tmp_path)
+    user = {"DATA_PATH": data, "OUTPUT_DIR": "/o", "ACCOUNT": "a", "PARTITION": "p", "IMAGE": "i"}
+    inside = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "node0", "SLURM_SUBMIT_DIR": str(tmp_path)}
+    assert run(tmp_path / "train.sbatch", tmp_path / "programs", **user, **inside).returncode == 0
+    (option,) = [part for part in recorded(tmp_path / "programs", "srun") if "mounts=" in part]
+    known = [
+        f"{place}:{place}" for place in (str(tmp_path), str(tmp_path), "/o", *([mounted] if mounted else []))
+    ]
+    assert option == f"--container-mounts={','.join(known)}"
+
+
+@pytest.mark.parametrize(
     ("hardware", "gpus", "hint"),
     [
         ("dgx-h100", 8, None),

@@ -129,9 +129,13 @@ class PlanFile:
     changed: tuple[str, ...]
 
 
-@cache
 def tool_version() -> str:
     """Return the version of the planner, or that it runs from its source."""
+    return _version()
+
+
+@cache
+def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer, accumulation_bytes
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds
@@ -235,13 +236,27 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
     if tied:
         product = replace(product, params=0.0, stored=0.0, trained=0.0)
-    elif case.method.quantises:
-        product = replace(product, stored=product.stored + product.params * (2.0 - case.frozen_bytes))
+    else:
+        product = replace(product, stored=_head_bytes(case, product))
     return [
         norm_operator(pricer, "final_norm"),
         product,
         pricer.elementwise("loss", "head", logits, moved),
     ]
+
+
+def _head_bytes(case: Case, product: Operator) -> Num:
+    """Bytes of the head's weights at rest, in 16 bit or more whatever the others are. [byte]
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_model.py``: the output layer is not one of Transformer
+       Engine's, and has no low-bit copies.
+    """
+    if case.method.trains_base:
+        return product.params * case.weight_bytes
+    frozen = 2.0 if case.method.quantises else case.frozen_bytes
+    return product.params * frozen + product.trained * case.weight_bytes
 
 
 def prediction_operators(pricer: Pricer) -> list[Operator]:

@@ -112,17 +112,26 @@ class Case:
         """Bytes of a trained weight at rest: 4 where it is the master weight itself. [byte]"""
         return DTYPE_BYTES[self.traits.parameter_dtype]
 
-    @cached_property
-    def trained_weight_bytes(self) -> float:
-        """Bytes of a linear layer's trained weight at rest, its low-bit copies among them. [byte]"""
+    def resting_bytes(self, plain: float) -> float:
+        """Bytes at rest of a product's weight of ``plain`` bytes, its low-bit copies among them. [byte]"""
         recipe, rests = self.precision, self.traits.low_bit_weights
         either = recipe.either_layout and self.pool.accelerator.arch == "blackwell"
         copies = recipe.weight_copies_bytes / (2.0 if either else 1.0)
         if rests == "passing":
-            return self.weight_bytes
+            return plain
         if rests == "alone" and recipe.rests_alone:
             return copies
-        return self.weight_bytes + copies
+        return plain + copies
+
+    @cached_property
+    def trained_linear_bytes(self) -> float:
+        """Bytes at rest of a linear layer's trained weight. [byte]"""
+        return self.resting_bytes(self.weight_bytes)
+
+    @cached_property
+    def frozen_linear_bytes(self) -> float:
+        """Bytes at rest of a product's frozen weight; a quantised one is unpacked each time. [byte]"""
+        return self.frozen_bytes if self.method.quantises else self.resting_bytes(self.frozen_bytes)
 
     @cached_property
     def frozen_bytes(self) -> float:

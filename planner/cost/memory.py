@@ -323,7 +323,7 @@ def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:
     if case.method.trains_base:
         return GATHERED_BYTES * trained
     frozen = np.maximum(0.0, stored - case.weight_bytes * trained)
-    return GATHERED_BYTES * trained + frozen * min(1.0, GATHERED_BYTES / case.frozen_bytes)
+    return GATHERED_BYTES * trained + frozen * min(1.0, GATHERED_BYTES / case.frozen_linear_bytes)
 
 
 def _gathered_end(

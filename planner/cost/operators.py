@@ -177,8 +177,8 @@ class Pricer:
         """Bytes at rest of a linear layer's weights, with what learns beside them. [byte]"""
         case = self.case
         if case.method.trains_base:
-            return weights * case.trained_weight_bytes
-        return weights * case.frozen_bytes + trained * case.weight_bytes
+            return weights * case.trained_linear_bytes
+        return weights * case.frozen_linear_bytes + trained * case.weight_bytes
 
     def _weight_gradient(self, rows: Num, inputs: Num, outputs: Num, weights: Num) -> tuple[Num, Num]:
         """Seconds of the weight gradient and the parameters that learn; none where the base is frozen."""

@@ -145,10 +145,10 @@ def test_layers_that_recompute_keep_their_input() -> None:
 
 
 def test_fp8_adds_copies_of_weights_and_halves_saved_inputs() -> None:
-    """A low-bit copy and its transpose beside the 16-bit weight: 2 more bytes for each of their weights."""
+    """A low-bit copy and its transpose beside the 16-bit weight: 2 more bytes, frozen or not."""
     plain, low = (priced(job(gpus=8, precision=name), zero=0).stages[0] for name in ("bf16", "fp8"))
-    products = TOTAL - EMBEDDING - 25 * 2048
-    assert low.weights - plain.weights == 2 * products
+    products = TOTAL - 2 * EMBEDDING - 25 * 2048
+    assert low.weights - plain.weights == 2 * products, "of all but the head, which stays in 16 bit"
     assert low.activations < plain.activations
 
 
@@ -157,16 +157,30 @@ def test_low_bit_weights_rest_beside_alone_or_not_at_all() -> None:
 
     def weights(precision: str, rests: str, hardware: str = "dgx-h100") -> float:
         work = job(gpus=8, precision=precision, hardware=hardware)
-        return priced(work, {"low_bit_weights": rests}, zero=0).stages[0].weights - 2 * (EMBEDDING + norms)
+        return priced(work, {"low_bit_weights": rests}, zero=0).stages[0].weights - 2 * (
+            2 * EMBEDDING + norms
+        )
 
     norms = 25 * 2048
-    products = TOTAL - EMBEDDING - norms
+    products = TOTAL - 2 * EMBEDDING - norms
     assert [weights("fp8", rests) / products for rests in ("beside", "alone", "passing")] == [4, 2, 2]
     assert weights("fp8", "alone", "dgx-b200") == 1 * products
     assert weights("fp8", "beside", "dgx-b200") == 3 * products
     assert weights("mxfp8", "alone", "dgx-b200") == 2 * (1 + 1 / 32) * products
     assert weights("fp8-block", "alone") == 4 * products
     assert weights("bf16", "alone") == 2 * products
+
+
+def test_a_frozen_base_has_low_bit_copies_too() -> None:
+    """Adapters train in 16 bit; the products with the base are in fp8, so its weights have copies as well."""
+
+    def weights(rests: str, precision: str = "fp8") -> float:
+        work = job(gpus=1, precision=precision, method="lora", lora_rank=8)
+        return priced(work, {"low_bit_weights": rests}, zero=0).stages[0].weights
+
+    products = TOTAL - 2 * EMBEDDING - 25 * 2048
+    assert weights("beside") - weights("beside", "bf16") == 2 * products
+    assert weights("alone") == weights("passing") == weights("beside", "bf16")
 
 
 def test_gradients_may_be_there_in_two_dtypes() -> None:

@@ -102,3 +102,9 @@ def ours_alone(verdicts: list[Verdict]) -> set[str]:
     """Return the rules that are the only ones broken by a plan whose files the runner took."""
     taken = [verdict.case.broken for verdict in verdicts if "derived" in verdict.answer]
     return {broken[0].rule for broken in taken if len({violation.rule for violation in broken}) == 1}
+
+
+def counted(verdicts: list[Verdict]) -> str:
+    """Return how many plans that our rules refuse the runner refused too, and how many it took."""
+    refused = sum("refused" in verdict.answer for verdict in verdicts)
+    return f"\n{len(verdicts)} illegal plans: {refused} refused, {len(verdicts) - refused} taken"

@@ -13,7 +13,7 @@ from planner.runtimes.fsdp import ENTRY
 from planner.runtimes.fsdp.files import mesh
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import MODELS
-from tests.validate.ask import PYTHON, has, judged, ours_alone, refusals
+from tests.validate.ask import PYTHON, counted, has, judged, ours_alone, refusals
 
 pytestmark = [
     pytest.mark.torch,
@@ -64,8 +64,12 @@ def test_torchrun_starts_what_the_launcher_starts(tmp_path: Path) -> None:
         assert {name: theirs.get(name) for name in ours} == ours
 
 
-def test_what_accelerate_refuses_we_refuse_and_what_only_we_refuse_is_known(tmp_path: Path) -> None:
+def test_what_accelerate_refuses_we_refuse_and_what_only_we_refuse_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     verdicts = judged(ENTRY, "check_accelerate.py", legal=False, folder=tmp_path)
+    with capsys.disabled():
+        print(counted(verdicts))  # noqa: T201
     assert refusals(verdicts)
     assert ours_alone(verdicts) <= set(UNSEEN)
 

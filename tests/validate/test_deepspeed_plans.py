@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planner.runtimes.deepspeed import ENTRY
-from tests.validate.ask import has, judged, ours_alone, refusals
+from tests.validate.ask import counted, has, judged, ours_alone, refusals
 
 pytestmark = [
     pytest.mark.torch,
@@ -64,7 +64,11 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
             assert derived["engine"]["dp"] == plan.dp
 
 
-def test_what_deepspeed_refuses_we_refuse_and_what_only_we_refuse_is_known(tmp_path: Path) -> None:
+def test_what_deepspeed_refuses_we_refuse_and_what_only_we_refuse_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     verdicts = judged(ENTRY, "check_deepspeed.py", legal=False, folder=tmp_path)
+    with capsys.disabled():
+        print(counted(verdicts))  # noqa: T201
     assert refusals(verdicts)
     assert ours_alone(verdicts) <= set(UNSEEN)

@@ -64,6 +64,7 @@ def calibration_entry(result: SiteFit, source: str) -> dict[str, Any]:
         "runs": len(result.used),
         "runtimes": sorted({run.runtime.name for run in result.used}),
         **band,
+        "missed": _share_entry(float(np.max(np.abs(np.expm1(result.after)))), source),
         "extrapolated": _share_entry(result.extrapolated, source),
     }
 

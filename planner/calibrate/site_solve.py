@@ -24,7 +24,10 @@ SCATTER_RUNS: Final = 4
 STEP: Final = 0.02
 """Change of a factor's logarithm that tells how runs depend on it. [-]"""
 
-FARTHEST: Final = 3.0
+LARGEST: Final = 0.3
+"""Error above which a run says no more of the scatter. [-]"""
+
+FARTHEST: Final = 6.0
 """Spreads beyond which a factor is not taken. [-]"""
 
 ROUNDS: Final = 8
@@ -39,16 +42,18 @@ def slopes(runs: Sequence[PricedRun], factors: Sequence[Factor], values: Values,
     return np.stack([(column - here) / STEP for column in moved], axis=1)
 
 
-def scatter(errors: Column) -> float:
-    """Spread of runs by their errors and by what is known before. [-]
+def scatter(errors: Column, factors: int) -> float:
+    """Spread of runs by what is left of their errors, each factor having used up one, and by what was known.
 
     Examples
     --------
-    >>> round(scatter(np.zeros(12)), 3), round(scatter(np.full(4, 0.2)), 3)
-    (0.05, 0.158)
+    >>> round(scatter(np.zeros(13), 1), 3), round(scatter(np.full(5, 0.2), 1), 3), scatter(np.full(1, 0.2), 1)
+    (0.05, 0.158, 0.1)
     """
-    known = SCATTER_RUNS * SCATTER * SCATTER
-    return float(np.sqrt((known + float(errors @ errors)) / (SCATTER_RUNS + errors.size)))
+    free = max(errors.size - factors, 0)
+    left = np.clip(errors, -LARGEST, LARGEST)
+    total = SCATTER_RUNS * SCATTER * SCATTER + free * float(np.mean(left * left))
+    return float(np.sqrt(total / (SCATTER_RUNS + free)))
 
 
 def pinned(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) -> tuple[Column, Column]:
@@ -75,11 +80,12 @@ def pinned(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) 
         shifts = {factor.key: float(np.exp(x)) for factor, x in zip(factors, point, strict=True)}
         values = dict(fixed) | {key: start * shifts[key] for key, start in starts.items()}
         errors = log_errors(runs, values)
-        spread = scatter(np.clip(errors, -FARTHEST * SCATTER, FARTHEST * SCATTER))
+        spread = scatter(errors, len(factors))
         weights = 1 / np.sqrt(1 + (errors / (2 * spread)) ** 2) / spread**2
         slope = slopes(runs, factors, values, errors)
-        information = (slope * weights[:, None]).T @ slope + np.diag(1 / widths**2)
-        change = -np.linalg.solve(information, slope.T @ (weights * errors) + point / widths**2)
+        pull = (slope * weights[:, None]).T @ slope + np.diag(1 / widths**2)
+        change = -np.linalg.solve(pull, slope.T @ (weights * errors) + point / widths**2)
+        information = slope.T @ slope / spread**2 + np.diag(1 / widths**2)
         point = np.clip(point + change, -FARTHEST * widths, FARTHEST * widths)
         if float(np.max(np.abs(change) / widths)) < 1e-4:
             break

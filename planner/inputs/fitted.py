@@ -146,8 +146,7 @@ def error_band(runtime: str, pool: Pool, extrapolated: float) -> Band | None:
     Where a larger share is extrapolated than in the runs that the band is from, the error of kernel curves
     that were never measured is added for that share, as independent of the rest.
     """
-    own = pool.calibration
-    name = pool.accelerator.name
+    own, name = pool.calibration, pool.accelerator.name
     known = measured_bands().get((runtime, name))
     ours = own is not None and runtime in own.runtimes
     if own is not None and ours and own.band is not None:
@@ -158,6 +157,9 @@ def error_band(runtime: str, pool: Pool, extrapolated: float) -> Band | None:
     more = extrapolated - known.extrapolated
     where = f"{runtime} on {name} at {known.sites} {'site' if known.sites == 1 else 'sites'}"
     if (ours or _fitted(pool)) and known.calibrated_band is not None:
+        missed = float(own.missed or 0.0) if own is not None else 0.0
+        if missed > known.calibrated_band:
+            return _widened(missed, "what its calibration leaves of this site's own runs", more)
         basis = f"{known.calibrated_runs} runs of {where}, each calibrated with one other run of its site"
         return _widened(known.calibrated_band, basis, more)
     why = f"was calibrated only with {', '.join(own.runtimes)}" if own is not None else "never was"

@@ -159,13 +159,15 @@ class Calibration(Record):
     """The runs of a site's own that its shares were fitted to.
 
     ``runs`` is how many, ``runtimes`` those that they ran, ``band`` the error that nine of ten of them stay
-    below, each priced with shares fitted without it, where there are enough of them to say; ``extrapolated``
-    the mean share of their steps outside the fitted range of kernel curves.
+    below, each priced with shares fitted without it, where there are enough of them to say; ``missed`` the
+    largest error that the fit left; ``extrapolated`` the mean share of their steps outside the fitted range
+    of kernel curves.
     """
 
     runs: Positive
     runtimes: tuple[str, ...]
     band: Share | None = None
+    missed: Share | None = None
     extrapolated: Share | None = None
 
 

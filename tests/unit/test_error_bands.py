@@ -63,6 +63,13 @@ def test_a_few_runs_of_ones_own_narrow_it_to_that_of_calibrated_sites() -> None:
     assert "one other run of its site" in found.basis
 
 
+def test_few_runs_that_the_fit_does_not_reach_widen_it() -> None:
+    own = Calibration(runs=1, runtimes=("megatron-lm",), missed=sourced(0.28))
+    found = band(pool(compute_share=sourced(0.9), calibration=own))
+    assert found.share == 0.28
+    assert "leaves of this site's own runs" in found.basis
+
+
 def test_enough_runs_of_ones_own_say_it_themselves() -> None:
     own = Calibration(runs=12, runtimes=("megatron-lm",), band=sourced(0.07), extrapolated=sourced(0.1))
     found = band(pool(compute_share=sourced(0.9), calibration=own))

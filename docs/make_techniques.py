@@ -1,12 +1,17 @@
-"""Write docs/reference/techniques.md from the tables of techniques: ``python docs/make_techniques.py``."""
+"""Write the pages of techniques and runtimes from their tables: ``python docs/make_techniques.py``."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import planner.runtimes
+from planner.registry import load_family
+from planner.runtimes._family import Runtime
+from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -18,12 +23,13 @@ from planner.techniques.schedules import SCHEDULES
 from planner.techniques.sharding import SHARDINGS
 
 PAGE = Path(__file__).parent / "reference" / "techniques.md"
-"""Where the page stands."""
+RUNTIMES_PAGE = PAGE.with_name("runtimes.md")
+"""Where the pages stand."""
 
 HEAD = """# Techniques
 
 What a plan may name, from the tables in the code. Names are accepted in any case; so are the other spellings.
-Each technique is one file; what a runtime can run of these is its own affair (`planner search --help`).
+Each technique is one file; [the runtimes](runtimes.md) say what they can run of these.
 """
 
 
@@ -122,5 +128,59 @@ def page() -> str:
     return "".join(parts)
 
 
+RUNTIMES_HEAD = """# Runtimes
+
+What each training framework can run, and how it behaves, from the tables in the code: a search offers
+nothing else. How one is added is told in [Add a runtime](../how-to/add-a-runtime.md). Constants fitted to
+measured runs are not listed here; `planner explain` names those that a price rests on.
+"""
+
+OFFERED = {
+    "versions": "releases whose files can be written",
+    "default_zero": "`--zero` where none is given",
+    "zero_stages": "`--zero`",
+    "schedules": "`--schedule`",
+    "cp_methods": "`--cp-method`",
+    "recomputes": "`--recompute`",
+    "offloads": "`--offload`",
+    "precisions": "`--precision`",
+    "methods": "`--method`",
+    "hybrid_sharding": "`--zero-shards` below dp · cp",
+}
+"""Fields of a runtime, and what each is called in the page."""
+
+
+def words(value: object) -> str:
+    """Return several names joined by commas, or one value."""
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else number(value)
+
+
+def runtimes_page() -> str:
+    """Return the page of runtimes."""
+    found = load_family(planner.runtimes, Runtime)
+    plain, names = Traits(), [field.name for field in fields(Traits)]
+    parts = [RUNTIMES_HEAD]
+    for name, runtime in found.items():
+        spellings = ", ".join(f"`{alias}`" for alias in runtime.aliases)
+        rows: list[list[object]] = [[title, words(getattr(runtime, key))] for key, title in OFFERED.items()]
+        rows += [["other spellings", spellings]] if spellings else []
+        head = f"\n## {name}\n\n{runtime.title}. Read in: {runtime.cite}."
+        parts.append(f"{head}\n\n{table(['what', 'choices'], rows)}\n")
+    changed = [
+        trait
+        for trait in names
+        if any(getattr(one.traits, trait) != getattr(plain, trait) for one in found.values())
+    ]
+    rows = [
+        [f"`{trait}`", *(words(getattr(one.traits, trait)) for one in found.values())] for trait in changed
+    ]
+    parts.append(
+        "\n## Behaviour\n\nTraits in which they differ, as `--set TRAIT=VALUE` takes them; what each means "
+        f"stands in `planner/runtimes/_traits.py`.\n\n{table(['trait', *found], rows)}\n"
+    )
+    return "".join(parts)
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    RUNTIMES_PAGE.write_text(runtimes_page(), encoding="utf-8")

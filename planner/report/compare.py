@@ -73,6 +73,11 @@ def compare_page(plans: Sequence[Named]) -> Page:
     page.append(
         _table("", {name: [figure(plan.answer) for plan in plans] for name, figure in FIGURES.items()}, plans)
     )
+    page += [
+        f"{plan.name} breaks {broken.rule}: {broken.found}; expected {broken.expected}."
+        for plan in plans
+        for broken in plan.answer.violations
+    ]
     page.append("Seconds of a step by cause:")
     rows = {
         TIME_WORDS[key]: [_seconds(getattr(plan.answer.time, key), plan.answer) for plan in plans]

@@ -7,7 +7,7 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.report.beside_step import beside_page
-from planner.report.estimate_page import job_line, layout, trust
+from planner.report.estimate_page import job_line, layout, trust, verdict
 from planner.report.explain import (
     Explanation,
     arithmetic,
@@ -35,6 +35,7 @@ def explain_page(told: Explanation) -> Page:
     """Return the page of an explanation."""
     answer = told.answer
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
+    page += verdict(answer)
     page += ["\n".join(f"  {line}" for line in arithmetic(answer))]
     page += [_where(told), waterfall_table(told), _hidden(told)]
     page += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -56,6 +57,16 @@ def broken_links(path: Path) -> list[str]:
 @pytest.mark.parametrize("path", documents(), ids=names)
 def test_local_links_lead_somewhere(path: Path) -> None:
     assert broken_links(path) == []
+
+
+def test_the_page_of_runtimes_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("make_techniques", ROOT / "docs" / "make_techniques.py")
+    assert spec is not None
+    assert spec.loader is not None
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    known = maker.RUNTIMES_PAGE.read_text(encoding="utf-8")
+    assert known == maker.runtimes_page(), "run `python docs/make_techniques.py` and read the diff"
 
 
 def console(*lines: str, note: str = "") -> str:

@@ -156,6 +156,20 @@ def test_a_plan_that_does_not_fit_is_explained_and_exits_1(tmp_path: Path) -> No
     assert "GiB are missing" in done.out
 
 
+def test_why_a_plan_cannot_run_stands_before_its_price(plan: Path, tmp_path: Path) -> None:
+    job = ("qwen3-30b-a3b", *JOB[1:])
+    broken = save(tmp_path / "broken.yaml", "--tp", "2", "--ep", "8", job=job)
+    done = planner("explain", str(broken))
+    assert done.code == 1
+    assert "Megatron-LM cannot run this plan:" in done.out.split("A step takes")[0]
+    assert "experts-need-sequence-parallel" in done.out
+    aside = planner("compare", str(plan), str(broken))
+    assert aside.code == 1
+    assert "broken breaks experts-need-sequence-parallel: " in " ".join(aside.out.split())
+    large = save(tmp_path / "large.yaml", job=("llama3-70b", *JOB[1:]))
+    assert "It does not fit: " in planner("explain", str(large)).out.split("A step takes")[0]
+
+
 def test_a_model_of_experts_and_adapters_is_explained(tmp_path: Path) -> None:
     job = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "16", "--global-batch", "64")
     path = save(tmp_path / "moe.yaml", "--ep", "8", "--tp", "2", "--sequence-parallel", job=job)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Sequence
 
-from planner.techniques.schedules._family import Orders, Pass
+from planner.techniques.schedules._family import Kind, Orders, Pass
+
+_Key = tuple[Kind, int, int]
+"""A pass as a key; a plain tuple is made in a fraction of a record's time."""
 
 
 def fill_idle(fixed: Sequence[Sequence[Pass]], route: int, limit: float = math.inf) -> Orders:
@@ -35,10 +39,10 @@ class _Player:
         self.placed = {item for passes in fixed for item in passes if item.kind == "W"}
         self.held = [0] * len(fixed)
         self.written: list[list[Pass]] = [[] for _ in fixed]
-        self.spare: list[list[Pass]] = [[] for _ in fixed]
+        self.spare: list[deque[Pass]] = [deque() for _ in fixed]
         self.position = [0] * len(fixed)
-        self.ends: dict[Pass, int] = {}
-        self.parked: dict[Pass, int] = {}
+        self.ends: dict[_Key, int] = {}
+        self.parked: dict[_Key, int] = {}
         self.events = [(0, rank) for rank in range(len(fixed))]
 
     def step(self) -> None:
@@ -55,7 +59,7 @@ class _Player:
             self.position[rank] += 1
             self._run(rank, item, now)
         elif self.spare[rank]:
-            self._run(rank, self.spare[rank].pop(0), now)
+            self._run(rank, self.spare[rank].popleft(), now)
         elif ready is not None:
             heapq.heappush(self.events, (ready, rank))
         elif source is not None:
@@ -64,20 +68,23 @@ class _Player:
     def _run(self, rank: int, item: Pass, now: int) -> None:
         self.written[rank].append(item)
         self.ends[item] = now + 1
-        self.held[rank] += {"F": 1, "W": -1}.get(item.kind, 0)
         heapq.heappush(self.events, (now + 1, rank))
-        weight = item._replace(kind="W")
-        if item.kind == "B" and weight not in self.placed:
+        kind, chunk, microbatch = item
+        if kind == "F":
+            self.held[rank] += 1
+        elif kind == "W":
+            self.held[rank] -= 1
+        elif kind == "B" and (weight := Pass("W", chunk, microbatch)) not in self.placed:
             self.spare[rank].append(weight)
         if item in self.parked:
             heapq.heappush(self.events, (now + 1, self.parked.pop(item)))
 
-    def _source(self, item: Pass) -> Pass | None:
+    def _source(self, item: Pass) -> _Key | None:
         """Return the pass of another chunk that must end first."""
         kind, chunk, microbatch = item
         if kind == "F":
-            return Pass("F", chunk - 1, microbatch) if chunk % self.route else None
+            return ("F", chunk - 1, microbatch) if chunk % self.route else None
         if kind == "B":
             last = (chunk + 1) % self.route == 0
-            return Pass("F", chunk, microbatch) if last else Pass("B", chunk + 1, microbatch)
+            return ("F", chunk, microbatch) if last else ("B", chunk + 1, microbatch)
         return None

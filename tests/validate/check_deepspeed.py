@@ -10,6 +10,7 @@ import copy
 import json
 import logging
 import os
+import runpy
 import sys
 import types
 from pathlib import Path
@@ -111,6 +112,15 @@ def engine(case, raw):
         deepspeed.utils.groups._WORLD_GROUP = None
 
 
+def stage_params(case):
+    """Build the stages of the emitted script without storage, and return the parameters of each."""
+    sys.modules.setdefault("datasets", types.SimpleNamespace(load_dataset=None))
+    scope = runpy.run_path(str(Path(case["folder"]) / "train.py"), run_name="emitted")
+    with mock.patch.object(torch.nn.Module, "to_empty", lambda module, **_: module):
+        stages = [scope["Stage"](index) for index in range(len(scope["STAGE_LAYERS"]))]
+    return [sum(weight.numel() for weight in stage.parameters()) for stage in stages]
+
+
 def derive(case):
     """Return what DeepSpeed makes of one folder."""
     raw = json.loads((Path(case["folder"]) / "ds_config.json").read_text())
@@ -130,6 +140,7 @@ def derive(case):
             raise ValueError("the pipeline engine runs ZeRO 0 and 1")
         layout = {"num_pp": case["pp"], "num_mp": 1, "num_dp": case["gpus"] // case["pp"]}
         answer["pipe"] = PipeModelDataParallelTopology(**layout).get_dim("pipe")
+        answer["stage_params"] = stage_params(case)
     if case["ep"] > 1:
         experts(case, config)
         answer["ep"] = config.expert_parallel_config.autoep_size

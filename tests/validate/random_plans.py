@@ -6,10 +6,11 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from planner.inputs.model import ModelSpec
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule, Violation, divisors, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._offered import even_split
+from planner.runtimes._offered import even_split, stage_layers
 from planner.runtimes.nanotron.rules import own_split
 from tests.unit.runner_jobs import GPT2, MODELS, job, plan
 
@@ -92,3 +93,14 @@ def cases(runtime: Runtime, seed: int, count: int, legal: bool) -> Iterator[Case
         if bool(case.broken) != legal:
             found += 1
             yield case
+
+
+def stage_params(plan: Plan, model: ModelSpec) -> list[int]:
+    """Return the parameters of each virtual stage, counted by the planner."""
+    counts, first = [], 0
+    for layers in stage_layers(plan, model):
+        counts.append(sum(model.block_params(name) for name in model.layers[first : first + layers]))
+        first += layers
+    counts[0] += model.embedding_params
+    counts[-1] += model.head_params
+    return counts

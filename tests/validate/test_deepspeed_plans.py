@@ -8,6 +8,7 @@ import pytest
 
 from planner.runtimes.deepspeed import ENTRY
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.random_plans import stage_params
 
 pytestmark = [
     pytest.mark.torch,
@@ -60,6 +61,8 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
         assert derived.get("ep", 1) == plan.ep
         assert derived["ranks_of_batch"] == plan.dp * plan.tp
         assert (derived["offload"] == "cpu") == (plan.offload == "optimizer")
+        if plan.pp > 1:
+            assert derived["stage_params"] == stage_params(plan, verdict.case.job.model)
         if "engine" in derived:
             assert derived["engine"]["dp"] == plan.dp
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from planner.inputs.model import ModelSpec
 from planner.plan import Plan
-from planner.runtimes._offered import stage_layers
 from planner.runtimes.torchtitan import ENTRY
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.random_plans import stage_params
 
 pytestmark = [
     pytest.mark.torch,
@@ -42,17 +41,6 @@ UNSEEN = {
     "batch-divides": "raised when the trainer starts",
 }
 """Rules whose breach the command line cannot say, or that bind when the trainer starts."""
-
-
-def stage_params(plan: Plan, model: ModelSpec) -> list[int]:
-    """Return the parameters of each virtual stage, counted by the planner."""
-    counts, first = [], 0
-    for layers in stage_layers(plan, model):
-        counts.append(sum(model.block_params(name) for name in model.layers[first : first + layers]))
-        first += layers
-    counts[0] += model.embedding_params
-    counts[-1] += model.head_params
-    return counts
 
 
 def expected(plan: Plan, shards: float) -> dict[str, Any]:

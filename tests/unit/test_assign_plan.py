@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations, groupby
+from itertools import combinations, groupby, pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
 from planner.search.assign.improve import ADDITIVE, Improvement, Improver, improve, solver_record
+from planner.search.assign.modules import known_modules, module_names
 from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import Segment, layer_kinds, price
 from planner.search.assign.sweep import best_partition
@@ -34,6 +35,7 @@ from tests.unit.cost_jobs import (
     random_plans,
     runtime,
 )
+from tests.unit.test_activation_offload import linked
 
 
 def passes(known: Estimate) -> float:
@@ -108,10 +110,11 @@ def scan(limit: float = 1e15, recompute: str | None = None) -> Scan:
 
 
 def all_plans(plan: Plan) -> Iterator[Estimate]:
-    """Yield every split of the layers with every recompute choice that the plan could say."""
+    """Yield every split of the layers with every recompute choice that is tried."""
+    modules = module_names(plan, WORK, runtime(), known_modules(WORK, runtime()))
     for cut in combinations(range(1, SMALL.num_layers), int(plan.pp) - 1):
         split = tuple(int(size) for size in np.diff((0, *cut, SMALL.num_layers)))
-        for name in ("none", "selective", "full", *(f"full:{count}" for count in range(1, 8))):
+        for name in ("none", "selective", "full", *(f"full:{count}" for count in range(1, 8)), *modules):
             yield estimate(replace(plan, stage_layers=split, recompute=name), WORK, runtime())
 
 
@@ -153,8 +156,70 @@ def test_limits_of_the_test_above_make_a_difference() -> None:
     assert len({known.plan.recompute for known in found if known is not None}) >= 2
 
 
-def test_no_more_layers_recompute_than_must() -> None:
+def test_modules_are_those_that_free_most_for_their_time() -> None:
+    """Each choice is a part of the next, frees more and takes longer; the first is the best bargain."""
+    plan = plan_of(WORK, tp=2, ep=2, zero=1, sequence_parallel=True)
+    names = module_names(plan, WORK, runtime(), known_modules(WORK, runtime()))
+    assert len(names) >= 3
+    sets = [set(name.removeprefix("selective:").split("+")) for name in names]
+    assert all(one < other for one, other in pairwise(sets))
+    priced = [estimate(replace(plan, recompute=name), WORK, runtime()) for name in ("none", *names)]
+    assert all(one.step < other.step for one, other in pairwise(priced))
+    held = [sum(stage.activations for stage in one.stages) for one in priced]
+    assert held == sorted(held, reverse=True)
+    assert held[-1] < held[0]
+
+    def bargain(module: str) -> float:
+        one = estimate(replace(plan, recompute=f"selective:{module}"), WORK, runtime())
+        freed = held[0] - sum(stage.activations for stage in one.stages)
+        return (one.step - priced[0].step) / freed if freed > 0 else float("inf")
+
+    assert {min(sets[-1], key=bargain)} == sets[0]
+
+
+def test_modules_that_a_runtime_cannot_recompute_are_not_offered() -> None:
+    assert "mla_up_proj" not in known_modules(WORK, runtime())
+    assert {"mlp", "moe_act", "norm"} <= set(known_modules(WORK, runtime()))
+    assert known_modules(WORK, runtime("deepspeed")) == ()
+    assert Improver(scan(recompute="full"))._modules == ()
+
+
+@pytest.mark.parametrize("pp", [1, 4])
+def test_modules_take_the_place_of_whole_layers(pp: int) -> None:
+    """A plan that recomputed everything recomputes as much as it must, and is no slower for it."""
+    plan = plan_of(
+        WORK, pp=pp, tp=2 if pp == 1 else 1, ep=2, zero=1, recompute="full", sequence_parallel=pp == 1
+    )
+    names = module_names(plan, WORK, runtime(), known_modules(WORK, runtime()))
+    limit = estimate(replace(plan, recompute=names[1]), WORK, runtime()).peak
+    found = Improver(scan(limit)).best(plan)
+    assert found is not None
+    assert found.peak <= limit
+    assert found.step <= estimate(replace(plan, recompute=names[1]), WORK, runtime()).step
+    assert found.plan.recompute.startswith("selective:")
+
+
+def test_no_more_activations_leave_than_must() -> None:
+    """Where the user asks for activations on the host, the search finds how many layers of them."""
+    work = linked(WORK, 1e9)
+    plan = plan_of(work, tp=2, ep=2, zero=1, sequence_parallel=True, offload="activations:4")
+    known = {n: estimate(replace(plan, offload=f"activations:{n}"), work, runtime()) for n in range(1, 7)}
+    assert known[2].peak > known[3].peak
+    fixed = {"cp_method": "ring", "offload": "activations", "zero": 1, "recompute": "none"}
+    choices = choices_of(runtime(), fixed)
+    assert len(choices.offload) > 3
+    limit = known[3].peak
+    asked = Scan(work, runtime(), make_space(work, {"cp": 1}), choices, limit, limit)
+    found = Improver(asked).best(plan)
+    assert found is not None
+    assert found.plan.offload == "activations:3"
+    one = replace(asked, choices=replace(choices, offload=("activations:4",)))
+    assert Improver(one).best(plan) is None
+
+
+def test_no_more_layers_recompute_than_must(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without stages to cut, all that is left is how many layers recompute."""
+    monkeypatch.setattr("planner.search.assign.improve.known_modules", lambda job, runtime: ())
     plan = plan_of(WORK, tp=2, ep=2, zero=1, recompute="full", sequence_parallel=True)
     steps = {}
     for count in range(1, 8):

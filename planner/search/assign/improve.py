@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import violations
 from planner.search.assign.decompose import Solution
+from planner.search.assign.modules import known_modules, module_names
 from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import Problem
 from planner.search.assign.program import solve
@@ -75,7 +77,7 @@ class Improver:
         if self.scan.split is None and is_assignable(plan, case):
             found = [self.price(one) for one in self._splits(plan)]
         else:
-            found = [known for known in [self._fewest_recomputed(plan)] if known is not None]
+            found = self._thriftiest(plan)
         safe = [known for known in found if self.is_safe(known)]
         return min(safe, key=lambda known: known.step, default=None)
 
@@ -85,7 +87,7 @@ class Improver:
             return None
         if not is_assignable(plan, case_of(plan, self.scan.job, self.scan.runtime)):
             return None
-        names = self.scan.choices.recompute
+        names = (*self.scan.choices.recompute, *self._between(plan))
         costs = plan_costs(plan, self.scan.job, self.scan.runtime, names, self.scan.limit, relaxed=True)
         return solve(costs.problem, BOUND_SECONDS)
 
@@ -114,7 +116,7 @@ class Improver:
                 values.append((partition.value, name, partition.sizes))
 
         job, runtime, limit = self.scan.job, self.scan.runtime, self.scan.limit
-        for name in self.scan.choices.recompute:
+        for name in (*self.scan.choices.recompute, *self._between(plan)):
             costs = plan_costs(plan, job, runtime, [name], limit)
             offer(name, stage_columns(costs, 0, tie=TIE), costs.problem)
         numbers = self.counted(plan)
@@ -128,17 +130,50 @@ class Improver:
             replace(plan, recompute=name, stage_layers=sizes) for _, name, sizes in values[:PRICED_IN_FULL]
         ]
 
-    def _fewest_recomputed(self, plan: Plan) -> Estimate | None:
-        """Return the plan with the fewest recomputed layers that is safe; memory falls with their number."""
-        numbers = self.counted(plan) if plan.recompute != "none" else []
-        low, high, best = 0, len(numbers), None
+    def _between(self, plan: Plan) -> list[str]:
+        """Return the modules to recompute, one more each time, where memory is short and the choice open."""
+        if not self._modules or self.is_safe(self.plain(plan)):
+            return []
+        return module_names(plan, self.scan.job, self.scan.runtime, self._modules)
+
+    def plain(self, plan: Plan) -> Estimate:
+        """Price a plan that recomputes nothing, with its default split."""
+        return self.price(replace(plan, recompute="none", stage_layers=self.scan.split))
+
+    @cached_property
+    def _modules(self) -> tuple[str, ...]:
+        """The modules that may be recomputed by themselves; none where the user has chosen."""
+        if not {"none", "full"} <= set(self.scan.choices.recompute):
+            return ()
+        return known_modules(self.scan.job, self.scan.runtime)
+
+    def _thriftiest(self, plan: Plan) -> list[Estimate]:
+        """Return plans that keep their split and do as little for memory as they must."""
+        names = [f"full:{number}" for number in self.counted(plan)] if plan.recompute != "none" else []
+        choices = [[replace(plan, recompute=name) for name in reversed(names)]]
+        if plan.recompute != "none":
+            choices.append([replace(plan, recompute=name) for name in reversed(self._between(plan))])
+        choices.append([replace(plan, offload=name) for name in reversed(self._offloads(plan))])
+        found = [self._last_safe(plans) for plans in choices]
+        return [known for known in found if known is not None]
+
+    def _offloads(self, plan: Plan) -> list[str]:
+        """Return the numbers of layers whose activations may go to the host, where the number is open."""
+        counted = all(name.startswith("activations:") for name in self.scan.choices.offload)
+        if not counted or len(self.scan.choices.offload) < 2:
+            return []
+        return [f"activations:{layers}" for layers in range(1, self.scan.job.model.num_layers)]
+
+    def _last_safe(self, plans: Sequence[Plan]) -> Estimate | None:
+        """Return the last plan that is safe; each needs more memory than the one before."""
+        low, high, best = 0, len(plans), None
         while low < high:
             middle = (low + high) // 2
-            known = self.price(replace(plan, recompute=f"full:{numbers[middle]}"))
+            known = self.price(plans[middle])
             if self.is_safe(known):
-                best, high = known, middle
+                best, low = known, middle + 1
             else:
-                low = middle + 1
+                high = middle
         return best
 
 
@@ -292,7 +327,7 @@ def _hopeful(
     tight = [plan for plan in plans if plan not in known and replace(plan, recompute="none") not in fitting]
     for plan in tight[:MOST_SEEN]:
         if improver.counted(plan):
-            plain = improver.price(replace(plan, recompute="none", stage_layers=improver.scan.split))
+            plain = improver.plain(plan)
             if not improver.is_safe(plain) and plain.bound < best:
                 hopeful.append((plain.bound, plan))
     hopeful.sort(key=lambda pair: pair[0])

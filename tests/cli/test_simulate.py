@@ -177,3 +177,78 @@ def test_a_file_that_is_no_plan(tmp_path: Path, text: str) -> None:
         assert (done.code, done.out) == (2, "")
         assert name in done.err
         assert "internal error" not in done.err
+
+
+MADE = ("--schedule", "synthesized", "--pp", "4", "--microbatches", "8", "--pass-times", "1,1,1")
+
+
+def test_a_schedule_is_made(tmp_path: Path) -> None:
+    """Within the memory of 1F1B, three slots more than the work: rank 0 waits for its first gradient."""
+    done = run_planner("simulate", *MADE, "--memory-limit", "4", "--format", "json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    keys = ["schema", "schedule", "makespan", "bubble", "longest_span", "stages", "order", "optimality"]
+    assert list(document) == keys
+    assert (document["schema"], document["schedule"]) == ("planner/simulate/1", "synthesized")
+    assert (document["makespan"], document["bubble"]) == (27.0, 3.0)
+    assert max(stage["peak_in_flight"] for stage in document["stages"]) == 4
+    known = document["optimality"]
+    assert (known["objective"], known["incumbent"], known["memory_limit"]) == ("makespan", 27.0, 4.0)
+    assert known["bound"] == pytest.approx(27.0)
+    assert known["proved"] is True
+    assert known["hand_made"]["value"] == 27.0
+    assert known["gap"] == pytest.approx(0.0, abs=1e-6)
+    assert [len(passes.split()) for passes in document["order"]] == [24] * 4
+    assert document["order"][0].startswith("0F0 0F1 0F2 0F3 0B0 ")
+
+
+def test_a_made_schedule_as_table_and_picture(tmp_path: Path) -> None:
+    done = run_planner("simulate", *MADE, "--memory-limit", "2", "--ascii", "--time-limit", "2", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    text = " ".join(done.stdout.split())
+    assert "No hand-made schedule keeps the limit." in text
+    assert "no makespan is below" in text
+    assert "\n3 ...." in done.stdout
+    short = run_planner("simulate", *MADE, "--format", "markdown", cwd=tmp_path)
+    assert "| 0 | 0F0 " in short.stdout
+
+
+def test_span_is_another_objective(tmp_path: Path) -> None:
+    """With memory for it no rank idles between its first and its last pass, as with ZB-H2."""
+    done = run_planner("simulate", *MADE, "--objective", "span", "--format", "json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert (document["longest_span"], document["optimality"]["objective"]) == (24.0, "span")
+
+
+def test_a_made_schedule_with_many_passes_stands_in_json(tmp_path: Path) -> None:
+    command = ("--schedule", "synthesised", "--pp", "2", "--microbatches", "64", "--pass-times", "2,3,1")
+    done = run_planner("simulate", *command, cwd=tmp_path)
+    assert "The order stands in --format json." in done.stdout
+
+
+def test_no_order_within_the_limit(tmp_path: Path) -> None:
+    command = (*MADE, "--vpp", "2", "--memory-limit", "1", "--format", "json")
+    done = run_planner("simulate", *command, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "smallest limit with which any order runs is 2" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["makespan"] is None
+    assert "smallest limit" in document["violations"][0]
+
+
+def test_faults_of_a_made_schedule_are_told_at_once(tmp_path: Path) -> None:
+    command = (
+        "--schedule", "synthesized", "--pp", "4", "--microbatches", "90000", "--pass-times", "1,1,1",
+        "--memory-limit", "-1", "--kept-share", "2", "--objective", "spam", "--time-limit", "soon",
+    )  # fmt: skip
+    done = run_planner("simulate", *command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    for option in ("--microbatches", "--memory-limit", "--kept-share", "--objective", "--time-limit"):
+        assert f"{option}: found" in done.stderr
+    assert "nearest: span" in done.stderr
+    other = run_planner("simulate", *ONE_F_ONE_B, "--memory-limit", "4", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "no such option without --schedule synthesized" in other.stderr
+    empty = run_planner("simulate", "--schedule", "synthesized", cwd=tmp_path)
+    assert empty.stderr.count("a bare pipeline has no default for it") == 3

@@ -13,20 +13,20 @@ from planner.search.synthesis.problem import CLOSE, SLACK, Problem, Words, keeps
 WORK: Final = 5_000_000
 """Passes played in one walk, so that the answer does not depend on the machine where time suffices."""
 
-WALKS: Final = 3
-"""Walks, each from the best order of those before."""
+HEATS: Final = (0.3, 1.0, 0.5)
+"""First temperature of each walk, over the shortest pass; each starts from the best order had."""
+
+MOST_MOVES: Final = 100
+"""Moves of a walk for each pass of the step; more find nothing new in small cases."""
 
 FEWEST_MOVES: Final = 1000
-"""A walk of fewer moves than this leads nowhere."""
+"""Fewer moves than this lead nowhere in a step so large that no more are played."""
 
 MOST_TRIES: Final = 20
 """Tries for each move: most are refused unplayed, as they hold too much or change nothing."""
 
 FARTHEST: Final = 8
 """Places that a pass moves at most."""
-
-HOTTEST: Final = 1.0
-"""First temperature, over the shortest pass."""
 
 
 def anneal(problem: Problem, words: Words, bound: float, deadline: float, seed: int = 0) -> Words:
@@ -45,9 +45,10 @@ def anneal(problem: Problem, words: Words, bound: float, deadline: float, seed: 
     seed : int
         Seed of the moves.
     """
-    moves = WORK // problem.passes
-    for turn in range(WALKS if moves >= FEWEST_MOVES else 0):
-        walk = _Walk(problem, words, WALKS * seed + turn)
+    possible = WORK // problem.passes
+    moves = min(possible, MOST_MOVES * problem.passes)
+    for turn, heat in enumerate(HEATS if possible >= FEWEST_MOVES else ()):
+        walk = _Walk(problem, words, heat, len(HEATS) * seed + turn)
         while walk.moves < moves and walk.tries < MOST_TRIES * moves:
             if walk.best[1] <= bound * (1.0 + CLOSE) or time.perf_counter() > deadline:
                 return walk.best[0]
@@ -59,14 +60,14 @@ def anneal(problem: Problem, words: Words, bound: float, deadline: float, seed: 
 class _Walk:
     """An order on its way, and the best seen."""
 
-    def __init__(self, problem: Problem, words: Words, seed: int) -> None:
+    def __init__(self, problem: Problem, words: Words, heat: float, seed: int) -> None:
         played = play(problem, words)
         if played is None:
             raise ValueError("an order to start from must run")
         self.problem, self.random = problem, random.Random(seed)
         self.words, self.played = [list(word) for word in words], played
         self.best = ([list(word) for word in words], played.value)
-        self.heat = HOTTEST * min((span for span in problem.spans if span > 0), default=0.0)
+        self.heat = heat * min((span for span in problem.spans if span > 0), default=0.0)
         self.joints: list[tuple[int, int]] = []
         self.moves = self.tries = 0
 

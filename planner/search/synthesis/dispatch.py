@@ -69,7 +69,7 @@ def settings(problem: Problem) -> Iterator[Setting]:
 
 
 def _leads(problem: Problem) -> list[tuple[int, ...]]:
-    """Return how far ahead forwards may run: as memory allows, until a gradient can be back, as others do."""
+    """Return how far ahead forwards may run: until a gradient can be back, as memory allows, as others do."""
     m, count = problem.microbatches, problem.chunks
     trips = [0.0]
     for chunk in reversed(range(count)):
@@ -80,9 +80,9 @@ def _leads(problem: Problem) -> list[tuple[int, ...]]:
         for trip, span in zip(reversed(trips[1:]), problem.forward, strict=True)
     ]
     tables = [
-        [m] * count,
         [lead + 1 for lead in back],
         back,
+        [m] * count,
         [2 * (count - chunk) - 1 for chunk in range(count)],
         [count - chunk for chunk in range(count)],
     ]

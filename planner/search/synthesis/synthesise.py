@@ -34,6 +34,9 @@ MOST_PASSES: Final = 1200
 ANNEALING_SHARE: Final = 0.5
 """Share of the time left that annealing takes at most."""
 
+PROVED: Final = 2e-6
+"""Gap at which an order is proved best: twice the tolerance of a solver. [-]"""
+
 LEAST_SECONDS: Final = 0.1
 """Time below which a solver is not asked. [s]"""
 
@@ -79,8 +82,8 @@ class Synthesis:
 
     @property
     def proved(self) -> bool:
-        """Whether no order is better."""
-        return self.gap <= CLOSE
+        """Whether no order is better, but for what solvers take for equal."""
+        return self.gap <= PROVED
 
 
 def synthesise(

@@ -222,8 +222,20 @@ class Peak:
 def lasting_peak(case: Case, passes: PassBytes) -> Peak:
     """Return the peak where weights and gradients live through the whole step."""
     beside = passes.loss * case.traits.loss_beside_backward
-    workspace = np.maximum(passes.rebuilt + beside, passes.loss)
+    workspace = np.maximum(passes.rebuilt + beside, passes.loss) + waiting_bytes(case)
     return Peak(passes.activations, workspace, None, passes.loss > passes.rebuilt)
+
+
+def waiting_bytes(case: Case) -> float:
+    """Bytes of flat buckets that wait for gradients where weights are whole and optimizer states are not.
+
+    References
+    ----------
+    .. [1] DeepSpeed, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``setup_buckets``: two flat buffers of
+       ``reduce_bucket_size`` gradients where communication overlaps.
+    """
+    buckets = case.traits.flat_buckets * case.sharding.shards_optimizer
+    return buckets * case.traits.bucket_elements * case.reduce_bytes
 
 
 def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> Peak:

@@ -93,6 +93,9 @@ class Traits:
     bucket_elements : float
         Gradients that are reduced at once where they are sharded, or the largest product's if these are
         more; 0 stands for a layer. [element]
+    flat_buckets : float
+        Flat buffers of ``bucket_elements`` that wait for backward where only optimizer states, or gradients
+        too, are sharded. [-]
     dp_window : float
         Share of the last micro-batch (of every layer's compute, for ZeRO-3) that data-parallel traffic may
         hide behind. [-]
@@ -160,6 +163,7 @@ class Traits:
     prefetch_elements: float = 0.0
     live_elements: float = 0.0
     bucket_elements: float = 0.0
+    flat_buckets: float = 0.0
     dp_window: float = 0.8
     hidden_collective_traffic: float = 0.0
     cp_slowdown: float = 1.2

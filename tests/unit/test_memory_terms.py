@@ -216,6 +216,19 @@ def test_modules_that_are_gathered_one_by_one_hold_less_than_two_layers() -> Non
     assert workspace(live_elements=1e9, bucket_elements=5e8) == workspace()
 
 
+def test_flat_buckets_wait_for_backward_where_the_optimizer_is_sharded() -> None:
+    """DeepSpeed's ZeRO-1 and -2 with overlap: two buffers of the bucket's size, however small the model."""
+    traits = {"bucket_elements": 5e8, "reduce_dtype": "bf16"}
+    with_them, without = (
+        {
+            zero: priced(traits=traits | {"flat_buckets": buckets}, zero=zero).stages[0].workspace
+            for zero in (0, 1, 2)
+        }
+        for buckets in (2.0, 0.0)
+    )
+    assert [with_them[zero] - without[zero] for zero in (0, 1, 2)] == [0, 2 * 5e8 * 2, 2 * 5e8 * 2]
+
+
 def test_attention_that_does_not_run_again_keeps_its_output() -> None:
     """DistFlashAttention recomputes all but attention (arXiv:2310.03294, sec. 3.3): output and statistics."""
     again, kept = (

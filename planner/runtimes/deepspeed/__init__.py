@@ -32,6 +32,7 @@ ENTRY = Runtime(
         step_bytes=4.0,
         live_elements=1e9,
         bucket_elements=5e8,
+        flat_buckets=2.0,
     ),
     default_zero=3,
     zero_stages=(0, 1, 2, 3),

@@ -11,7 +11,7 @@ import numpy as np
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of
 from planner.cost.layout import piece_costs, priced_layers
-from planner.cost.memory import PassBytes, pass_bytes, stage_memory, stage_weights
+from planner.cost.memory import PassBytes, pass_bytes, stage_memory, stage_weights, waiting_bytes
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.cost.step import hop_seconds
 from planner.numeric import Column
@@ -202,7 +202,7 @@ def _extra_bytes(
 ) -> Column:
     """Bytes of each stage beside its layers; an extra layer by the smallest table. [byte]"""
     slack = 1.0 + case.traits.reserve_share
-    extra = np.full(int(plan.pp), case.traits.framework_bytes)
+    extra = np.full(int(plan.pp), case.traits.framework_bytes + slack * waiting_bytes(case))
     extra[0] += static["embedding"] + slack * float(_of(tables[0], "embedding").held)
     last = float(_in_flight(case, plan)[-1])
     for name, count in _last_stage(case):

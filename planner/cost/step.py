@@ -178,7 +178,8 @@ def price_passes(
     share = (forward, 1.0 - forward - weight, weight)
     even = everything / plan.pp
     work, fill = plan.num_microbatches * even, _bubble(case, plan, everything, even, share)
-    floor = work + LEAST_FILL * fill
+    hidden = 0.0 if case.traits.p2p_occupies else hop / even
+    floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
         bound=np.where(plan.num_microbatches > plan.pp, work + fill, floor),

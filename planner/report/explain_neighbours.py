@@ -10,6 +10,7 @@ from planner.cost.estimate import Estimate
 from planner.plan import Plan
 from planner.report.as_json import Unpriced
 from planner.runtimes._family import Runtime
+from planner.techniques.schedules import SCHEDULES
 
 Price = Callable[[Plan], Estimate | Unpriced]
 """Prices a plan of the same job, or tells which rules it breaks."""
@@ -74,7 +75,19 @@ def _changes(answer: Estimate) -> Iterator[tuple[str, Any]]:
     yield from (("zero", stage) for stage in runtime.zero_stages if stage != plan.zero)
     if plan.tp > 1:
         yield "sequence_parallel", not plan.sequence_parallel
+    if plan.cp > 1:
+        yield from (("cp_method", name) for name in runtime.cp_methods if name != plan.cp_method)
+    if plan.pp > 1:
+        yield from (("schedule", name) for name in _other_schedules(plan, runtime))
     yield from (("offload", name) for name in runtime.offloads if name != plan.offload)
+
+
+def _other_schedules(plan: Plan, runtime: Runtime) -> Iterator[str]:
+    """Yield the schedules of a runtime that run with the same stages, chunks and micro-batches."""
+    degrees = int(plan.pp), int(plan.vpp), int(plan.num_microbatches)
+    for name in runtime.schedules:
+        if name != plan.schedule and not SCHEDULES[name].supports(*degrees):
+            yield name
 
 
 def changed(answer: Estimate, axis: str, value: Any) -> Plan | None:

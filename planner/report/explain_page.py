@@ -28,7 +28,11 @@ BAR: Final = 16
 SMALL: Final = 5e-4
 """Share of a step below which a part is left out of the waterfall for people."""
 
-AXES: Final = {"micro_batch": "micro batch", "sequence_parallel": "sequence parallel"}
+AXES: Final = {
+    "micro_batch": "micro batch",
+    "sequence_parallel": "sequence parallel",
+    "cp_method": "cp method",
+}
 
 
 def explain_page(told: Explanation) -> Page:

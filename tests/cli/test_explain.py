@@ -75,6 +75,23 @@ def test_every_neighbour_is_what_estimate_says_of_it(told: Done) -> None:
         assert rows[key]["feasible"] == answer["feasible"]
 
 
+@pytest.mark.parametrize(
+    ("axes", "axis", "after"),
+    [
+        (("--runtime", "nanotron", "--pp", "4", "--zero", "1"), "schedule", "gpipe"),
+        (("--cp", "2", "--zero", "1"), "cp_method", "all-to-all"),
+    ],
+)
+def test_schedule_and_context_method_are_axes_too(
+    axes: tuple[str, ...], axis: str, after: str, tmp_path: Path
+) -> None:
+    rows = planner("explain", str(save(tmp_path / "plan.yaml", *axes)), "--format", "json").json["neighbours"]
+    (row,) = (row for row in rows if (row["axis"], row["to"]) == (axis, after))
+    answer = planner("estimate", *JOB, *axes, f"--{axis.replace('_', '-')}", after, "--format", "json").json
+    assert row["step_time_s"] == answer["step_time_s"]
+    assert row["peak_gib"] == answer["memory"]["peak_gib"]
+
+
 def test_a_neighbour_that_breaks_a_rule_says_which(tmp_path: Path) -> None:
     path = save(tmp_path / "flat.yaml", "--micro-batch", "4", "--zero", "3", "--recompute", "full")
     rows = planner("explain", str(path), "--format", "json").json["neighbours"]

@@ -103,15 +103,12 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, force: bool) ->
     """
     from planner.cli.estimate import price
     from planner.errors import Infeasible, UnsupportedPlan
+    from planner.launchers._emit import refusal
     from planner.report.as_json import Unpriced
 
     answer = price(plan, job, runtime, names.memory_limit)
     if isinstance(answer, Unpriced) or answer.violations:
-        reasons = "".join(
-            f"\n{fault.rule}: {fault.found}; needs {fault.expected}; nearest: {fault.nearest}"
-            for fault in answer.violations
-        )
-        raise UnsupportedPlan(f"{runtime.name} cannot run this plan:{reasons}")
+        raise UnsupportedPlan(refusal(runtime, answer.violations))
     if not answer.feasible and not force:
         raise Infeasible("the plan does not fit; --force writes its files all the same")
     return answer

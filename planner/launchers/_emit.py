@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from planner.cost.case import case_of
@@ -11,7 +12,7 @@ from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measu
 from planner.launchers._family import Launcher, Settings
 from planner.launchers._shell import job_name
 from planner.plan import Plan
-from planner.rules import structural_rules, violations
+from planner.rules import Violation, structural_rules, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._settings import assumed, changed, unheard
@@ -96,20 +97,26 @@ def started(plan: Plan, job: Job, wanted: Target) -> Command:
     changes = changed(runtime.traits, plain)
     reasons = unheard(changes, runtime.settings, plain)
     if reasons:
-        told = "".join(f"\n{reason}" for reason in reasons)
-        raise UnsupportedPlan(f"{runtime.name} would not run as it was priced:{told}")
+        lines = (f"{runtime.name} would not run as it was priced: {reason}" for reason in reasons)
+        raise UnsupportedPlan("\n".join(lines))
     command = runtime.command(plan, job, wanted.version, changes)
     return replace(command, notes=(*command.notes, *assumed(changes, runtime.settings)))
 
 
+def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:
+    """Return why a runtime cannot run a plan, one line for each rule with the nearest that it can."""
+    return "\n".join(
+        f"{runtime.name} cannot run this plan: {fault.rule}: {fault.found}; needs {fault.expected}; "
+        f"nearest: {fault.nearest}"
+        for fault in faults
+    )
+
+
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
     rules = [*structural_rules(plan, job.model, job.workload, job.gpus), *runtime.rules(plan, job)]
-    reasons = "".join(
-        f"\n{fault.rule}: {fault.found}; needs {fault.expected}; nearest: {fault.nearest}"
-        for fault in violations(rules)
-    )
-    if reasons:
-        raise UnsupportedPlan(f"{runtime.name} cannot run this plan:{reasons}")
+    faults = violations(rules)
+    if faults:
+        raise UnsupportedPlan(refusal(runtime, faults))
 
 
 def _as_priced(plan: Plan, job: Job, runtime: Runtime) -> Plan:

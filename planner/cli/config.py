@@ -178,6 +178,17 @@ def _is_taken(context: Any, parameter: str) -> bool:
     return source is not None and source.name == "DEFAULT_MAP"
 
 
+def unknown_variables() -> list[str]:
+    """Return the variables that look like settings and are none, each with the nearest that is one."""
+    from planner.cli.app import DEBUG
+    from planner.errors import nearest
+
+    known = {f"PLANNER_{name.upper()}" for name in KEYS} | {DEBUG}
+    wrong = sorted(name for name in os.environ if name.startswith("PLANNER_") and name not in known)
+    hints = {name: nearest(name, known) for name in wrong}
+    return [f"{name} is no setting{f'; nearest: {near}' if near else ''}" for name, near in hints.items()]
+
+
 def show(
     origin: Annotated[bool, typer.Option("--origin", help="Tell where each value is from.")] = False,
     output: FormatOption = Format.table,
@@ -195,6 +206,8 @@ def show(
         {"setting": item.name, "value": item.text or None} | ({"origin": item.origin} if origin else {})
         for item in every
     ]
+    for line in unknown_variables():
+        sys.stderr.write(f"note: {line}\n")
     legend = f"The user's file is {user_file()}." if origin and output is Format.table else ""
     emit_rows(rows, output, legend=legend)
 

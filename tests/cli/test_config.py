@@ -103,3 +103,15 @@ def test_a_wrong_setting_is_told_with_its_place(folder: Path, text: str, words: 
     assert (done.code, done.out) == (2, "")
     assert words in done.err
     assert planner("--help").code == 0
+
+
+def test_a_variable_that_is_no_setting_is_told_where_settings_are_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PLANNER_HARDWRE", "dgx-h100")
+    monkeypatch.setenv("PLANNER_DEBUG", "1")
+    done = planner("config", "show")
+    assert done.code == 0
+    assert done.err.startswith("note: PLANNER_HARDWRE is no setting; nearest: PLANNER_HARDWARE")
+    assert "PLANNER_DEBUG" not in done.err

@@ -255,9 +255,7 @@ class Scan:
         """Return the rows that keep the rules of the techniques, each standing for ``states`` plans."""
         twins = twin_passes(plan, names, self.choices)
         report.removed["same-as-another"] += states * int(np.count_nonzero(twins))
-        rows = np.flatnonzero(~twins)
-        left = obeying(technique_rules(plan_rows(plan, rows), case), rows.size, states, report)
-        return rows[left]
+        return np.flatnonzero(obeying(technique_rules(plan, case), twins.size, states, report, ~twins))
 
     def _legal_states(self, plan: Plan, states: StateNames, report: ScanReport) -> NDArray[np.bool_]:
         """Return which plans keep the rules of offload and runtime."""
@@ -383,10 +381,13 @@ def obeying(
     """Return the rows that keep every rule; count the others by the first they break, ``weight`` times."""
     left = np.ones(size, dtype=bool) if among is None else among
     for rule in rules:
+        if np.all(rule.holds):
+            continue
         holds = np.broadcast_to(np.asarray(rule.holds), (size,))
-        if not holds.all():
-            report.removed[rule.name] += weight * int(np.count_nonzero(left & ~holds))
-            left = left & holds
+        report.removed[rule.name] += weight * int(np.count_nonzero(left & ~holds))
+        left = left & holds
+        if not left.any():
+            break
     return left
 
 

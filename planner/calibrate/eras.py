@@ -341,7 +341,11 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"gradient buckets off|not overlapped", {"dp_exposed": 1.0}),
         (r"reduce-scatter and all-gather overlapped", {"dp_exposed": 0.3}),
         (r"mp_mode=pure", {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}),
-        (r"mp_mode=default", {"gradient_dtype": "fp32", "reduce_dtype": "fp32"}),
+        # The later of llm-foundry's two releases, whose hidden collectives cost the compute less.
+        (
+            r"mp_mode=default",
+            {"gradient_dtype": "fp32", "reduce_dtype": "fp32", "hidden_collective_traffic": 1.5},
+        ),
         (r"kernel=torch", {"attention": "unfused"}),
         (r"kernel=fused", {"attention": "fused-softmax"}),
     )

@@ -166,6 +166,12 @@ STAGES = (
                 "rate of the attention kernel over its published one [-]",
                 0.3,
             ),
+            Factor(
+                ("era", "llm-foundry-2023", "sharded_wait"),
+                0.04,
+                "share of the passes that ranks wait where shards span many domains [-]",
+                0.7,
+            ),
         ),
         _model_and_size,
         "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking",

@@ -9,7 +9,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.memory import GATHERED_BYTES, StageWeights, gathered_bytes
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
-from planner.formulas.overlap import exposed_seconds
+from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
@@ -124,6 +124,27 @@ def reductions(case: Case, plan: Plan) -> Num:
 
 
 def data_parallel_seconds(case: Case, plan: Plan, held: StageWeights, micro: Num) -> Num:
+    """Seconds that data parallelism adds to the passes of a stage: exposed traffic, and waiting for others.
+
+    Parameters
+    ----------
+    case, plan, held : Case, Plan, StageWeights
+        As for `exposed_traffic_seconds`.
+    micro : Num
+        Time of one micro-batch on the stage. [s]
+
+    Returns
+    -------
+    Num
+        Time beside the passes. [s]
+    """
+    domains = plan.zero_shards * plan.tp / case.pool.scaleup_domain
+    share = case.traits.sharded_wait * case.sharding.shards_parameters
+    waited = wait_seconds(plan.num_microbatches * micro, domains, share)
+    return exposed_traffic_seconds(case, plan, held, micro) + waited
+
+
+def exposed_traffic_seconds(case: Case, plan: Plan, held: StageWeights, micro: Num) -> Num:
     """Exposed seconds of a step's data-parallel traffic on a stage.
 
     Parameters

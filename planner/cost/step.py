@@ -16,7 +16,7 @@ from planner.cost.activation_offload import (
 )
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
-from planner.cost.data_parallel import data_parallel_seconds, optimizer_seconds
+from planner.cost.data_parallel import data_parallel_seconds, exposed_traffic_seconds, optimizer_seconds
 from planner.cost.memory import (
     PassBytes,
     StageMemory,
@@ -290,7 +290,7 @@ def _least_tail(case: Case, plan: Plan, mean: StageWeights) -> Num:
 
     Some stage holds at least the mean, and pays at least the share of its traffic that nothing hides.
     """
-    exchange = data_parallel_seconds(case, plan, mean, ENDLESS)
+    exchange = exposed_traffic_seconds(case, plan, mean, ENDLESS)
     optimizer, offload = optimizer_seconds(case, plan, mean.trained, mean.expert_trained)
     return exchange + optimizer + offload
 

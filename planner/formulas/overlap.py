@@ -38,3 +38,34 @@ def exposed_seconds(communication: Num, window: Num, exposed_share: Num = 0.0) -
     (1.0, 0.75)
     """
     return np.maximum(exposed_share * communication, communication - window)
+
+
+def wait_seconds(compute: Num, domains: Num, share: Num) -> Num:
+    r"""Seconds that ranks wait for the slowest of them where every layer makes them meet.
+
+    .. math:: t = w\,c \left(1 - \frac{1}{\max(d, 1)}\right)
+
+    Parameters
+    ----------
+    compute : Num
+        Time :math:`c` of the passes on one rank. [s]
+    domains : Num
+        Fast domains :math:`d` that the ranks span. [-]
+    share : Num
+        Share :math:`w` that endlessly many domains approach. [-]
+
+    Returns
+    -------
+    Num
+        Time beside the passes. [s]
+
+    References
+    ----------
+    .. [1] MosaicML, llm-foundry, ``scripts/train/benchmarking``: the same models on 8, 16, 32 and 64 A100.
+
+    Examples
+    --------
+    >>> float(wait_seconds(10.0, 4.0, 0.04)), float(wait_seconds(10.0, 0.5, 0.04))
+    (0.3, 0.0)
+    """
+    return share * compute * (1.0 - 1.0 / np.maximum(domains, 1.0))

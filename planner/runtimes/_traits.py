@@ -101,6 +101,9 @@ class Traits:
         hide behind. [-]
     hidden_collective_traffic : float
         Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
+    sharded_wait : float
+        Share of the passes that ranks wait for the slowest of them where weights are gathered layer by layer
+        from many fast domains. [-]
     cp_slowdown : float
         Time of attention under context parallelism over its share of the whole: smaller calls and
         stitching. [-]
@@ -166,6 +169,7 @@ class Traits:
     flat_buckets: float = 0.0
     dp_window: float = 0.8
     hidden_collective_traffic: float = 0.0
+    sharded_wait: float = 0.0
     cp_slowdown: float = 1.2
     compute_derate: float = 1.0
     host_seconds_forward: float = 0.0

@@ -183,8 +183,8 @@ def unknown_variables() -> list[str]:
     from planner.cli.app import DEBUG
     from planner.errors import nearest
 
-    known = {f"PLANNER_{name.upper()}" for name in KEYS} | {DEBUG}
-    wrong = sorted(name for name in os.environ if name.startswith("PLANNER_") and name not in known)
+    known = [f"PLANNER_{name.upper()}" for name in KEYS]
+    wrong = sorted(name for name in os.environ if name.startswith("PLANNER_") and name not in (*known, DEBUG))
     hints = {name: nearest(name, known) for name in wrong}
     return [f"{name} is no setting{f'; nearest: {near}' if near else ''}" for name, near in hints.items()]
 

@@ -106,9 +106,8 @@ def test_a_wrong_setting_is_told_with_its_place(folder: Path, text: str, words: 
 
 
 def test_a_variable_that_is_no_setting_is_told_where_settings_are_shown(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PLANNER_HARDWRE", "dgx-h100")
     monkeypatch.setenv("PLANNER_DEBUG", "1")
     done = planner("config", "show")

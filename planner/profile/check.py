@@ -166,7 +166,7 @@ def optimizer_ratio(case: Case, device: Device) -> float | None:
     step = elementwise.OPERATORS["adam"](device, elements // 1024, 1024)
     seconds = measure([step], clock_of(device), 0.1).seconds
     rate = elementwise.BYTES["adam"] * elements / seconds
-    return float(case.kernels.memory_bandwidth / rate)
+    return float(case.kernels.stream_for("optimizer").bandwidth / rate)
 
 
 def _memory(case: Case, plan: Plan, part: Part, device: Device) -> list[Memory]:

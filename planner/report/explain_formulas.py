@@ -239,7 +239,7 @@ def _optimizer(anatomy: Anatomy) -> Iterator[Use]:
         "gradient_bytes": case.gradient_bytes,
         "weight_bytes": case.weight_bytes,
     }
-    rate = show(case.kernels.memory_bandwidth, "byte/s")
+    rate = show(case.kernels.stream_for("optimizer").bandwidth, "byte/s")
     what = f"{case.optimizer.name}, bytes moved for each weight of a rank, at {rate}"
     yield Use("optimizer", what, step_traffic, inputs)
 

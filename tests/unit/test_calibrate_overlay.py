@@ -200,3 +200,21 @@ def test_a_row_has_the_error_band_of_its_runtime_and_accelerator(
     validate(table, output=Format.json)
     bands = [entry["error_band"] for entry in json.loads(capsys.readouterr().out)["per_row"]]
     assert bands == [error_bands()["megatron-lm", "a100-80gb-sxm"], None]
+
+
+def test_rows_priced_with_a_calibrated_cluster_have_its_band(tmp_path: Path) -> None:
+    band = "{value: 4%, source: runs, standing: fitted}"
+    entry = f"  calibration: {{runs: 12, runtimes: [megatron-lm], band: {band}}}\n"
+    overlay = read_overlay(written(tmp_path, CLUSTER + entry))
+    these = runs(HERE, ELSEWHERE)
+    plain, changed = (
+        [
+            price.error_band
+            for price in predictions_of(shipped_values(), on_top)(these)
+            if isinstance(price, Prediction)
+        ]
+        for on_top in (None, overlay)
+    )
+    assert changed[0] is not None
+    assert changed[0] == pytest.approx(0.04, abs=0.005)
+    assert changed[1] == plain[1]

@@ -187,7 +187,8 @@ def _proof(made: Synthesis) -> str:
         else (f"no {name} is below {bound}: a better order would save {made.gap:.2%} at most")
     )
     words = [f"Of orders within the limit, {proof}."]
-    words.append(f"Found by {made.method} in {made.seconds:.2f} s.")
+    asked = f", {made.solver} asked" if made.solver else ""
+    words.append(f"Found by {made.method}; {made.seconds:.2f} s in all{asked}.")
     if made.rival:
         name, value = made.rival
         words.append(f"The best hand-made schedule within the limit is {name} with {significant(value, 5)}.")

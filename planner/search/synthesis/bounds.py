@@ -10,7 +10,7 @@ For a rank :math:`s` with chunks :math:`C`, the first :math:`f`, the last :math:
 - All forwards and input gradients of a rank, and the weight gradients that memory forces before its last
   forward, precede its last input gradient; then the gradient runs up to the first chunk.
 - At most :math:`q` micro-batches are between forward and input gradient of a chunk: a round trip for each
-  :math:`q`.
+  :math:`q`, and where memory is full with them, the shorter of the two gradients more.
 - Activations times their least lifetimes are at most :math:`L` times the time.
 """
 
@@ -132,14 +132,16 @@ def _rounds(problem: Problem) -> list[tuple[int, int, float]]:
     m, found = problem.microbatches, []
     for chunk, flights in enumerate(_flights(problem)):
         rank, trip, head = problem.ranks[chunk], _round_trip(problem, chunk), problem.heads[chunk]
-        saved, kept = problem.saved[chunk], problem.kept[chunk]
-        unfinished = m
-        if kept > 0:
-            unfinished = 1 + math.floor((problem.limits[rank] - saved) / kept * (1.0 + SLACK) + SLACK)
-        for most, turn in ((flights, trip), (unfinished, trip + problem.weight_gradient[chunk])):
-            turns = (m - 1) // most
-            rest = (m - 1 - turns * most) * problem.input_gradient[chunk]
-            found.append((rank, chunk, head + turns * turn + trip + rest))
+        gradient, weight = problem.input_gradient[chunk], problem.weight_gradient[chunk]
+        kept, room = problem.kept[chunk], problem.limits[rank] * (1.0 + SLACK) + SLACK
+        unfinished = 1 + math.floor((room - problem.saved[chunk]) / kept) if kept > 0 else m
+        # With all flights up, no weight gradient may wait: it, or one more input gradient, goes first.
+        full = kept > 0 and room - flights * problem.saved[chunk] < kept
+        turns = (flights, trip + (min(gradient, weight) if full else 0.0)), (unfinished, trip + weight)
+        for most, turn in turns:
+            count = (m - 1) // most
+            rest = (m - 1 - count * most) * gradient
+            found.append((rank, chunk, head + count * turn + trip + rest))
     return found
 
 

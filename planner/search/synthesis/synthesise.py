@@ -145,6 +145,7 @@ class _Search:
         self.methods = [""] * len(problems)
         self.rival: tuple[str, float] | None = None
         self.solver = ""
+        self.asked: set[int] = set()
         self.notes: list[str] = []
 
     def over(self, attempt: Callable[[int], None]) -> None:
@@ -191,7 +192,12 @@ class _Search:
 
     def try_solver(self, place: int, solver: Solver) -> None:
         """Ask a solver for a better order or a better bound."""
-        left = self.deadline - time.perf_counter()
+        least = min(self.values) * (1.0 - CLOSE)
+        waiting = [
+            other for other, bound in enumerate(self.bounds) if bound < least and other not in self.asked
+        ]
+        self.asked.add(place)
+        left = (self.deadline - time.perf_counter()) / len(waiting)
         problem = self.problems[place]
         if problem.passes > MOST_PASSES:
             self.notes.append(f"no solver asked for more than {MOST_PASSES} passes")
@@ -219,12 +225,12 @@ class _Search:
     def answer(self, seconds: float) -> Synthesis:
         """Return the best order of all problems."""
         best = min(range(len(self.problems)), key=self.values.__getitem__)
-        incumbent = self.values[best]
+        incumbent, bound = self.values[best], min(self.bounds)
         return Synthesis(
             problem=self.problems[best],
             orders=orders_of(self.words[best]),
             incumbent=incumbent,
-            bound=min(incumbent, *self.bounds),
+            bound=incumbent if bound >= incumbent * (1.0 - CLOSE) else bound,
             seconds=seconds,
             method=self.methods[best],
             solver=self.solver,

@@ -155,16 +155,16 @@ def check_capacity(problem: Problem) -> None:
         raise ValueError(f"{problem.layers} layers cannot give each of {problem.stages} stages one")
     if problem.host is not None:
         over = problem.host.extra - problem.host.capacity
-        _check(_least_columns(problem, problem.host_bytes, over), problem.host.capacity, "the host of ")
+        check_excess(_least_columns(problem, problem.host_bytes, over), problem.host.capacity, "the host of ")
     blocks = make_blocks(problem, problem.layers - problem.stages + 1)
     needs = np.stack([least_bytes(problem, stage, blocks.counts) for stage in range(problem.stages)])
     try:
-        _check(block_columns(needs - problem.capacity[:, None], blocks.index), problem.capacity)
+        check_excess(block_columns(needs - problem.capacity[:, None], blocks.index), problem.capacity)
     except NoAssignment as error:
         raise (error if problem.host is None else no_assignment(problem)) from None
 
 
-def _check(columns: Column, capacity: Column, where: str = "") -> None:
+def check_excess(columns: Column, capacity: Column, where: str = "") -> None:
     """Raise NoAssignment where some stage exceeds its capacity in every partition."""
     worst = bottleneck(columns)
     if worst <= ROUNDING * float(capacity.max()):

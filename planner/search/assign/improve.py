@@ -61,6 +61,7 @@ class Improver:
 
     scan: Scan
     memory_limit: float | None = None
+    _plain: dict[Plan, Estimate] = field(default_factory=dict, compare=False, repr=False)
 
     def price(self, plan: Plan) -> Estimate:
         """Price a plan in full."""
@@ -138,7 +139,10 @@ class Improver:
 
     def plain(self, plan: Plan) -> Estimate:
         """Price a plan that recomputes nothing, with its default split."""
-        return self.price(replace(plan, recompute="none", stage_layers=self.scan.split))
+        plain = replace(plan, recompute="none", stage_layers=self.scan.split)
+        if plain not in self._plain:
+            self._plain[plain] = self.price(plain)
+        return self._plain[plain]
 
     @cached_property
     def _modules(self) -> tuple[str, ...]:

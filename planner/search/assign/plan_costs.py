@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of
@@ -121,28 +122,55 @@ def stage_columns(
     problem = costs.problem
     layers, stages = problem.layers, problem.stages
     most = min(layers - stages + 1, max(8, MOST_TIMES_MEAN * -(-layers // stages)))
+    chosen = (strategy, plain, first)
+    seconds, outside = _summed(problem, problem.seconds, most, *chosen)
+    nbytes = _stage_bytes(costs, most, *chosen)
+    capacity = problem.capacity[:, None, None]
+    longer = 1.0 + tie * np.minimum(nbytes / capacity, 1.0)
+    block = longer * (seconds + problem.extra_seconds[:, None, None])
+    columns: Column = np.where((nbytes <= capacity * (1 + ROUNDING)) & ~outside, block, np.inf)
+    return columns
+
+
+def excess_columns(costs: PlanCosts) -> Column:
+    """Bytes by which every block exceeds what a stage may use, all layers under the first strategy. [byte]
+
+    Returns
+    -------
+    array (stages, layers + 1, most + 1)
+        As `stage_columns`; negative where there is room, infinite where there is no such block.
+    """
+    problem = costs.problem
+    most = problem.layers - problem.stages + 1
+    _, outside = _summed(problem, problem.seconds, most, 0, 0, np.inf)
+    excess = _stage_bytes(costs, most, 0, 0, np.inf) - problem.capacity[:, None, None]
+    columns: Column = np.where(outside, np.inf, excess)
+    return columns
+
+
+def _summed(
+    problem: Problem, table: Column, most: int, strategy: int, plain: int, first: float
+) -> tuple[Column, NDArray[np.bool_]]:
+    """Sum of a table (K, S) over the layers of every block, and where there is no block."""
+    layers = problem.layers
     ends, sizes = np.arange(layers + 1)[:, None], np.arange(most + 1)[None, :]
     starts = np.maximum(ends - sizes, 0)
     middle = np.minimum(starts + np.minimum(sizes, first), layers).astype(int)
-    kinds = layer_kinds(problem)
+    layer_table = table[layer_kinds(problem)][:, [strategy, plain]]
+    sums = np.concatenate([np.zeros((1, 2)), np.cumsum(layer_table, axis=0)])
+    block: Column = sums[middle, 0] - sums[starts, 0] + sums[ends, 1] - sums[middle, 1]
+    return block, (sizes > ends) | (sizes == 0)
 
-    def summed(table: Column) -> Column:
-        sums = np.concatenate([np.zeros((1, 2)), np.cumsum(table[kinds][:, [strategy, plain]], axis=0)])
-        block: Column = sums[middle, 0] - sums[starts, 0] + sums[ends, 1] - sums[middle, 1]
-        return block
 
-    seconds = summed(problem.seconds)
-    static, held = summed(problem.static), summed(problem.held)
-    outside = (sizes > ends) | (sizes == 0)
-    columns = np.empty((stages, layers + 1, most + 1))
-    for stage in range(stages):
-        rebuilt = max(float(costs.rebuilt[strategy]), float(problem.floor_bytes[stage]))
-        nbytes = problem.extra_bytes[stage] + rebuilt + static + problem.in_flight[stage] * held
-        fits = nbytes <= problem.capacity[stage] * (1 + ROUNDING)
-        longer = 1.0 + tie * np.minimum(nbytes / problem.capacity[stage], 1.0)
-        block = longer * (seconds + problem.extra_seconds[stage])
-        columns[stage] = np.where(fits & ~outside, block, np.inf)
-    return columns
+def _stage_bytes(costs: PlanCosts, most: int, strategy: int, plain: int, first: float) -> Column:
+    """Bytes of every block on every stage. [byte]"""
+    problem = costs.problem
+    static, _ = _summed(problem, problem.static, most, strategy, plain, first)
+    held, _ = _summed(problem, problem.held, most, strategy, plain, first)
+    rebuilt = np.maximum(float(costs.rebuilt[strategy]), problem.floor_bytes)
+    fixed = (problem.extra_bytes + rebuilt)[:, None, None]
+    nbytes: Column = fixed + static + problem.in_flight[:, None, None] * held
+    return nbytes
 
 
 def static_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> dict[str, float]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
-from planner.search.assign.decompose import check_capacity
-from planner.search.assign.plan_costs import plan_costs
+from planner.search.assign.decompose import check_excess
+from planner.search.assign.plan_costs import excess_columns, plan_costs
 from planner.search.assign.problem import NoAssignment
 from planner.search.scan import Candidate
 from planner.units import GIB
@@ -30,9 +28,8 @@ def missing_memory(plan: Plan, job: Job, runtime: Runtime, limit: float) -> NoAs
         Bytes that a rank may be predicted to use. [byte]
     """
     costs = plan_costs(plan, job, runtime, [plan.recompute], limit)
-    floor = np.maximum(costs.problem.floor_bytes, costs.rebuilt[0])
     try:
-        check_capacity(replace(costs.problem, floor_bytes=floor))
+        check_excess(excess_columns(costs), costs.problem.capacity)
     except NoAssignment as error:
         return error
     return None

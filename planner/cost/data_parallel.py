@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.memory import GATHERED_BYTES, StageWeights, gathered_bytes
-from planner.formulas.collectives import ring_seconds, ring_sent_bytes
+from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num
 from planner.plan import Plan
@@ -71,23 +71,12 @@ def _gathered(case: Case, trained: Num, stored: Num) -> Num:
 
 
 def messages(case: Case, plan: Plan, gathered: Num) -> Num:
-    """Pieces in which sharded weights travel, as latencies of whole buffers: layers, or prefetch buckets."""
+    """Pieces in which sharded weights travel: layers, or prefetch buckets. [-]"""
     if not case.sharding.shards_parameters:
         return 1.0
     if case.traits.prefetch_elements:
-        pieces = gathered / (GATHERED_BYTES * case.traits.prefetch_elements)
-    else:
-        pieces = case.model.num_layers / plan.pp
-    return np.maximum(1.0, SMALL_PIECE_LATENCY * pieces)
-
-
-SMALL_PIECE_LATENCY = 1.9 / 3.4
-"""Latency of a hop for the small chunks of a piece, by NCCL's LL128 protocol, over that of Simple. [-]
-
-References
-----------
-.. [1] NVIDIA, NCCL, ``src/graph/tuning.cc``, ``hwLatencies`` of the ring over NVLink.
-"""
+        return np.maximum(1.0, gathered / (GATHERED_BYTES * case.traits.prefetch_elements))
+    return case.model.num_layers / plan.pp
 
 
 def gradient_seconds(case: Case, group: Group) -> Num:
@@ -107,7 +96,7 @@ def weight_seconds(case: Case, group: Group) -> Num:
 
 def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num) -> Num:
     """Seconds of one ring pass over a group, with the time that each byte takes beside the links. [s]"""
-    seconds = ring_seconds(nbytes, ranks, stride, case.tiers, group.messages)
+    seconds = pieces_seconds(nbytes, ranks, stride, case.tiers, group.messages)
     return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, ranks)
 
 

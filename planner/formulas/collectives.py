@@ -157,6 +157,54 @@ def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], me
     return messages * latency + (ranks - 1) / ranks * nbytes * slowest
 
 
+PROTOCOL_LATENCY = (1.9 / 3.4, 0.6 / 3.4)
+"""Latency of a hop by NCCL's protocols LL128 and LL over that of Simple, which whole buffers take. [-]
+
+References
+----------
+.. [1] NVIDIA, NCCL, ``src/graph/tuning.cc``, ``hwLatencies`` of the ring over NVLink.
+"""
+
+LL_BYTES = 2.0
+"""Bytes that LL sends for each byte of data: a flag goes with every word. [-]"""
+
+
+def pieces_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num) -> Num:
+    r"""Seconds of a ring pass over a buffer that travels in pieces, by the faster of two protocols.
+
+    .. math:: t = \min(t_{ring}(S, \max(1, 0.56 M)),\; t_{ring}(2 S, \max(1, 0.18 M)))
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size :math:`S` of the whole buffer. [byte]
+    ranks, stride : Num
+        Members and the distance between them. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+    messages : Num
+        Pieces :math:`M` that follow one another; one is the whole buffer. [-]
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] Z. Hu et al., "Demystifying NCCL," arXiv:2507.04786, 2025, sec. III (Simple, LL, LL128).
+
+    Examples
+    --------
+    >>> link = Tier("nvlink", 8, 450e9, 6e-6, 450e9)
+    >>> float(pieces_seconds(1e9, 8, 1, [link], 1.0)) == float(ring_seconds(1e9, 8, 1, [link]))
+    True
+    """
+    wide, quick = (np.maximum(1.0, share * messages) for share in PROTOCOL_LATENCY)
+    by_line = ring_seconds(nbytes, ranks, stride, tiers, wide)
+    return np.minimum(by_line, ring_seconds(LL_BYTES * nbytes, ranks, stride, tiers, quick))
+
+
 def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
     """Seconds of an all-reduce: a reduce-scatter and an all-gather.
 

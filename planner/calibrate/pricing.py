@@ -124,7 +124,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     costs = piece_costs(case, plan, layers, totals)
     flat = stages_of(ranks)
     counts = {piece: np.reshape(column, (-1, 1)) for piece, column in flat.counts.items()}
-    stages = Stages(counts, np.reshape(flat.rank, (-1, 1)))
+    stages = Stages(counts, np.reshape(flat.rank, (-1, 1)), np.reshape(flat.crest, (-1, 1)))
     passes = price_passes(case, plan, costs, stages, totals)
     result = price_step(case, plan, passes, stages)
 

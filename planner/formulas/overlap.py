@@ -65,7 +65,7 @@ def wait_seconds(compute: Num, domains: Num, share: Num) -> Num:
 
     Examples
     --------
-    >>> float(wait_seconds(10.0, 4.0, 0.04)), float(wait_seconds(10.0, 0.5, 0.04))
-    (0.3, 0.0)
+    >>> float(wait_seconds(8.0, 4.0, 0.25)), float(wait_seconds(8.0, 0.5, 0.25))
+    (1.5, 0.0)
     """
     return share * compute * (1.0 - 1.0 / np.maximum(domains, 1.0))

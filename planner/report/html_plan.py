@@ -173,7 +173,9 @@ def _scaling(answer: Estimate, around: Around) -> list[Block]:
     if len({gpus for gpus, _ in (*rows, *best)}) < 2:
         return []
     note = "The batch stays as it is. The plan as it is laid out has its data parallelism changed"
-    note += ", the others are searched at each count" if best else ""
+    note += (
+        ", the others are searched at each count" if best else " (--search finds the fastest of each count)"
+    )
     figure = scaling_figure(rows, answer.job.gpus, best)
     return [
         plot("scaling", "More or fewer accelerators", figure, f"{note}; plans that do not fit are left out.")

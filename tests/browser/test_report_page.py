@@ -60,7 +60,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = run_planner("search", *job, "--format", "json", cwd=folder)
     (folder / "search.json").write_text(found.stdout)
     for source, name in (("plan.yaml", "plan"), ("search.json", "search")):
-        done = run_planner("report", source, "--out", f"{name}.html", cwd=folder)
+        done = run_planner("report", source, "--search", "--out", f"{name}.html", cwd=folder)
         assert done.returncode == 0, done.stderr
     return {name: folder / f"{name}.html" for name in ("plan", "search")}
 

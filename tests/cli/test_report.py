@@ -69,7 +69,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @needs_plotly
 def test_the_page_of_a_plan_holds_its_pictures_and_numbers(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.html"
-    done = planner("report", str(plan), "--out", str(out))
+    done = planner("report", str(plan), "--search", "--out", str(out))
     assert (done.code, done.out) == (0, "")
     text = out.read_text(encoding="utf-8")
     assert out.stat().st_size < 8e6
@@ -102,7 +102,7 @@ def test_the_page_of_a_plan_holds_its_pictures_and_numbers(plan: Path, tmp_path:
 @needs_plotly
 def test_the_timeline_plays_every_pass_once(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.html"
-    planner("report", str(plan), "--no-search", "--out", str(out))
+    planner("report", str(plan), "--out", str(out))
     assert "plot-front" not in figures_of(out.read_text(encoding="utf-8"))
     data = figures_of(out.read_text(encoding="utf-8"))["plot-timeline"]["data"]
     played = {trace["name"]: len(trace["x"]) for trace in data}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -32,6 +33,7 @@ class Verdict(NamedTuple):
     answer: Mapping[str, Any]
 
 
+@functools.cache
 def has(module: str) -> bool:
     """Return whether the runners' interpreter can import ``module``."""
     if not PYTHON.exists():

@@ -19,7 +19,15 @@ def test_the_document_has_the_keys_of_the_contract_in_their_order() -> None:
     assert (done.code, done.err) == (0, "")
     assert list(done.json) == SEARCH_KEYS
     assert list(done.json["space"]) == ["enumerated", "valid", "fits", "priced", "removed"]
-    assert list(done.json["optimality"]) == ["method", "proved", "bound_s", "gap", "over", "solver"]
+    assert list(done.json["optimality"]) == [
+        "method",
+        "proved",
+        "bound_s",
+        "gap",
+        "over",
+        "refined",
+        "solver",
+    ]
     for answer in done.json["plans"]:
         assert key_tree(answer) == ESTIMATE_KEYS
     for answer in done.json["baselines"]:

@@ -28,11 +28,8 @@ def report(
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")],
     search: Annotated[
-        bool,
-        typer.Option(
-            "--search/--no-search", help="Of a plan: search its job at other counts and limits too."
-        ),
-    ] = True,
+        bool, typer.Option("--search", help="Of a plan: search its job at other counts and limits too.")
+    ] = False,
     force: ForceOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:

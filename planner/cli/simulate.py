@@ -117,7 +117,8 @@ def simulate(
         str | None,
         typer.Option(
             metavar="F,B,W[,P2P]",
-            help="Times of one chunk in any unit: forward, input gradient, weight gradient, message.",
+            help="Times of one chunk in any unit: forward, input gradient, weight gradient, message; for a "
+            "synthesized schedule also of each chunk, joined by semicolons.",
             show_default=False,
         ),
     ] = None,

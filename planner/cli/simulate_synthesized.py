@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.cli.options import Format
@@ -35,8 +35,10 @@ class Request:
     ----------
     pp, vpp, microbatches : int
         Ranks, chunks per rank, micro-batches.
-    times : PassTimes
-        Times of one chunk, in the user's unit.
+    times : tuple of PassTimes
+        Times of every chunk, in the user's unit.
+    kept_share : float
+        Share of a chunk's activations that stays between input and weight gradient. [-]
     memory_limit : float or None
         Activations of chunks that a rank may hold; None for as many as there are.
     objective : Objective
@@ -48,7 +50,8 @@ class Request:
     pp: int
     vpp: int
     microbatches: int
-    times: PassTimes
+    times: tuple[PassTimes, ...]
+    kept_share: float
     memory_limit: float | None
     objective: Objective
     time_limit: float
@@ -58,10 +61,21 @@ class Request:
         """The step, with its chunks in a loop and in a V."""
         most = float(self.microbatches * self.vpp)
         limit = most if self.memory_limit is None else self.memory_limit
-        return [
-            Problem.uniform(ranks, self.times, limit, self.microbatches, self.objective)
-            for ranks in placements(self.pp, self.vpp)
-        ]
+        return [self._problem(ranks, limit) for ranks in placements(self.pp, self.vpp)]
+
+    def _problem(self, ranks: tuple[int, ...], limit: float) -> Problem:
+        return Problem(
+            ranks=ranks,
+            forward=tuple(times.forward for times in self.times),
+            input_gradient=tuple(times.input_gradient for times in self.times),
+            weight_gradient=tuple(times.weight_gradient for times in self.times),
+            hops=tuple(times.hop for times in self.times),
+            saved=(1.0,) * len(ranks),
+            kept=(self.kept_share,) * len(ranks),
+            limits=(limit,) * self.pp,
+            microbatches=self.microbatches,
+            objective=self.objective,
+        )
 
 
 def simulate_synthesized(
@@ -100,11 +114,22 @@ def simulate_synthesized(
         if answer.output is Format.json:
             emit_document(document(NAME, None) | {"violations": [str(error)]})
         raise
-    pipeline = Pipeline.uniform(made.problem.ranks, asked.times, 1, sends_occupy)
+    pipeline = _pipeline(made.problem, sends_occupy)
     timeline = play(made.orders, pipeline, *spread)
     answer.write_trace(lambda: trace(timeline, pipeline, unit=0.001))
     _show(asked, made, step_record(timeline), answer.output)
     answer.draw(timeline, asked.pp, asked.pp * asked.vpp)
+
+
+def _pipeline(problem: Problem, sends_occupy: bool) -> Pipeline:
+    return Pipeline(
+        ranks=problem.ranks,
+        forward=problem.forward,
+        input_gradient=problem.input_gradient,
+        weight_gradient=problem.weight_gradient,
+        hops=problem.hops,
+        sends_occupy=sends_occupy,
+    )
 
 
 def read_request(reading: Reading, options: Mapping[str, str | None]) -> Request:
@@ -119,7 +144,7 @@ def read_request(reading: Reading, options: Mapping[str, str | None]) -> Request
     pp = reading.count("--pp", options["--pp"], most=MOST_RANKS)
     vpp = reading.count("--vpp", options["--vpp"], most=MOST_RANKS) or 1
     microbatches = reading.count("--microbatches", options["--microbatches"], most=MOST_PASSES)
-    times = read_times(reading, options["--pass-times"])
+    times = read_chunk_times(reading, options["--pass-times"], (pp or 0) * vpp)
     limit = reading.number("--memory-limit", options["--memory-limit"], 0.0)
     kept = reading.number("--kept-share", options["--kept-share"], 0.0)
     if kept is not None and kept > 1:
@@ -131,17 +156,31 @@ def read_request(reading: Reading, options: Mapping[str, str | None]) -> Request
         expected = f"at most {MOST_PASSES:,} passes on all ranks for an order that is made"
         reading.fault("--microbatches", str(microbatches), expected, most)
     reading.finish()
-    if pp is None or microbatches is None or times is None:
+    if pp is None or microbatches is None or not times:
         raise TypeError("a fault of the options was not noted")
     return Request(
         pp=pp,
         vpp=vpp,
         microbatches=microbatches,
-        times=times if kept is None else replace(times, kept_share=kept),
+        times=times,
+        kept_share=1.0 if kept is None else kept,
         memory_limit=limit,
         objective="span" if objective == "span" else "makespan",
         time_limit=TIME_LIMIT if seconds is None else seconds,
     )
+
+
+def read_chunk_times(reading: Reading, text: str | None, chunks: int) -> tuple[PassTimes, ...]:
+    """Return the times of every chunk, from one set for all or one for each; empty where a fault is noted."""
+    sets = [read_times(reading, part) for part in (text or "").split(";")] if text is not None else []
+    known = [times for times in sets if times is not None]
+    if len(known) < len(sets) or not known or not chunks:
+        return ()
+    if len(known) not in (1, chunks):
+        expected = f"times of all chunks, or of each of {chunks}, joined by semicolons"
+        reading.fault("--pass-times", f"those of {len(known)} chunks", expected)
+        return ()
+    return tuple(known) if len(known) == chunks else (known[0],) * chunks
 
 
 def _show(asked: Request, made: Synthesis, step: StepRecord, output: Format) -> None:
@@ -163,7 +202,7 @@ def optimality(asked: Request, made: Synthesis) -> dict[str, Any]:
     return {
         "objective": made.problem.objective,
         "memory_limit": asked.memory_limit,
-        "kept_share": asked.times.kept_share,
+        "kept_share": asked.kept_share,
         "incumbent": made.incumbent,
         "bound": made.bound,
         "gap": made.gap,

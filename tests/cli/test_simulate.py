@@ -252,3 +252,16 @@ def test_faults_of_a_made_schedule_are_told_at_once(tmp_path: Path) -> None:
     assert "no such option without --schedule synthesized" in other.stderr
     empty = run_planner("simulate", "--schedule", "synthesized", cwd=tmp_path)
     assert empty.stderr.count("a bare pipeline has no default for it") == 3
+
+
+def test_chunks_may_differ(tmp_path: Path) -> None:
+    """One micro-batch: down, back, the first weight gradient, and the messages of the first chunk."""
+    times = "1,2,5,0.5;3,2,1,9"
+    command = ("--schedule", "synthesized", "--pp", "2", "--microbatches", "1", "--format", "json")
+    done = run_planner("simulate", *command, "--pass-times", times, cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert document["makespan"] == 1 + 0.5 + 3 + 2 + 0.5 + 2 + 5
+    assert [stage["busy"] for stage in document["stages"]] == [8.0, 6.0]
+    wrong = run_planner("simulate", *command, "--pass-times", f"{times};1,1,1", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "found those of 3 chunks; expected times of all chunks, or of each of 2" in wrong.stderr

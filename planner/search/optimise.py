@@ -219,7 +219,7 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
 def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: str) -> dict[str, object]:
     """Say how good the best plan is proved to be, and over which space."""
     with_split = "its default split"
-    if refined and all(one.any_split for one in refined if one.plans):
+    if ranked and all(one.any_split for one in refined if one.plans):
         with_split += " or, where its layers can be assigned, another one"
     over = (
         f"every legal plan of the grid that is safe in memory with {with_split}: the refined ones with "

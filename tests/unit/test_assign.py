@@ -133,6 +133,27 @@ def test_with_hosts_and_endings_too(kind: str, reshard: bool) -> None:
     assert np.isfinite(wanted).sum() > 20
 
 
+def test_larger_hosts_and_devices_are_never_slower() -> None:
+    faster = 0
+    for seed in range(40):
+        problem = wider(seed, "both", reshard=False)
+        host = problem.host
+        assert host is not None
+        steps = [
+            found(
+                replace(
+                    problem,
+                    capacity=problem.capacity + more,
+                    host=replace(host, capacity=host.capacity + less),
+                )
+            )
+            for more, less in ((0, 0), (0, 6), (8, 6), (8, 1e6), (1e6, 1e6))
+        ]
+        assert steps == sorted(steps, reverse=True)
+        faster += steps[0] > steps[-1]
+    assert faster > 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reshard", [False, True])

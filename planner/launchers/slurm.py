@@ -34,12 +34,10 @@ mapfile -t hosts < <(scontrol show hostnames "${SLURM_JOB_NODELIST}")
 launch+=(--master-addr "${hosts[0]}")
 container=()
 if [[ -n "${IMAGE}" ]]; then
-  mounts="${PWD}:${PWD},${HERE}:${HERE},${OUTPUT_DIR}:${OUTPUT_DIR}"
-  for path inPATHS; do
-    if [[ "${path}" != /* ]]; then continue; fi
+  mounts=$(printf '%s\\n' "${PWD}" "${HERE}" "${OUTPUT_DIR}"PATHS | while read -r path; do
     if [[ ! -d "${path}" ]]; then path=$(dirname "${path}"); fi
-    if [[ ",${mounts}," != *",${path}:${path},"* ]]; then mounts+=",${path}:${path}"; fi
-  done
+    if [[ "${path}" == /?* ]]; then echo "${path}:${path}"; fi
+  done | sort -u | paste -sd ,)
   container=(--container-image="${IMAGE}" --container-mounts="${mounts}" --container-workdir="${PWD}")
 fi
 # Every task adds its own place in the node list, so that ranks follow the order of the nodes.

@@ -16,6 +16,9 @@ Changes = Mapping[str, Value]
 Settings = Mapping[str, tuple[Value, ...]]
 """The values of a trait that launch files can ask for, beside the runtime's own."""
 
+ANY: Final = "any"
+"""Stands in `Settings` for whatever number the trait can have."""
+
 NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 CHOICES: Final = frozenset(
@@ -41,7 +44,7 @@ def unheard(changes: Changes, settings: Settings, plain: Traits) -> list[str]:
         f"trait {name}: {_word(value)}; needs {_either(own[name], settings.get(name, ()))}; "
         f"nearest: --set {name}={_word(own[name])}"
         for name, value in changes.items()
-        if name in CHOICES and value not in settings.get(name, ())
+        if name in CHOICES and not _heard(name, value, settings)
     ]
 
 
@@ -50,8 +53,13 @@ def assumed(changes: Changes, settings: Settings) -> tuple[str, ...]:
     return tuple(
         f"The price assumes {name} {_word(value)}, which no setting in these files brings about."
         for name, value in changes.items()
-        if name not in CHOICES and value not in settings.get(name, ())
+        if name not in CHOICES and not _heard(name, value, settings)
     )
+
+
+def _heard(name: str, value: Value, settings: Settings) -> bool:
+    known = settings.get(name, ())
+    return value in known or ANY in known
 
 
 def _word(value: Value) -> str:

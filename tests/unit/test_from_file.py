@@ -361,6 +361,21 @@ def test_kernels_that_a_megatron_script_switches_are_priced(
     assert read(tmp_path, "a.sh", f"{plain} {flags}\n").changes == changes
 
 
+@pytest.mark.parametrize(
+    ("stage", "sizes", "changes"),
+    [
+        (3, '"stage3_max_live_parameters": 1e8, "reduce_bucket_size": 500000000', ("live_elements=1e+08",)),
+        (2, '"stage3_max_live_parameters": 1e8, "reduce_bucket_size": 2e8', ("bucket_elements=2e+08",)),
+        (3, '"stage3_prefetch_bucket_size": "auto", "reduce_bucket_size": 5e8', ()),
+    ],
+)
+def test_sizes_of_buffers_are_priced(
+    stage: int, sizes: str, changes: tuple[str, ...], tmp_path: Path
+) -> None:
+    text = f'{{"zero_optimization": {{"stage": {stage}, {sizes}}}, "bf16": {{"enabled": true}}}}'
+    assert read(tmp_path, "a.json", text).changes == changes
+
+
 INNER = """{
   "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 4,
   "zero_optimization": {"stage": 3, "overlap_comm": false, "offload_optimizer": {"device": "cpu"}},

@@ -13,7 +13,7 @@ from planner.errors import UnsupportedPlan
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.report.trait_values import TRAITS, is_allowed
 from planner.runtimes import runtimes
-from planner.runtimes._settings import CHOICES
+from planner.runtimes._settings import ANY, CHOICES
 from tests.unit import runner_jobs as jobs
 from tests.validate.megatron import cases
 
@@ -77,7 +77,7 @@ def test_every_setting_of_megatron_is_tried_here() -> None:
 def test_every_setting_changes_the_files(name: str) -> None:
     plain = written(name)
     for trait, values in runtimes()[name].settings.items():
-        for value in values:
+        for value in (12345678.0 if value == ANY else value for value in values):
             found = written(name, **{trait: value})
             changed = {file for file in plain if found[file] != plain[file]}
             assert changed - {"README.md"}, f"{trait}={value}"
@@ -88,7 +88,7 @@ def test_settings_are_values_that_the_trait_can_have_and_not_the_runtimes_own() 
     for name, runtime in runtimes().items():
         for trait, values in runtime.settings.items():
             assert trait in TRAITS
-            assert all(is_allowed(trait, value) for value in values), (name, trait)
+            assert all(is_allowed(trait, value) for value in values if value != ANY), (name, trait)
             assert getattr(runtime.traits, trait) not in values, (name, trait)
 
 
@@ -121,6 +121,9 @@ def test_bridge_deepspeed_and_accelerate_have_fields() -> None:
     config = json.loads(written("deepspeed", dp_exposed=1.0, reduce_dtype="fp32")["ds_config.json"])
     assert config["zero_optimization"]["overlap_comm"] is False
     assert config["communication_data_type"] == "fp32"
+    sizes = json.loads(written("deepspeed", live_elements=2e8, bucket_elements=1e8)["ds_config.json"])
+    assert sizes["zero_optimization"]["stage3_max_live_parameters"] == 200_000_000
+    assert sizes["zero_optimization"]["reduce_bucket_size"] == 100_000_000
     compiled = yaml.safe_load(written("fsdp", compiled=True)["accelerate.yaml"])
     assert compiled["dynamo_config"]["dynamo_backend"] == "INDUCTOR"
     assert "REDUCE_DTYPE = 'bfloat16'" in written("fsdp", reduce_dtype="bf16")["train.py"]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
+from planner.runtimes.deepspeed.files import ELEMENTS
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
 
@@ -41,6 +42,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
         sheet.notes.append(f"left to the trainer (auto): {', '.join(auto)}; say them as options")
     _batch(sheet)
     _zero(sheet)
+    _sizes(sheet)
     _degrees(sheet)
     _kinds(sheet)
     _script(sheet, settings)
@@ -79,6 +81,20 @@ def _zero(sheet: Sheet) -> None:
     if sheet.take("zero_optimization.overlap_comm") is False:
         sheet.changes.append("dp_exposed=1")
         sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism (dp_exposed=1)")
+
+
+def _sizes(sheet: Sheet) -> None:
+    """Say the sizes of buffers that are not DeepSpeed's own; ZeRO-3 alone has the last two."""
+    third = sheet.options.get("zero") == "3"
+    for trait, key in (
+        ("bucket_elements", "reduce_bucket_size"),
+        ("prefetch_elements", "stage3_prefetch_bucket_size"),
+        ("live_elements", "stage3_max_live_parameters"),
+    ):
+        size = sheet.values.get(f"zero_optimization.{key}")
+        number = isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e15
+        if number and size != ELEMENTS[trait] and (third or trait == "bucket_elements"):
+            sheet.changes.append(f"{trait}={size:g}")
 
 
 def _degrees(sheet: Sheet) -> None:

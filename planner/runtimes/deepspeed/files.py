@@ -11,21 +11,32 @@ from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 from planner.runtimes._hub_config import ATTENTION, hub_config
 from planner.runtimes._offered import stage_layers, train_steps, trial_note
-from planner.runtimes._settings import NO_CHANGES, Changes, Settings
+from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
 
+ELEMENTS: Final = {"bucket_elements": 5e8, "prefetch_elements": 5e7, "live_elements": 1e9}
+"""Traits that are sizes of ZeRO's buffers, with DeepSpeed's own values. [element]"""
 
-def zero_config(plan: Plan, overlap: bool = True) -> dict[str, object]:
+
+def zero_config(plan: Plan, changes: Changes = NO_CHANGES) -> dict[str, object]:
     """Return the section ``zero_optimization``, buckets and overlap said."""
+    sizes = {name: int(changes.get(name, size)) for name, size in ELEMENTS.items()}
+    bucket, overlap = sizes["bucket_elements"], "dp_exposed" not in changes
     config: dict[str, object] = {"stage": plan.zero}
     if plan.zero == 0:
         return config
-    config |= {"overlap_comm": overlap, "contiguous_gradients": True, "reduce_bucket_size": 500_000_000}
+    config |= {"overlap_comm": overlap, "contiguous_gradients": True, "reduce_bucket_size": bucket}
     if plan.zero < 3:
-        config |= {"reduce_scatter": True, "allgather_partitions": True, "allgather_bucket_size": 500_000_000}
+        config |= {"reduce_scatter": True, "allgather_partitions": True, "allgather_bucket_size": bucket}
     else:
-        config |= {"stage3_prefetch_bucket_size": 50_000_000, "stage3_param_persistence_threshold": 100_000}
-        config |= {"stage3_max_live_parameters": 1_000_000_000, "stage3_max_reuse_distance": 1_000_000_000}
+        config |= {
+            "stage3_prefetch_bucket_size": sizes["prefetch_elements"],
+            "stage3_param_persistence_threshold": 100_000,
+        }
+        config |= {
+            "stage3_max_live_parameters": sizes["live_elements"],
+            "stage3_max_reuse_distance": 1_000_000_000,
+        }
         config |= {"sub_group_size": 1_000_000_000, "stage3_gather_16bit_weights_on_model_save": True}
     if plan.offload == "optimizer":
         config["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
@@ -47,6 +58,7 @@ SETTINGS: Final[Settings] = {
     "dp_exposed": (1.0,),
     "gradient_dtype": ("fp32",),
     "reduce_dtype": ("fp32", "fp16"),
+    **dict.fromkeys(ELEMENTS, (ANY,)),
 }
 """Values of traits that the JSON and the script can say; dp_exposed 1 is no overlap at all."""
 
@@ -61,7 +73,7 @@ def ds_config(plan: Plan, work: Workload, changes: Changes = NO_CHANGES) -> dict
         "communication_data_type": changes.get("reduce_dtype", work.precision),
         "gradient_clipping": 1.0,
         "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}},
-        "zero_optimization": zero_config(plan, overlap="dp_exposed" not in changes),
+        "zero_optimization": zero_config(plan, changes),
         "steps_per_print": 1,
         "wall_clock_breakdown": False,
     }

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from planner.calibrate.conventions import Measured, disagreement, measured_time, peak_share
 from planner.calibrate.eras import Era, era_traits, find_era, stated_traits
+from planner.calibrate.packing import DOCUMENT, packed
 from planner.calibrate.run_hardware import run_cluster
 from planner.calibrate.run_model import Named, architecture_defaults, lacking, run_model
 from planner.calibrate.run_plan import (
@@ -195,7 +196,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     model = run_model(run, catalogue.model)
     task, workload = _workload(run)
     plan = run_plan(run, model, era)
-    job = Job(model=model, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
+    seen = model if task == "pretrain" else packed(model)
+    job = Job(model=seen, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
     check_names(run, plan)
     check_precision(run, hardware)
     check_structure(run, plan, job)
@@ -205,6 +207,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     said = stated_traits(era, words, run.flash_attn, run.fused_norm)
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
     defaults = taken(start, run, plan, facts)
+    if task != "pretrain":
+        defaults["document_tokens"] = DOCUMENT
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
 
 

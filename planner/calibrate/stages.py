@@ -177,8 +177,8 @@ STAGES = (
         "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking",
     ),
     Stage(
-        "torchtitan on H100",
-        lambda priced: priced.era.startswith("torchtitan-202") and "h100" in priced.run.gpu,
+        "torchtitan",
+        lambda priced: priced.era.startswith("torchtitan-202"),
         (
             Factor(("accelerator", "h100-96gb-hbm2e-500w", "training_share"), 0.95, COMPUTE, 0.2),
             Factor(
@@ -187,6 +187,7 @@ STAGES = (
                 "share of nccl-tests rate of tensor-parallel collectives [-]",
                 0.5,
             ),
+            Factor(("runtime", "torchtitan", "compute_derate"), 0.95, COMPUTE, 0.2),
         ),
         lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
         "https://github.com/pytorch/torchtitan/tree/main/benchmarks",

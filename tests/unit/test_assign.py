@@ -456,3 +456,32 @@ def test_an_answer_that_does_not_fit_is_not_believed() -> None:
     told = certify(tight, known, solver=of_the_roomy_one)
     assert told.assignment == known.assignment
     assert "does not fit" in told.note
+
+
+def test_without_the_decomposition_the_program_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gives_up(problem: Problem, tolerance: float) -> Solution:
+        raise SolverError("nothing found")
+
+    monkeypatch.setattr("planner.search.assign.program.decompose", gives_up)
+    problem = wider(3, "both", reshard=False)
+    told = solve(problem)
+    assert told.incumbent == pytest.approx(brute_force(problem), rel=2 * GAP)
+    assert told.bound <= told.incumbent
+    with pytest.raises(SolverError, match="infeasible"):
+        solve(replace(HAND, capacity=np.array([30.0, 30.0])))
+
+
+def test_a_step_that_ends_late_is_left_open_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped at the first limit, the answer fits and the bound holds."""
+    monkeypatch.setattr("planner.search.assign.decompose.MOST_SECONDS", 0.0)
+    gaps = []
+    for seed in range(40):
+        problem = wider(seed, "ending", reshard=False)
+        least = brute_force(problem)
+        if np.isfinite(least):
+            told = decompose(problem)
+            assert told.bound <= least * (1 + 1e-12)
+            assert least <= told.incumbent * (1 + 1e-12)
+            assert price(problem, told.assignment).fits
+            gaps.append(told.gap)
+    assert max(gaps) > 0.01

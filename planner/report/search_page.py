@@ -148,8 +148,8 @@ def assignment(result: SearchResult) -> Page:
     refined = f"Candidates refined: {result.optimality.get('refined')}"
     if not isinstance(told, Mapping):
         return [f"{refined}."] if result.plans else []
-    seconds = "less than a second" if told["seconds"] < 1 else f"{told['seconds']:.0f} s"
-    lines = [f"{refined}; layers and recompute assigned: {told['tried']}, in {seconds}."]
+    solved = f"{refined}; layers and recompute assigned: {told['tried']}, in {told['seconds']:.2f} s."
+    lines = []
     if told["gain"]:
         lines.append(_gain(told))
     if told["note"]:
@@ -161,7 +161,7 @@ def assignment(result: SearchResult) -> Page:
             else "One that could be faster fits"
         )
         lines.append(f"{who} with no split of the layers; the nearest, {_shortfall(told['closest'])}.")
-    return [" ".join(lines)]
+    return ["\n".join([solved, *([" ".join(lines)] if lines else [])])]
 
 
 def _gain(told: Mapping[str, Any]) -> str:

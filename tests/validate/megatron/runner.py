@@ -15,6 +15,7 @@ import types
 import typing
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 from tests.validate.megatron.capture import Start
 from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
@@ -45,7 +46,12 @@ class Megatron:
             major=self.capability[0], minor=self.capability[1], total_memory=80 << 30, name="GPU"
         )
         self.capability = (9, 0)
-        with contextlib.redirect_stdout(self.log), contextlib.redirect_stderr(self.log):
+        silent = (contextlib.redirect_stdout(self.log), contextlib.redirect_stderr(self.log))
+        with (
+            silent[0],
+            silent[1],
+            mock.patch.multiple("faulthandler", enable=mock.DEFAULT, register=mock.DEFAULT),
+        ):
             self._import()
 
     def _import(self) -> None:

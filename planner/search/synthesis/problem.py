@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import comb
 from typing import Final, Literal, NamedTuple, get_args
 
 from planner.errors import Infeasible
@@ -125,6 +126,11 @@ class Problem:
     def passes(self) -> int:
         """Passes of the step on all ranks."""
         return 3 * self.chunks * self.microbatches
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of passes of unlike codes on one rank, of which either may have to come first."""
+        return self.microbatches**2 * sum(comb(3 * len(chunks), 2) for chunks in self.on_rank)
 
     @cached_property
     def on_rank(self) -> tuple[tuple[int, ...], ...]:

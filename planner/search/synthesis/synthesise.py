@@ -28,8 +28,8 @@ from planner.techniques.schedules._family import Orders
 TIME_LIMIT: Final = 20.0
 """Seconds given where nobody says. [s]"""
 
-MOST_PASSES: Final = 1200
-"""Passes of a step up to which a solver is asked."""
+MOST_PAIRS: Final = 20_000
+"""Pairs of passes of unlike codes on one rank up to which a solver is asked."""
 
 ANNEALING_SHARE: Final = 0.5
 """Share of the time left that annealing takes at most."""
@@ -199,8 +199,8 @@ class _Search:
         self.asked.add(place)
         left = (self.deadline - time.perf_counter()) / len(waiting)
         problem = self.problems[place]
-        if problem.passes > MOST_PASSES:
-            self.notes.append(f"no solver asked for more than {MOST_PASSES} passes")
+        if problem.pairs > MOST_PAIRS:
+            self.notes.append(f"no solver asked for more than {MOST_PAIRS:,} pairs of passes")
         elif left < LEAST_SECONDS:
             self.notes.append("no time left for a solver")
         else:

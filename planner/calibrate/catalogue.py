@@ -23,7 +23,24 @@ FACTS: Final = Path(__file__).with_name("site_facts.yaml")
 
 def shipped_catalogue() -> Catalogue:
     """Return the catalogue of everything that ships with the planner."""
-    return Catalogue(named_cluster, named_network, named_model, runtimes_of_any_era(), facts_by_source(FACTS))
+    return Catalogue(
+        cluster=named_cluster,
+        network=named_network,
+        model=named_model,
+        runtimes=runtimes_of_any_era(),
+        facts=facts_by_source(FACTS),
+        model_names=tuple(_zoo()),
+    )
+
+
+@cache
+def _accelerators() -> Mapping[str, Path]:
+    return names_and_aliases(hardware_folder("accelerators"))
+
+
+@cache
+def _zoo() -> Mapping[str, Path]:
+    return names_and_aliases(data_folder("models_zoo"))
 
 
 @cache
@@ -35,7 +52,7 @@ def named_cluster(gpu: str, gpus_per_node: int | None) -> tuple[str, HardwarePro
     InputError
         If no accelerator has that name; the message has the nearest names.
     """
-    index = names_and_aliases(hardware_folder("accelerators"))
+    index = _accelerators()
     path = index.get(gpu.strip().lower().replace(" ", "-"))
     if path is None:
         raise InputError(Problem("column gpu", repr(gpu), "a known accelerator", nearest(gpu, index)))
@@ -59,8 +76,7 @@ def named_network(name: str) -> Network | None:
 
 @cache
 def _model_index() -> Mapping[str, str]:
-    index = names_and_aliases(data_folder("models_zoo"))
-    return {simple(spelling): path.stem for spelling, path in index.items()}
+    return {simple(spelling): path.stem for spelling, path in _zoo().items()}
 
 
 @cache

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final
 
 from pydantic import ValidationError
 
-from planner.calibrate.conventions import Measured, disagreement, measured_time, peak_share
+from planner.calibrate.conventions import Measured, measured_time
 from planner.calibrate.eras import Era, era_traits, find_era, stated_traits
 from planner.calibrate.packing import DOCUMENT, packed
+from planner.calibrate.run_checks import (
+    MAX_LAYERS,
+    Refusal,
+    check_degrees,
+    check_names,
+    check_precision,
+    check_speed,
+    check_structure,
+    unknown_framework,
+    unknown_model,
+)
 from planner.calibrate.run_hardware import run_cluster
 from planner.calibrate.run_model import Named, architecture_defaults, lacking, run_model
 from planner.calibrate.run_plan import (
@@ -23,25 +32,11 @@ from planner.calibrate.run_plan import (
     stage_defaults,
 )
 from planner.calibrate.run_table import COLUMNS, Run
-from planner.errors import InputError, PlannerError, nearest
+from planner.errors import PlannerError
 from planner.inputs.hardware import HardwareProfile, Network
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.registry import find
-from planner.rules import structural_rules, violations
 from planner.runtimes._family import Job, Runtime
-from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
-from planner.techniques.precision import PRECISIONS
-from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
-from planner.techniques.schedules import SCHEDULES
-
-LOOSE_RULES: Final = ("batch-divides", "stages-have-layers")
-"""Rules that real runs bend: a smaller last micro-batch, virtual stages with only embedding or head."""
-MAX_LAYERS: Final = 10_000
-ENDS: Final = 2
-"""Stages that may hold no layer: those of the embedding and the head. [-]"""
 
 
 @dataclass(frozen=True)
@@ -95,6 +90,8 @@ class Catalogue:
         Runtimes by name.
     facts : mapping
         Facts of each source.
+    model_names : tuple of str
+        Names and aliases of the zoo's models.
     """
 
     cluster: Callable[[str, int | None], tuple[str, HardwareProfile]]
@@ -102,6 +99,7 @@ class Catalogue:
     model: Named
     runtimes: Mapping[str, Runtime]
     facts: Mapping[str, tuple[Fact, ...]]
+    model_names: tuple[str, ...] = ()
 
     @cached_property
     def clusters(self) -> Callable[[str, int | None, str], tuple[str, HardwareProfile]]:
@@ -187,11 +185,11 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     run, facts = with_facts(run, catalogue)
     era = find_era(run.framework, run.gpu, run.flash_attn)
     if era is None or era.runtime not in catalogue.runtimes:
-        raise Refusal(run, "framework", repr(run.framework), "a framework that some runtime prices")
+        raise unknown_framework(run)
     if not run.gpu:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
-    run = filled(run, era, gpu, hardware, catalogue.model)
+    run = filled(run, era, gpu, hardware, catalogue)
     check_degrees(run)
     model = run_model(run, catalogue.model)
     task, workload = _workload(run)
@@ -212,14 +210,6 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
 
 
-class Refusal(InputError):
-    """A row that cannot be priced because of one of its columns."""
-
-    def __init__(self, run: Run, column: str, found: str, expected: str) -> None:
-        PlannerError.__init__(self, f"row {run.line}, column {column}: found {found}; expected {expected}")
-        self.problems = ()
-
-
 def with_facts(run: Run, catalogue: Catalogue) -> tuple[Run, tuple[Fact, ...]]:
     """Return a run with its blanks filled by what its source states elsewhere, and those facts."""
     facts = tuple(fact for fact in catalogue.facts.get(run.source, ()) if fact.holds(run))
@@ -234,22 +224,27 @@ def with_facts(run: Run, catalogue: Catalogue) -> tuple[Run, tuple[Fact, ...]]:
     return run.with_values(values), facts
 
 
-def filled(run: Run, era: Era, gpu: str, hardware: HardwareProfile, named: Named) -> Run:
+def filled(run: Run, era: Era, gpu: str, hardware: HardwareProfile, catalogue: Catalogue) -> Run:
     """Return a run whose blanks are filled by rule, in the order in which one follows from another.
 
     Raises
     ------
     Refusal
-        If a column without which nothing can be priced is blank and no rule gives it.
+        If a column without which nothing can be priced is blank and no rule gives it, or the model is
+        unknown.
     """
     run = run.with_values({} if run.gpus_per_node else {"gpus_per_node": hardware.pool.gpus_per_node})
     run = run.with_values(degree_defaults(run, era))
     for name in ("num_gpus", "tp", "pp", "dp"):
         if getattr(run, name) is None:
             raise Refusal(run, name, "blank", "a degree: it does not follow from the others")
-    run = run.with_values(architecture_defaults(run, named))
+    run = run.with_values(architecture_defaults(run, catalogue.model))
     run = run.with_values(batch_defaults(run))
-    for name in (*lacking(run), "micro_batch", "global_batch"):
+    blank = lacking(run)
+    shape = tuple(name for name in blank if name != "seq_len")
+    if shape and run.model and catalogue.model(run.model) is None:
+        raise unknown_model(run, shape, catalogue.model_names)
+    for name in (*blank, "micro_batch", "global_batch"):
         if getattr(run, name) is None:
             raise Refusal(run, name, "blank", "a value: it does not follow from the others")
     if (run.num_layers or 0) > MAX_LAYERS:
@@ -301,96 +296,3 @@ def workload_of(
         {"seq_len": seq_len, "global_batch": global_batch, "precision": precision, "method": method,
          "optimizer": optimizer, "state_dtype": dtype, "master_dtype": dtype, "gradient_dtype": dtype}
     )  # fmt: skip
-
-
-def check_names(run: Run, plan: Plan) -> None:
-    """Refuse a run whose techniques the planner does not know.
-
-    Raises
-    ------
-    Refusal
-        If precision, schedule, offload or recompute names no technique.
-    """
-    for column, name, table in (
-        ("precision", run.precision, PRECISIONS),
-        ("schedule", plan.schedule, SCHEDULES),
-    ):
-        if name not in table and not any(name in entry.aliases for entry in table.values()):
-            hint = nearest(name, table)
-            near = f"; nearest: {hint}" if hint else ""
-            raise Refusal(run, column, repr(name), f"one of {', '.join(table)}{near}")
-    read_choice(dict(RECOMPUTES), plan.recompute, f"row {run.line}, column recompute")
-    read_offload(OFFLOADS, plan.offload, f"row {run.line}, column offload")
-
-
-def check_precision(run: Run, hardware: HardwareProfile) -> None:
-    """Refuse a run in a number format that its accelerator does not compute in.
-
-    Raises
-    ------
-    Refusal
-        With the formats that it has.
-    """
-    recipe = find(PRECISIONS, run.precision, f"row {run.line}, column precision")
-    rates = hardware.pool.accelerator.peak
-    if not {recipe.linear, recipe.peak} <= set(rates):
-        found = f"{run.precision!r} on {run.gpu}"
-        raise Refusal(run, "precision", found, f"a format that it computes in: {', '.join(sorted(rates))}")
-
-
-def check_degrees(run: Run) -> None:
-    """Refuse a run whose degrees do not make up its cluster, or leave stages without a layer.
-
-    Raises
-    ------
-    Refusal
-        With the product, or the stages.
-    """
-    degrees = {name: int(getattr(run, name)) for name in ("tp", "pp", "cp", "dp")}
-    world = math.prod(degrees.values())
-    if world != run.num_gpus:
-        product = " · ".join(f"{name} {value}" for name, value in degrees.items())
-        raise Refusal(
-            run, "num_gpus", f"{run.num_gpus} but {product} = {world}", "degrees that multiply to it"
-        )
-    stages = degrees["pp"] * (run.vpp or 1)
-    if stages > (run.num_layers or 0) + ENDS:
-        found = f"{degrees['pp']} · vpp {run.vpp} stages for {run.num_layers} layers"
-        raise Refusal(run, "pp", found, "a layer for each stage, embedding and head counted")
-
-
-def check_structure(run: Run, plan: Plan, job: Job) -> None:
-    """Refuse a run whose batch or experts do not divide.
-
-    Raises
-    ------
-    Refusal
-        With the rule that is broken, what stands there and what would be right.
-    """
-    found = f"{run.global_batch} over micro-batch {run.micro_batch} · dp {run.dp}"
-    if plan.num_microbatches < 1:
-        raise Refusal(run, "global_batch", found, "at least one micro-batch")
-    if plan.pp > 1 and plan.num_microbatches % 1:
-        raise Refusal(run, "global_batch", found, "a whole number of micro-batches, since pp is above 1")
-    for violation in violations(structural_rules(plan, job.model, job.workload, job.gpus)):
-        if violation.rule not in LOOSE_RULES:
-            raise Refusal(run, violation.rule, violation.found, violation.expected)
-
-
-def check_speed(run: Run, job: Job, measured: Measured) -> None:
-    """Refuse a run whose speeds contradict each other or the accelerator's peak.
-
-    Raises
-    ------
-    Refusal
-        With both values.
-    """
-    if clash := disagreement(run):
-        raise Refusal(run, "step_time_s", clash, "speeds that agree within 10%")
-    if measured.seconds is None:
-        return
-    trained = 2 / 3 if job.workload.method != "full" else 1.0
-    share = peak_share(job.model, run, measured.seconds, job.hardware.pool.accelerator, trained)
-    if share > 1:
-        text = f"{measured.seconds:.4g} s ({share:.0%} of the {run.gpu}'s dense {run.precision} peak)"
-        raise Refusal(run, measured.basis, text, "at most 100% of the peak")

@@ -182,6 +182,12 @@ def _outcome(priced: PricedRun, found: Prediction, naive: float) -> Outcome:
 
 
 @lru_cache(maxsize=65536)
+def _named(defaults: tuple[tuple[str, object], ...]) -> Json:
+    """Return defaults by column; rows with the same ones share the mapping."""
+    return dict(defaults)
+
+
+@lru_cache(maxsize=65536)
 def _shared(value: tuple[object, ...]) -> tuple[Any, ...]:
     """Return the tuple seen first of all that are equal."""
     return value
@@ -252,5 +258,5 @@ def per_row(outcome: Outcome) -> Json:
         "runtime": outcome.runtime,
         "era": outcome.era,
         "mark": row.mark or None,
-        "defaults": dict(outcome.defaults),
+        "defaults": _named(outcome.defaults),
     }

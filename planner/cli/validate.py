@@ -61,7 +61,8 @@ def validate(
             typer.echo(f"note: {warning}", err=True)
         document = as_json(_validated(table, out_of_fold, on_top))
     if output is Format.json:
-        text = json.dumps(document, allow_nan=False) + "\n"
+        json.dump(document, sys.stdout, allow_nan=False)
+        text = "\n"
     elif output is Format.csv:
         text = as_csv(as_rows(document))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.calibrate.eras import ERAS, STATEMENTS, Era, era_traits, find_era, stated_traits
+from planner.calibrate.eras import ERAS, FRAMEWORKS, STATEMENTS, Era, era_traits, find_era, stated_traits
 from planner.runtimes._traits import Traits
 
 
@@ -104,3 +104,11 @@ def test_gradients_of_fp16_runs_before_2023_are_fp16() -> None:
     era = next(entry for entry in ERAS if entry.name == "megatron-deepspeed")
     assert era_traits(Traits(), era, "fp16", {}).gradient_dtype == "fp16"
     assert era_traits(Traits(), era, "bf16", {}).gradient_dtype == "fp32"
+
+
+def test_a_framework_that_is_offered_is_known() -> None:
+    """A hint that the planner does not understand itself would send people in circles."""
+    assert {"megatron-lm", "megatron-bridge", "deepspeed", "torchtitan", "fsdp", "nanotron"} <= set(
+        FRAMEWORKS
+    )
+    assert [name for name in FRAMEWORKS if find_era(name, "h100-80gb-sxm", 2) is None] == []

@@ -70,6 +70,15 @@ def test_the_document_has_the_keys_of_the_contract(catalogue: Catalogue) -> None
     json.dumps(document, allow_nan=False)
 
 
+def test_rows_with_the_same_defaults_share_them(catalogue: Catalogue) -> None:
+    """A table may have a million rows, and few sets of defaults."""
+    rows = [BASE, BASE.with_values({"id": "b"}), BASE.with_values({"id": "c", "recompute": "full"})]
+    first, second, other = as_json(validate(rows, catalogue, fixed()))["per_row"]
+    assert first["defaults"]
+    assert first["defaults"] is second["defaults"]
+    assert first["defaults"] != other["defaults"]
+
+
 def test_rows_are_priced_or_named_never_lost(catalogue: Catalogue) -> None:
     table = [
         BASE,

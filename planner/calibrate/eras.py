@@ -391,13 +391,3 @@ def era_traits(traits: Traits, era: Era, precision: str, said: Settings) -> Trai
     """Return a runtime's traits as they were in the era, with what the run states on top."""
     half = era.half_traits if precision == "fp16" else {}
     return replace(traits, **{**era.traits, **half, **said})  # type: ignore[arg-type]
-
-
-def framework_names() -> tuple[str, ...]:
-    """Return spellings of the frameworks that are priced: runtimes, and eras without their years."""
-    names = (name for era in ERAS for name in (era.runtime, re.sub(r"(-\d\d(\d\d)?)+$", "", era.name)))
-    return tuple(name for name in dict.fromkeys(names) if find_era(name, "", None))
-
-
-FRAMEWORKS: Final = framework_names()
-"""What to offer in place of a framework that nobody knows."""

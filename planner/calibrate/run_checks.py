@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 from planner.calibrate.conventions import Measured, disagreement, peak_share
-from planner.calibrate.eras import FRAMEWORKS
+from planner.calibrate.eras import ERAS, find_era
 from planner.calibrate.run_table import Run
 from planner.errors import InputError, PlannerError, nearest
 from planner.inputs.hardware import HardwareProfile
@@ -38,6 +39,16 @@ class Refusal(InputError):
         text = f"row {run.line}, column {column}: found {found}; expected {expected}{hint}"
         PlannerError.__init__(self, text)
         self.problems = ()
+
+
+def framework_names() -> tuple[str, ...]:
+    """Return spellings of the frameworks that are priced: runtimes, and eras without their years."""
+    names = (name for era in ERAS for name in (era.runtime, re.sub(r"(-\d\d(\d\d)?)+$", "", era.name)))
+    return tuple(name for name in dict.fromkeys(names) if find_era(name, "", None))
+
+
+FRAMEWORKS: Final = framework_names()
+"""What to offer in place of a framework that nobody knows."""
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.calibrate.eras import ERAS, FRAMEWORKS, STATEMENTS, Era, era_traits, find_era, stated_traits
+from planner.calibrate.eras import ERAS, STATEMENTS, Era, era_traits, find_era, stated_traits
+from planner.calibrate.run_checks import FRAMEWORKS
 from planner.runtimes._traits import Traits
 
 

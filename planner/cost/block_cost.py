@@ -219,34 +219,47 @@ def expert_floor_seconds(layer: PricedLayer, pricer: Pricer) -> Num:
     return expert_host_seconds(layer.local_experts, traits.expert_host_seconds, least)
 
 
+def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
+    """Seconds of forward, input gradient and weight gradient, none shorter than the host takes for it. [s]"""
+    traits, context = pricer.case.traits, layer.exchanges.cp
+    host = expert_floor_seconds(layer, pricer) / 3
+    products = total(layer.operators, "weight_gradient")
+    forward = total(layer.operators, "forward") + context.forward
+    inputs = total(layer.operators, "backward") - products + context.backward
+    weight = np.maximum(products, host)
+    inputs = np.maximum(np.maximum(inputs, host), traits.host_seconds_backward - weight)
+    return np.maximum(forward, traits.host_seconds_forward + host), inputs, weight
+
+
+def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, freed: Num) -> tuple[Num, Num]:
+    """Bytes kept from forward to backward, and those that exist besides while backward runs. [byte]"""
+    everything = total(layer.operators, "kept") + total(layer.operators, "saved")
+    held = _left(layer, choice, pricer) if choice.whole_layer else everything - freed
+    return held + partial_bytes(choice, pricer), everything - held + largest(layer.operators, "result")
+
+
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:
     """Return the cost of a layer to which ``choice`` applies."""
     twice = again(layer, choice, pricer)
-    traits, exchanges = pricer.case.traits, layer.exchanges
-    host = expert_floor_seconds(layer, pricer) / 3
-    weight = total(layer.operators, "weight_gradient")
-    forward = total(layer.operators, "forward") + exchanges.cp.forward
-    inputs = total(layer.operators, "backward") - weight + exchanges.cp.backward
-    forward = np.maximum(forward, traits.host_seconds_forward + host)
-    weight = np.maximum(weight, host)
-    inputs = np.maximum(np.maximum(inputs, host), traits.host_seconds_backward - weight)
-    comm = _passes(exchanges.tp, twice.tp) + _passes(exchanges.ep, twice.ep) + twice.cp * exchanges.cp.forward
-    everything = total(layer.operators, "kept") + total(layer.operators, "saved")
-    held = _left(layer, choice, pricer) if choice.whole_layer else everything - twice.freed
+    tp, cp, ep = layer.exchanges.tp, layer.exchanges.cp, layer.exchanges.ep
+    forward, inputs, weight = _pass_seconds(layer, pricer)
+    held, rebuilt = _pass_bytes(layer, choice, pricer, twice.freed)
+    context = twice.cp * cp.forward
+    comm = _passes(tp, twice.tp) + _passes(ep, twice.ep) + context
+    repeated = twice.tp * tp.forward + twice.ep * ep.forward
     experts, others = _by_expert(layer)
-    repeated = twice.tp * exchanges.tp.forward + twice.ep * exchanges.ep.forward
     return LayerCost(
         seconds=forward + inputs + weight + twice.seconds + comm,
-        forward=forward + exchanges.tp.forward + exchanges.ep.forward,
+        forward=forward + tp.forward + ep.forward,
         weight_gradient=weight,
-        again=twice.seconds + repeated + twice.cp * exchanges.cp.forward,
-        held=held + partial_bytes(choice, pricer),
-        rebuilt=everything - held + largest(layer.operators, "result"),
+        again=twice.seconds + repeated + context,
+        held=held,
+        rebuilt=rebuilt,
         stored=total(others, "stored"),
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
-        product=largest(layer.operators, "params") if traits.live_elements else 0.0,
+        product=largest(layer.operators, "params") if pricer.case.traits.live_elements else 0.0,
     )
 
 

@@ -74,18 +74,15 @@ COMPUTE = "share of the kernels' stand-alone rate that its training steps reach 
 NETWORK = "share of the network's usual rate that this site reaches [-]"
 LINKS = "share of the fast links' usual rate that this site's collectives reach [-]"
 
+MESSAGES = "share of a message between stages that is waited for [-]"
+
 STAGES = (
     Stage(
         "layouts sweep",
         _source("aleph-alpha-layouts"),
         (
             Factor(("site", "aleph-alpha-layouts", "network_share"), 0.1, NETWORK, 2.0),
-            Factor(
-                ("era", "megatron-like", "pp_exposed"),
-                0.5,
-                "share of a message between stages that is waited for [-]",
-                1.0,
-            ),
+            Factor(("era", "megatron-like", "pp_exposed"), 0.5, MESSAGES, 1.0),
             Factor(
                 ("era", "megatron-like", "dp_byte_seconds"),
                 5e-11,
@@ -112,6 +109,17 @@ STAGES = (
         "https://arxiv.org/abs/2104.04473",
     ),
     Stage(
+        "BLOOM's trials",
+        _source("bigscience-bloom-prequel"),
+        (
+            Factor(("site", "bigscience-bloom-prequel", "scaleup_share"), 1.0, LINKS, 0.7),
+            Factor(("site", "bigscience-bloom-prequel", "network_share"), 1.0, NETWORK, 0.7),
+            Factor(("era", "megatron-deepspeed", "pp_exposed"), 0.5, MESSAGES, 1.0),
+        ),
+        _layout,
+        "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
+    ),
+    Stage(
         "single-node runs of vTrain",
         _source("vtrain-single"),
         (
@@ -131,16 +139,6 @@ STAGES = (
         ),
         lambda priced: (priced.run.hidden, priced.plan.tp, priced.run.num_gpus),
         "https://github.com/VIA-Research/vTrain",
-    ),
-    Stage(
-        "BLOOM's trials",
-        _source("bigscience-bloom-prequel"),
-        (
-            Factor(("site", "bigscience-bloom-prequel", "scaleup_share"), 1.0, LINKS, 0.7),
-            Factor(("site", "bigscience-bloom-prequel", "network_share"), 1.0, NETWORK, 0.7),
-        ),
-        _layout,
-        "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
     ),
     Stage(
         "Zero Bubble's table",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.operators import Operator, Pricer
-from planner.formulas.collectives import dispatch_seconds, ring_seconds, ring_sent_bytes
+from planner.formulas.collectives import ring_seconds, ring_sent_bytes
+from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
 from planner.numeric import Num

@@ -109,6 +109,21 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     return np.minimum(tier.bandwidth, tier.pair_bandwidth * np.maximum(members - 1.0, 1.0))
 
 
+def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
+    """Return the latency of a ring pass [s] and its time for each byte that goes round [s/byte]."""
+    slowest: Num = 0.0
+    latency: Num = 0.0
+    below: Num = 1.0
+    for tier in tiers:
+        inside = members_inside(tier.domain, stride, ranks)
+        crossing = inside > below
+        rate = below * group_bandwidth(tier, inside / below)
+        slowest = np.maximum(slowest, crossing / rate)
+        latency = latency + (ranks / below - ranks / inside) * tier.latency
+        below = inside
+    return latency, slowest
+
+
 def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num = 1.0) -> Num:
     r"""Seconds of one ring pass: an all-gather or a reduce-scatter.
 
@@ -144,16 +159,7 @@ def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], me
     >>> round(float(ring_seconds(1e9, 8, 1, [link])), 6)
     0.001986
     """
-    slowest: Num = 0.0
-    latency: Num = 0.0
-    below: Num = 1.0
-    for tier in tiers:
-        inside = members_inside(tier.domain, stride, ranks)
-        crossing = inside > below
-        rate = below * group_bandwidth(tier, inside / below)
-        slowest = np.maximum(slowest, crossing / rate)
-        latency = latency + (ranks / below - ranks / inside) * tier.latency
-        below = inside
+    latency, slowest = _ring_terms(ranks, stride, tiers)
     return messages * latency + (ranks - 1) / ranks * nbytes * slowest
 
 
@@ -201,8 +207,9 @@ def pieces_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], 
     True
     """
     wide, quick = (np.maximum(1.0, share * messages) for share in PROTOCOL_LATENCY)
-    by_line = ring_seconds(nbytes, ranks, stride, tiers, wide)
-    return np.minimum(by_line, ring_seconds(LL_BYTES * nbytes, ranks, stride, tiers, quick))
+    latency, slowest = _ring_terms(ranks, stride, tiers)
+    each = (ranks - 1) / ranks * nbytes * slowest
+    return np.minimum(wide * latency + each, quick * latency + LL_BYTES * each)
 
 
 def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
@@ -272,88 +279,6 @@ def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
         inside = members_inside(tier.domain, stride, ranks)
         share = (inside - below) / ranks
         slowest = np.maximum(slowest, share / group_bandwidth(tier, inside / below))
-        latency = latency + (inside / below - 1.0) * tier.latency
-        below = inside
-    return latency + nbytes * slowest
-
-
-def distinct_domains(domains: Num, copies: int) -> Num:
-    r"""Domains that the copies of one token reach in the mean, where each goes to a random one.
-
-    .. math:: E = D \left[1 - \left(1 - \frac{1}{D}\right)^k\right]
-
-    Parameters
-    ----------
-    domains : Num
-        Domains :math:`D` that the group spans. [-]
-    copies : int
-        Copies :math:`k` of the token. [-]
-
-    Returns
-    -------
-    Num
-        Between 1 and the smaller of the two. [-]
-
-    References
-    ----------
-    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, 2024, sec. 3.2.2: a token crosses
-       the network once for each node.
-
-    Examples
-    --------
-    >>> float(distinct_domains(1.0, 8)), round(float(distinct_domains(4.0, 8)), 3)
-    (1.0, 3.6)
-    """
-    missed: Num = 1.0
-    for _ in range(copies):
-        missed = missed * (1.0 - 1.0 / domains)
-    return domains * (1.0 - missed)
-
-
-def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    r"""Seconds to send each token to the ranks of its experts, once to each outer domain.
-
-    .. math:: t = \sum_k h_k \alpha_k + \max_k \frac{S\, c_k}{B_k} \frac{i_k - i_{k-1}}{i_k}
-
-    with :math:`c_k` copies that a token needs at that tier: all inside the innermost, one for each domain
-    below further out.
-
-    Parameters
-    ----------
-    nbytes : Num
-        Tokens of one rank, one copy :math:`S`. [byte]
-    copies : int
-        Experts of a token. [-]
-    ranks, stride : Num
-        Members and the distance between them. [-]
-    tiers : sequence of Tier
-        From the innermost to the outermost.
-
-    Returns
-    -------
-    Num
-        Elapsed time; the same for the way back. [s]
-
-    References
-    ----------
-    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, 2024, sec. 3.2.2.
-
-    Examples
-    --------
-    Two experts of a token among four ranks on one link: three quarters of two copies travel.
-
-    >>> link = Tier("nvlink", 8, 100e9, 0.0, 100e9)
-    >>> float(dispatch_seconds(100e9, 2, 4.0, 1.0, [link]))
-    1.5
-    """
-    slowest: Num = 0.0
-    latency: Num = 0.0
-    below: Num = 1.0
-    for depth, tier in enumerate(tiers):
-        inside = members_inside(tier.domain, stride, ranks)
-        needed = float(copies) if depth == 0 else distinct_domains(ranks / below, copies)
-        leaving = needed * (inside - below) / inside if depth else needed * (inside - below) / ranks
-        slowest = np.maximum(slowest, leaving / group_bandwidth(tier, inside / below))
         latency = latency + (inside / below - 1.0) * tier.latency
         below = inside
     return latency + nbytes * slowest

@@ -14,7 +14,8 @@ from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
 from planner.cost.operators import mean_keys
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
-from planner.formulas.collectives import Tier, dispatch_seconds, point_to_point_seconds, ring_seconds
+from planner.formulas.collectives import Tier, point_to_point_seconds, ring_seconds
+from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.model_flops import model_flops
 from planner.formulas.overlap import exposed_seconds

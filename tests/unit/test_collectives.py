@@ -12,14 +12,13 @@ from planner.formulas.collectives import (
     Tier,
     all_reduce_seconds,
     all_to_all_seconds,
-    dispatch_seconds,
-    distinct_domains,
     group_bandwidth,
     members_inside,
     point_to_point_seconds,
     ring_seconds,
     ring_sent_bytes,
 )
+from planner.formulas.dispatch import dispatch_seconds, distinct_domains
 
 NVLINK = Tier("nvlink", 8, 400e9, 3e-6, 400e9)
 NETWORK = Tier("infiniband", inf, 50e9, 10e-6, 50e9)

@@ -1,0 +1,92 @@
+"""Tokens on their way to their experts: each copy over the links that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.formulas.collectives import Tier, group_bandwidth, members_inside
+from planner.numeric import Num
+
+
+def distinct_domains(domains: Num, copies: int) -> Num:
+    r"""Domains that the copies of one token reach in the mean, where each goes to a random one.
+
+    .. math:: E = D \left[1 - \left(1 - \frac{1}{D}\right)^k\right]
+
+    Parameters
+    ----------
+    domains : Num
+        Domains :math:`D` that the group spans. [-]
+    copies : int
+        Copies :math:`k` of the token. [-]
+
+    Returns
+    -------
+    Num
+        Between 1 and the smaller of the two. [-]
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, 2024, sec. 3.2.2: a token crosses
+       the network once for each node.
+
+    Examples
+    --------
+    >>> float(distinct_domains(1.0, 8)), round(float(distinct_domains(4.0, 8)), 3)
+    (1.0, 3.6)
+    """
+    missed: Num = 1.0
+    for _ in range(copies):
+        missed = missed * (1.0 - 1.0 / domains)
+    return domains * (1.0 - missed)
+
+
+def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    r"""Seconds to send each token to the ranks of its experts, once to each outer domain.
+
+    .. math:: t = \sum_k h_k \alpha_k + \max_k \frac{S\, c_k}{B_k} \frac{i_k - i_{k-1}}{i_k}
+
+    with :math:`c_k` copies that a token needs at that tier: all inside the innermost, one for each domain
+    below further out.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Tokens of one rank, one copy :math:`S`. [byte]
+    copies : int
+        Experts of a token. [-]
+    ranks, stride : Num
+        Members and the distance between them. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+
+    Returns
+    -------
+    Num
+        Elapsed time; the same for the way back. [s]
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, 2024, sec. 3.2.2.
+
+    Examples
+    --------
+    Two experts of a token among four ranks on one link: three quarters of two copies travel.
+
+    >>> link = Tier("nvlink", 8, 100e9, 0.0, 100e9)
+    >>> float(dispatch_seconds(100e9, 2, 4.0, 1.0, [link]))
+    1.5
+    """
+    slowest: Num = 0.0
+    latency: Num = 0.0
+    below: Num = 1.0
+    for depth, tier in enumerate(tiers):
+        inside = members_inside(tier.domain, stride, ranks)
+        needed = float(copies) if depth == 0 else distinct_domains(ranks / below, copies)
+        leaving = needed * (inside - below) / inside if depth else needed * (inside - below) / ranks
+        slowest = np.maximum(slowest, leaving / group_bandwidth(tier, inside / below))
+        latency = latency + (inside / below - 1.0) * tier.latency
+        below = inside
+    return latency + nbytes * slowest

@@ -40,10 +40,14 @@ def layer_weights(model: ModelSpec, seq_len: int) -> Mapping[str, float]:
 
 def split_of(plan: Plan, case: Case) -> tuple[int, ...]:
     """Layers of each virtual stage of a scalar plan: its own, or the default split."""
-    if plan.stage_layers is not None:
-        return plan.stage_layers
-    weights = layer_weights(case.model, case.workload.seq_len)
-    return default_split(case.model, int(plan.pp * plan.vpp), weights)
+    return plan.stage_layers or usual_split(case, int(plan.pp * plan.vpp))
+
+
+def usual_split(case: Case, parts: int) -> tuple[int, ...]:
+    """Layers of each virtual stage where nobody names any: the runtime's own cut, or the default split."""
+    if case.runtime.own_split is not None:
+        return case.runtime.own_split(case.model, parts)
+    return default_split(case.model, parts, layer_weights(case.model, case.workload.seq_len))
 
 
 def ranks_of(plan: Plan, case: Case) -> list[Counter[Piece]]:

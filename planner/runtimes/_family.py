@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -94,6 +94,8 @@ class Runtime:
         Whether zero_shards may be less than dp · cp.
     command : CommandMaker, optional
         What to start for a scalar plan; None where it writes no files.
+    own_split : callable, optional
+        Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
     settings : mapping
         Values of traits, beside its own, that its files can ask for.
     """
@@ -114,5 +116,6 @@ class Runtime:
     rules: RuleMaker
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
+    own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
     settings: Settings = field(default_factory=dict)
     aliases: tuple[str, ...] = ()

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planner.cost.case import case_of
+from planner.cost.layout import split_of
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import violations
@@ -100,7 +102,8 @@ ILLEGAL = [
     (DEEPSPEED, jobs.MOE, {"tp": 2}, "autotp-needs-autoep"),
     (DEEPSPEED, jobs.LATENT, {"tp": 2, "ep": 2}, "autotp-has-plan"),
     (DEEPSPEED, jobs.TIED, {"pp": 2, "zero": 1}, "pipeline-ties"),
-    (NANOTRON, jobs.DENSE, {"zero": 1, "pp": 4}, "split-is-own"),
+    (NANOTRON, jobs.DENSE, {"zero": 1, "pp": 4, "stage_layers": (8, 8, 8, 8)}, "split-is-own"),
+    (NANOTRON, jobs.DENSE, {"zero": 1, "pp": 16}, "split-is-own"),
     (NANOTRON, jobs.DENSE, {"zero": 1, "cp": 2, "cp_method": "all-gather"}, "no-context-parallel"),
     (NANOTRON, jobs.MOE, {"zero": 1, "ep": 2}, "no-expert-parallel"),
     (NANOTRON, jobs.WIDE_HEADS, {"zero": 1}, "model-in-nanotron"),
@@ -152,3 +155,11 @@ def test_nanotron_closes_a_stage_once_it_has_passed_its_share() -> None:
     # 8,309,964,800: the marks are 2,077, 4,155 and 6,232 million, first passed by layers 9, 18 and 26.
     assert own_split(jobs.DENSE, 4) == (9, 9, 8, 6)
     assert own_split(jobs.DENSE, 1) == (32,)
+    assert own_split(jobs.DENSE, 16)[-1] == 0
+
+
+def test_a_plan_without_a_split_is_priced_and_searched_with_nanotrons_own() -> None:
+    task = jobs.job(jobs.DENSE, 64)
+    layout = jobs.plan(task, zero=1, pp=4)
+    assert "split-is-own" not in broken(NANOTRON, jobs.DENSE, 64, zero=1, pp=4)
+    assert split_of(layout, case_of(layout, task, NANOTRON)) == (9, 9, 8, 6)

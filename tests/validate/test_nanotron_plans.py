@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._offered import stage_layers
 from planner.runtimes.nanotron import ENTRY
+from planner.runtimes.nanotron.rules import own_split
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
 
 pytestmark = [
@@ -60,7 +60,8 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
         assert derived["global_batch"] == job.workload.global_batch
         assert derived["recompute"] == (plan.recompute == "full")
         assert derived["model"] == "Qwen2Config"
-        assert cut(derived["costs"], int(plan.pp), job.model.num_layers) == stage_layers(plan, job.model)
+        split = plan.stage_layers or own_split(job.model, int(plan.pp))
+        assert cut(derived["costs"], int(plan.pp), job.model.num_layers) == split
 
 
 def test_what_nanotron_refuses_we_refuse_and_what_only_we_refuse_is_known(

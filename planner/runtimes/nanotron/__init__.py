@@ -32,4 +32,5 @@ ENTRY = Runtime(
     methods=("full",),
     rules=rules.nanotron_rules,
     command=nanotron_command,
+    own_split=rules.own_split,
 )

@@ -10,7 +10,6 @@ from planner.rules import Mask, Rule
 from planner.runtimes._family import Job
 from planner.runtimes._offered import (
     divisor_rule,
-    even_split,
     exactly,
     ffn_width,
     fits_model,
@@ -111,21 +110,19 @@ def own_split(model: ModelSpec, stages: int) -> tuple[int, ...]:
 def _split_holds(plan: Plan, model: ModelSpec) -> Mask:
     degrees = np.asarray(plan.pp, dtype=float)
     stages = {int(pp) for pp in np.unique(degrees) if pp <= model.num_layers}
-    kept = [
-        pp for pp in stages if own_split(model, pp) == (plan.stage_layers or even_split(model.num_layers, pp))
-    ]
+    cuts = {pp: own_split(model, pp) for pp in stages}
+    kept = [pp for pp, own in cuts.items() if min(own) > 0 and plan.stage_layers in (None, own)]
     return np.isin(degrees, kept)
 
 
 def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     def tell() -> tuple[str, str, str]:
-        split = plan.stage_layers or even_split(model.num_layers, int(plan.pp))
-        own = "-".join(map(str, own_split(model, int(plan.pp))))
-        return (
-            f"stage layers {'-'.join(map(str, split))}",
-            f"nanotron's own split {own}",
-            f"stage layers {own}",
-        )
+        own = own_split(model, int(plan.pp))
+        words = "-".join(map(str, own))
+        if min(own) == 0:
+            return f"pp {plan.pp:g}, which nanotron cuts into {words}", "layers on all stages", "a smaller pp"
+        split = "-".join(map(str, plan.stage_layers or own))
+        return (f"stage layers {split}", f"nanotron's own split {words}", f"stage layers {words}")
 
     return [
         *split_rules(plan, model),

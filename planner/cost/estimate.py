@@ -82,8 +82,9 @@ class SentBytes:
 class Estimate:
     """One plan priced in full.
 
-    Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``band_basis`` says in
-    words which measured runs the error band is from.
+    Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``bound`` is what no
+    split of the layers beats by the closed form, and ``floor`` what this very plan takes at least, however it
+    is played. ``band_basis`` says in words which measured runs the error band is from.
     """
 
     job: Job
@@ -93,6 +94,7 @@ class Estimate:
     violations: tuple[Violation, ...]
     step: float
     bound: float
+    floor: float
     model_flops: float
     recompute_flops: float
     peak_rate: float
@@ -219,6 +221,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         violations=broken,
         step=step,
         bound=float(result.bound),
+        floor=floor_seconds(case, plan, passes, result),
         model_flops=step_flops(job.model, job.workload.seq_len, tokens),
         recompute_flops=_recompute_flops(plan, details, totals),
         peak_rate=float(job.hardware.pool.accelerator.peak[case.precision.peak]),
@@ -239,6 +242,16 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
     job = case.job
     rules = structural_rules(plan, job.model, job.workload, job.gpus)
     return rules + technique_rules(plan, case) + case.runtime.rules(plan, job)
+
+
+def floor_seconds(case: Case, plan: Plan, passes: PassPrice, result: StepPrice) -> float:
+    """Seconds that a step takes at least, however it is played: no stage is done before its own work. [s]"""
+    if case.schedule.routes > 1:
+        return float(result.floor)
+    hidden = 0.0 if case.traits.p2p_occupies else passes.hop
+    work = plan.num_microbatches * (passes.micro - hidden)
+    tail = result.data_parallel + result.optimizer + result.offload
+    return float(np.maximum(result.floor, np.max(work + tail)))
 
 
 def slowest_stage(passes: PassPrice) -> int:

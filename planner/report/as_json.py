@@ -32,7 +32,9 @@ STAGE_KEYS: Final = (
     "allocated", "reserve", "framework", "total",
 )  # fmt: skip
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
-OPTIMALITY_KEYS: Final = ("method", "proved", "bound_s", "gap", "over", "refined", "solver")
+OPTIMALITY_KEYS: Final = (
+    "method", "proved", "bound_s", "gap", "over", "model_bound_s", "refined", "solver",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

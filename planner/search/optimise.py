@@ -226,7 +226,8 @@ def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: st
         "the splits of layers that were tried, the others with any; bounds hold within the cost model"
     )
     if not ranked:
-        return {"method": "scan", "proved": False, "bound_s": None, "gap": None, "over": over, "refined": 0}
+        none = dict.fromkeys(("bound_s", "gap", "model_bound_s"))
+        return {"method": "scan", "proved": False, **none, "over": over, "refined": 0}
     count = sum(refinement.refined for refinement in refined)
     if objective != "time" or len(refined) > 1:
         bound = min(refinement.bound for refinement in refined)
@@ -239,9 +240,10 @@ def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: st
     return {
         "method": "scan, then candidates refined in the order of their bounds",
         "proved": proved,
-        "bound_s": bound,
+        "bound_s": min(bound, *(one.floor for one in refined if one.plans)),
         "gap": max(0.0, 1.0 - bound / best),
         "over": over,
+        "model_bound_s": bound,
         "refined": count,
         "solver": solver_record(lead, ranked[0].error_band) if lead is not None else None,
     }

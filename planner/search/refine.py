@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from planner.cost.case import case_of
@@ -27,7 +28,7 @@ class Refinement:
     refined : int
         Candidates refined.
     bound : float
-        Seconds that no plan of the space can beat. [s]
+        Seconds that no plan of the space can beat by the closed forms. [s]
     proved : bool
         Whether the best plan is proved best.
     improvement : Improvement, optional
@@ -35,6 +36,8 @@ class Refinement:
     any_split : bool
         Whether the proof is over plans that are safe in memory with any split of their layers, not only with
         the default one.
+    floor : float
+        Seconds that no refined plan can beat, however it is played. [s]
     """
 
     plans: tuple[Estimate, ...]
@@ -43,6 +46,7 @@ class Refinement:
     proved: bool
     improvement: Improvement | None = None
     any_split: bool = False
+    floor: float = 0.0
 
 
 def balanced(plan: Plan, scan: Scan) -> Plan | None:
@@ -110,7 +114,8 @@ def refine(
         done[candidate.plan] = best_of(candidate, scan, memory_limit)
     if objective == "memory" or not (done or report.tight):
         plans = sorted(done.values(), key=lambda plan: plan.peak)
-        return Refinement(tuple(plans), len(done), report.best[0].bound if report.best else 0.0, bool(done))
+        least = report.best[0].bound if report.best else 0.0
+        return Refinement(tuple(plans), len(done), least, bool(done), floor=floor_of(done))
     best = min((plan.step for plan in done.values()), default=float("inf"))
     open_bound = float("inf")
     for candidate in report.promising:
@@ -138,4 +143,10 @@ def refine(
         open_bound >= best,
         improvement,
         any_split=uneven is not None and uneven.open_bound >= best and scan.split is None,
+        floor=floor_of(done),
     )
+
+
+def floor_of(done: Mapping[Plan, Estimate]) -> float:
+    """Seconds that no refined plan can beat, however it is played; 0 where there is none. [s]"""
+    return min((plan.floor for plan in done.values()), default=0.0)

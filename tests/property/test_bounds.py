@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from planner.cost.estimate import estimate
+from planner.inputs.load import load_model
 from planner.search.choices import choices_of
-from planner.search.optimise import objective_column
+from planner.search.optimise import Request, objective_column, search
 from planner.search.refine import best_of, refine
 from planner.search.scan import Scan
 from planner.search.space import make_space
@@ -82,6 +83,8 @@ def test_no_step_is_played_faster_than_its_floor(name: str, occupies: bool) -> N
             played = [play_plan(replace(plan, stage_layers=one), work, runner) for one in (None, split)]
             few += plan.num_microbatches <= plan.pp
             assert played[0].floor <= min(one.step for one in played) * ROUNDING, (plan, split)
+            for one in played:
+                assert one.floor <= one.estimate.floor <= one.step * ROUNDING, one.estimate.plan
     assert few > 0 or SCHEDULES[name].supports(4, 1, 4) != ()
 
 
@@ -107,3 +110,33 @@ def test_slow_early_stages_hide_less_than_half_of_the_bubble(ranks: int, passes:
     mean = float(np.mean(times))
     assert (passes + (ranks - 1) / 2) * mean <= makespan * ROUNDING
     assert makespan < (passes + ranks - 1) * mean, "equal stages are not the fastest"
+
+
+FIXED = {"micro_batch": 1, "cp": 1, "etp": 1}
+SEARCHED = (
+    *((name, 16, {**FIXED, "pp": pp}) for name in MODELS for pp in (2, 4)),
+    ("llama3-70b", 128, {**FIXED, "pp": 8, "tp": 8, "schedule": "1f1b"}),
+    ("llama3.1-405b", 4096, {**FIXED, "pp": 8, "tp": 8}),
+)
+"""Models, accelerators and what is fixed."""
+
+
+def test_a_search_s_bound_is_one_for_the_played_winner_too() -> None:
+    """Within the closed forms the winner is at the bound; played, some steps are faster than their price."""
+    faster = 0
+    for name, gpus, fixed in SEARCHED:
+        asked = job(
+            MODELS[name] if name in MODELS else load_model(name), gpus, global_batch=max(gpus // 4, 16)
+        )
+        found = search(
+            Request(asked.model, (asked.hardware,), (gpus,), asked.workload, (runtime(),), fixed=dict(fixed))
+        )
+        winner, told = found.plans[0], found.optimality
+        bound, within = float(str(told["bound_s"])), float(str(told["model_bound_s"]))
+        played = play_plan(winner.plan, winner.job, winner.runtime).step
+        assert 0 < bound <= min(within, played * ROUNDING), (name, winner.plan)
+        assert within == winner.step or not told["proved"], (name, winner.plan)
+        assert told["gap"] == pytest.approx(1 - within / winner.step)
+        assert bound > 0.7 * played, "a bound that says something"
+        faster += within > played * ROUNDING
+    assert faster >= 1, "no job shows why the closed form's bound is not enough"

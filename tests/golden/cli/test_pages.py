@@ -58,6 +58,7 @@ def answer() -> Estimate:
         violations=(),
         step=8.0,
         bound=7.5,
+        floor=7.25,
         model_flops=4.0e16,
         recompute_flops=4.0e15,
         peak_rate=989e12,
@@ -94,9 +95,10 @@ def result(answer: Estimate) -> SearchResult:
         optimality={
             "method": "a scan",
             "proved": False,
-            "bound_s": 7.6,
+            "bound_s": 7.25,
             "gap": 0.05,
             "over": "the grid",
+            "model_bound_s": 7.6,
             "refined": 9,
         },
     )

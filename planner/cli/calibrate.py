@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from planner.cli.files import write_whole
-from planner.cli.options import ForceOption, Format, FormatOption
+from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
 from planner.errors import InputError, Problem
-
-MANY: Final = 20
-"""Timed runs above which the fit takes seconds, and is announced. [-]"""
 
 
 def calibrate(
@@ -35,6 +32,8 @@ def calibrate(
     ] = "",
     force: ForceOption = False,
     output: FormatOption = Format.table,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Fit what a cluster reaches to runs made on it, and write it as a profile for --hardware."""
     from planner.calibrate.catalogue import shipped_catalogue
@@ -51,23 +50,24 @@ def calibrate(
     if out.exists() and not force:
         raise InputError(Problem("--out", str(out), "a file that does not exist yet, or --force"))
     name = "standard input" if str(runs) == "-" else runs.name
-    with opened(runs) as lines:
+    asked = [word.strip().lower() for word in factors.split(",") if word.strip()]
+    with Progress(quiet, verbose) as progress, opened(runs) as lines:
         table = read_runs(lines, name)
         for warning in table.warnings:
-            typer.echo(f"note: {warning}", err=True)
+            progress.tell(f"note: {warning}")
+        progress(0.0, f"pricing the runs of {name}")
         site = site_runs(table.rows, shipped_catalogue(), profile)
-    asked = [word.strip().lower() for word in factors.split(",") if word.strip()]
-    if len(site.timed) > MANY:
-        typer.echo(f"fitting to {len(site.timed)} timed runs", err=True)
-    result = fit_site(site, profile, asked)
+        progress(0.0, f"fitting to {len(site.timed)} timed runs")
+        result = fit_site(site, profile, asked)
     write_whole(out, cluster_yaml(base_file(hardware, profile), out.stem, result, name), force)
     load_hardware(str(out), "--out")
-    _tell(as_json(result, profile, name, str(out)), output)
-
-
-def _tell(document: Any, output: Format) -> None:
+    document: Any = as_json(result, profile, name, str(out))
     for skip in document["skipped"]:
-        sys.stderr.write(f"note: {skip['id']} is not used: {skip['reason']}\n")
+        progress.tell(f"note: {skip['id']} is not used: {skip['reason']}")
+    _answer(document, output)
+
+
+def _answer(document: Any, output: Format) -> None:
     if output is Format.json:
         emit_document(document)
     elif output is Format.csv:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_rows
 from planner.cli.progress import Progress
 from planner.errors import CheckFailed, InputError, Problem
@@ -39,6 +38,8 @@ def check(
         typer.Option("--allow-busy", help="Measure a device that others use, that is sliced or throttled."),
     ] = False,
     output: FormatOption = Format.table,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run one rank's share of a plan's layers here, and say by how much its estimate should move."""
     from planner.cli.job import with_node_size
@@ -58,10 +59,10 @@ def check(
         check_free(opened, open_driver(uuid_of(opened)))
         notes += check_works(opened)
     priced = estimate(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
-    with Progress() as progress:
+    with Progress(quiet, verbose) as progress:
         checked = check_plan(priced, opened, progress)
     for note in (*notes, *checked.notes):
-        sys.stderr.write(f"note: {note}\n")
+        progress.tell(f"note: {note}")
     answer(checked, opened.name, tolerance, output)
     faults = too_far(checked, tolerance)
     if faults:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.options import ForceOption, Format
+from planner.cli.options import ForceOption, Format, QuietOption, VerboseOption
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked
@@ -65,6 +65,8 @@ def emit(
     launcher: LauncherOption = "torchrun",
     target_version: VersionOption = None,
     force: ForceOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Write the files that start a saved plan, all of them or none.
 
@@ -73,6 +75,7 @@ def emit(
     """
     from planner.cli.axes import check_offload
     from planner.cli.job import check_precision, with_node_size
+    from planner.cli.progress import Progress
     from planner.cli.reading import Reading
     from planner.report.plan_file import read_plan_file
 
@@ -83,12 +86,17 @@ def emit(
     reading.finish()
     launch = Launch(out, target, launcher, target_version, force)
     wanted = wanted_target(launch, saved.runtime)
-    for line in saved.changed:
-        typer.echo(f"note: {line}", err=True)
+    notes = [f"note: {line}" for line in saved.changed]
     if wanted.runtime.name != saved.runtime.name:
-        typer.echo(_told_apart(saved.runtime, wanted.runtime), err=True)
-    answer = priced(saved.plan, saved.job, wanted.runtime, saved.names, force)
-    write_files(answer, saved.names, wanted, launch)
+        notes.append(_told_apart(saved.runtime, wanted.runtime))
+    with Progress(quiet, verbose) as progress:
+        for note in notes:
+            progress.tell(note)
+        progress(0.0, f"pricing {plan}")
+        answer = priced(saved.plan, saved.job, wanted.runtime, saved.names, force)
+        progress(0.5, f"writing {out}")
+        done = write_files(answer, saved.names, wanted, launch)
+    progress.tell(done)
 
 
 def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, force: bool) -> Estimate:
@@ -162,7 +170,7 @@ def write_best(best: Estimate, asked: Asked, save: Path | None, launch: Launch |
         if wanted.runtime.name != best.runtime.name:
             typer.echo(_told_apart(best.runtime, wanted.runtime), err=True)
             best = priced(best.plan, best.job, wanted.runtime, names, force)
-        write_files(best, names, wanted, launch)
+        typer.echo(write_files(best, names, wanted, launch), err=True)
 
 
 def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str], Names]:
@@ -181,8 +189,8 @@ def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str
     return inputs, names
 
 
-def write_files(answer: Estimate, names: Names, wanted: Target, launch: Launch) -> None:
-    """Write the files of a priced plan, and tell on standard error what to do with them."""
+def write_files(answer: Estimate, names: Names, wanted: Target, launch: Launch) -> str:
+    """Write the files of a priced plan, and return in words what to do with them."""
     from planner.cli.emit import write_folder
     from planner.cli.output import page_text
     from planner.launchers._card import Card
@@ -196,4 +204,4 @@ def write_files(answer: Estimate, names: Names, wanted: Target, launch: Launch) 
     files = launch_files(answer.plan, answer.job, wanted, card)
     written = write_folder({**files, **inputs}, launch.out, launch.force)
     names_written = ", ".join(path.name for path in written)
-    typer.echo(f"wrote {launch.out}: {names_written}; start with: {wanted.launcher.start}", err=True)
+    return f"wrote {launch.out}: {names_written}; start with: {wanted.launcher.start}"

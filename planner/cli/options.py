@@ -24,6 +24,10 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How the answer is printed.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Tell on standard error what is being done.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 
@@ -185,10 +189,8 @@ class OutputOptions:
     """How an answer is printed, and what is told beside it."""
 
     output: FormatOption = Format.table
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tell on standard error what is being done.")
-    ] = False
+    quiet: QuietOption = False
+    verbose: VerboseOption = False
 
 
 def spread(function: Callable[..., None]) -> Callable[..., None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.files import write_whole
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_rows
 from planner.errors import InputError, Problem
 
@@ -56,6 +56,8 @@ def profile(
         float, typer.Option("--timeout", metavar="S", help="Seconds to wait for a rank.")
     ] = 60.0,
     output: FormatOption = Format.table,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Measure this machine and write a hardware profile; under torchrun its collectives too."""
     from planner.calibrate.profile_files import RAW, Machine, beside, profile_files
@@ -64,11 +66,11 @@ def profile(
     check(out, minutes, timeout)
     raw = beside(out, RAW)
     request = Request(device, raw, 60 * minutes, tuple(only or ()), fresh, allow_busy, timeout)
-    with Progress(60 * minutes) as progress:
+    with Progress(60 * minutes, quiet, verbose) as progress:
         try:
             measured = measure_machine(request, progress.tell)
         except KeyboardInterrupt:
-            sys.stderr.write(f"\nwhat was measured is kept in {raw}; the same command goes on\n")
+            progress.note(f"\nwhat was measured is kept in {raw}; the same command goes on")
             raise
     if measured is None:
         return
@@ -82,6 +84,8 @@ def profile(
     files = profile_files(out, machine, measured.rows)
     for path, text in files.texts.items():
         write_whole(path, text, force=True)
+    for note in (*measured.notes, *files.notes):
+        progress.note(f"note: {note}")
     answer(out, raw, measured, files, output)
 
 
@@ -111,15 +115,18 @@ class Progress:
     ----------
     seconds : float
         Time that the measurement may take. [s]
+    quiet, verbose : bool
+        Whether nothing is told; whether every point is told on a line of its own.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, quiet: bool = False, verbose: bool = False) -> None:
         self.seconds, self.tenth = seconds, -1
+        self.quiet, self.verbose = quiet, verbose and not quiet
         self.bar: Any = None
 
     def __enter__(self) -> Progress:
         """Start the bar where there is a terminal."""
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not (self.quiet or self.verbose):
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn
             from rich.progress import Progress as Bar
@@ -145,15 +152,18 @@ class Progress:
         words = f"{count} points, at most {left:.0f} s left, {what}"
         if self.bar is not None:
             self.bar.update(self.task, completed=share, what=words)
-        elif int(10 * share) > self.tenth:
+        elif self.verbose or int(10 * share) > self.tenth:
             self.tenth = int(10 * share)
-            sys.stderr.write(f"{share:4.0%}: {words}\n")
+            self.note(f"{share:4.0%}: {words}")
+
+    def note(self, line: str) -> None:
+        """Write a line, unless quiet."""
+        if not self.quiet:
+            sys.stderr.write(f"{line}\n")
 
 
 def answer(out: Path, raw: Path, measured: Measured, files: Files, output: Format) -> None:
     """Print the fits, and where everything lies."""
-    for note in (*measured.notes, *files.notes):
-        sys.stderr.write(f"note: {note}\n")
     if output is Format.json:
         document = {
             "schema": "planner/profile/1",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import ForceOption
+from planner.cli.options import ForceOption, QuietOption, VerboseOption
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
@@ -31,7 +31,8 @@ def report(
         bool, typer.Option("--search", help="Of a plan: search its job at other counts and limits too.")
     ] = False,
     force: ForceOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Write one HTML page that needs nothing beside itself: no network, no other file.
 
@@ -45,7 +46,7 @@ def report(
 
     document = search_document_of(source)
     library()
-    with Progress(quiet) as progress:
+    with Progress(quiet, verbose) as progress:
         progress(0.0, f"drawing {source}")
         if document is None:
             page = plan_page(source, progress if search else None)

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from planner.cli.files import write_whole
-from planner.cli.options import ForceOption, Format, FormatOption
+from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document
+from planner.cli.progress import Progress
 from planner.cli.reading import Reading, shown
 from planner.cli.simulate_beside import Beside, Wanted, check_beside, play_beside, read_beside
 from planner.cli.simulation_page import document, figures, show
@@ -77,6 +78,7 @@ class Answer:
     drawn: bool
     force: bool
     output: Format
+    progress: Progress
 
     def write_trace(self, make: Callable[[], Any]) -> None:
         """Write the trace, where one is asked for."""
@@ -177,6 +179,8 @@ def simulate(
     ascii_picture: Annotated[bool, typer.Option("--ascii", help="Draw the step in 80 columns.")] = False,
     force: ForceOption = False,
     output: FormatOption = Format.table,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Play one step pass by pass: makespan, bubble, and what each rank does and holds.
 
@@ -186,7 +190,7 @@ def simulate(
     reading = Reading()
     spread = reading.number("--jitter", jitter, 0.0) or 0.0
     start = reading.count("--seed", seed, least=0) or 0
-    answer = Answer(trace_file, ascii_picture, force, output)
+    answer = Answer(trace_file, ascii_picture, force, output, Progress(quiet, verbose))
     bare = {
         "--schedule": schedule, "--pp": pp, "--vpp": vpp, "--microbatches": microbatches,
         "--pass-times": pass_times,
@@ -240,8 +244,10 @@ def play_bare(
         if output is Format.json:
             emit_document(document(asked.schedule.name, None) | {"violations": list(asked.reasons)})
         raise UnsupportedPlan("\n".join(asked.reasons))
-    timeline, beside = play_beside(asked, wanted, sends_occupy, spread)
-    answer.write_trace(lambda: bare_trace(timeline, asked, beside))
+    with answer.progress as progress:
+        progress(0.0, f"playing {asked.title}")
+        timeline, beside = play_beside(asked, wanted, sends_occupy, spread)
+        answer.write_trace(lambda: bare_trace(timeline, asked, beside))
     step = step_record(timeline)
     show(
         asked.schedule.name,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from planner.cli.job import check_precision, with_node_size
 from planner.cli.options import Format
 from planner.cli.output import emit_document
@@ -58,10 +56,12 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
     if saved is None:
         raise AssertionError("a fault was not told")
     for line in saved.changed:
-        typer.echo(f"note: {line}", err=True)
+        answer.progress.tell(f"note: {line}")
     refuse_broken(saved, answer.output)
-    played = play_plan(saved.plan, saved.job, saved.runtime, saved.names.memory_limit, *spread)
-    answer.write_trace(lambda: plan_trace(played))
+    with answer.progress as progress:
+        progress(0.0, f"playing {path}")
+        played = play_plan(saved.plan, saved.job, saved.runtime, saved.names.memory_limit, *spread)
+        answer.write_trace(lambda: plan_trace(played))
     show(saved.plan.schedule, headline(saved, played), played.record, answer.output)
     answer.draw(played.timeline, int(saved.plan.pp), chunks)
     known = played.estimate

@@ -109,7 +109,9 @@ def simulate_synthesized(
     """
     asked = read_request(reading, options)
     try:
-        made = synthesise(asked.problems, asked.time_limit)
+        with answer.progress as progress:
+            progress(0.0, f"looking for an order, at most {asked.time_limit:g} s")
+            made = synthesise(asked.problems, asked.time_limit)
     except Infeasible as error:
         if answer.output is Format.json:
             emit_document(document(NAME, None) | {"violations": [str(error)]})

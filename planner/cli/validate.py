@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.options import Format
+from planner.cli.options import Format, QuietOption, VerboseOption
 from planner.cli.output import as_csv
+from planner.cli.progress import Progress
 from planner.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def validate(
         ),
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Price every run of a table and tell how far the predictions are from what was measured."""
     from planner.calibrate.overlay import read_overlay
@@ -55,11 +58,12 @@ def validate(
 
     name = "standard input" if str(runs) == "-" else str(runs)
     on_top = read_overlay(overlay) if overlay is not None else None
-    with opened(runs) as lines:
+    with Progress(quiet, verbose) as progress, opened(runs) as lines:
         table = read_runs(lines, name)
         for warning in table.warnings:
-            typer.echo(f"note: {warning}", err=True)
-        document = as_json(_validated(table, out_of_fold, on_top))
+            progress.tell(f"note: {warning}")
+        progress(0.0, f"pricing the runs of {name}")
+        document = as_json(_validated(table, out_of_fold, on_top, progress))
     if output is Format.json:
         json.dump(document, sys.stdout, allow_nan=False)
         text = "\n"
@@ -70,7 +74,7 @@ def validate(
     sys.stdout.write(text)
 
 
-def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None) -> Validation:
+def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None, progress: Progress) -> Validation:
     """Price a table with the shipped constants, or with constants that have not seen the row's fold."""
     from planner.calibrate.catalogue import shipped_catalogue
     from planner.calibrate.constants import shipped_values
@@ -81,10 +85,9 @@ def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None) -> V
     catalogue = shipped_catalogue()
     if fold is None:
         return validate(table.rows, catalogue, predictions_of(shipped_values(), overlay))
-    began = time.monotonic()
 
     def tell(line: str) -> None:
-        typer.echo(f"{line}; {time.monotonic() - began:.0f} s in all", err=True)
+        progress.tell(f"{line}; {time.monotonic() - progress.started:.0f} s in all")
 
     return validate_out_of_fold(table.rows, catalogue, Refit(overlay=overlay), fold.value, tell)
 

@@ -10,8 +10,10 @@ from unittest import mock
 
 import pytest
 
+from planner.cli.commands import LazyCommands
 from planner.cli.options import Format
 from planner.cli.output import emit_document, emit_page, emit_rows, table_lines
+from planner.cli.profile import Progress as Measuring
 from planner.cli.progress import Progress
 from planner.report.as_json import plain
 from planner.report.page import Page, Table, percent, significant
@@ -159,3 +161,30 @@ def test_a_bar_appears_though_the_work_tells_of_itself_only_once(monkeypatch: py
         progress(0.0, "one long search")
         time.sleep(0.1)
     assert pipe.getvalue() == ""
+
+
+LONG = (
+    "search", "estimate", "explain", "compare", "sweep", "mfu", "report", "emit", "simulate", "validate",
+    "calibrate", "profile", "check",
+)  # fmt: skip
+"""Commands that can take more than a second."""
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_every_long_command_can_be_quiet_and_can_tell(name: str) -> None:
+    options = {option for parameter in LazyCommands()[name].params for option in parameter.opts}
+    assert {"--quiet", "-q", "--verbose", "-v"} <= options
+
+
+def test_a_measurement_is_told_by_tenths_each_point_or_not_at_all() -> None:
+    told = {}
+    for quiet, verbose in ((False, False), (False, True), (True, True)):
+        with (
+            mock.patch.object(sys, "stderr", io.StringIO()) as stream,
+            Measuring(60.0, quiet, verbose) as progress,
+        ):
+            for point in range(20):
+                progress.tell(point, point / 20, "gemm")
+            progress.note("note: all is well")
+        told[quiet, verbose] = stream.getvalue().count("\n")
+    assert told == {(False, False): 11, (False, True): 21, (True, True): 0}

@@ -265,3 +265,25 @@ def test_chunks_may_differ(tmp_path: Path) -> None:
     wrong = run_planner("simulate", *command, "--pass-times", f"{times};1,1,1", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "found those of 3 chunks; expected times of all chunks, or of each of 2" in wrong.stderr
+
+
+@pytest.mark.parametrize("name", ["1f1b", "synthesized"])
+def test_verbose_tells_what_is_played_on_standard_error_alone(name: str, tmp_path: Path) -> None:
+    bare = [
+        "--pp",
+        "2",
+        "--microbatches",
+        "2",
+        "--pass-times",
+        "1,1,1",
+        "--schedule",
+        name,
+        "--format",
+        "csv",
+    ]
+    plain, told, quiet = (
+        run_planner("simulate", *bare, *more, cwd=tmp_path) for more in ([], ["-v"], ["-q", "-v"])
+    )
+    assert plain.stdout == told.stdout == quiet.stdout
+    assert plain.stderr == quiet.stderr == ""
+    assert ("playing 1f1b" if name == "1f1b" else "looking for an order, at most 20 s") in told.stderr

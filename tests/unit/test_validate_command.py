@@ -130,3 +130,11 @@ def test_groups_are_summed_up_by_source() -> None:
 def test_reasons_are_counted_without_their_row() -> None:
     skipped = [{"reason": f"row {number}, column tp: found 'x'"} for number in range(3)]
     assert reasons(skipped) == {"column tp: found 'x'": 3}
+
+
+def test_quiet_leaves_the_notes_out_and_verbose_tells_what_is_done(runs: Path) -> None:
+    plain, quiet, verbose = (call(str(runs), *more) for more in ([], ["--quiet"], ["--verbose"]))
+    assert plain.stdout == quiet.stdout == verbose.stdout
+    assert quiet.stderr == ""
+    assert plain.stderr in verbose.stderr.replace(verbose.stderr.splitlines(keepends=True)[-1], "")
+    assert verbose.stderr.splitlines()[-1].endswith(f"pricing the runs of {runs}")

@@ -87,12 +87,15 @@ def _schedule_rule(plan: Plan, case: Case) -> Rule:
 
     def tell() -> tuple[str, str, str]:
         degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
-        reasons = schedule.supports(*degrees)
-        return (
-            f"schedule {schedule.name}",
-            "; ".join(reasons),
-            "1f1b" if plan.vpp <= 1 else "interleaved-1f1b",
-        )
+        reasons = [*schedule.supports(*degrees)]
+        if plan.num_microbatches < 1:
+            reasons.append("at least one micro-batch on each data parallel rank")
+        if plan.pp <= 1 < plan.vpp:
+            reasons.append("one chunk on a rank without a pipeline")
+        other = "1f1b" if plan.vpp <= 1 else "interleaved-1f1b"
+        near = schedule.name == other and plan.num_microbatches < 1
+        most = case.job.workload.global_batch // plan.micro_batch
+        return f"schedule {schedule.name}", "; ".join(reasons), f"dp {most:,.0f}" if near else other
 
     legal = schedule.legal(plan.pp, plan.vpp, plan.num_microbatches)
     return Rule("schedule-runs", legal & ((plan.pp > 1) | np.equal(plan.vpp, 1)), tell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from math import floor
 
 import numpy as np
@@ -94,6 +95,34 @@ def test_a_technique_says_why_it_cannot_run(fields: dict[str, object], rule: str
     found = told(**fields)  # type: ignore[arg-type]
     assert rule in found
     assert not nearest or found[rule] == nearest
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved-1f1b", "zb-v", "gpipe", "dualpipe"])
+def test_a_schedule_that_cannot_run_says_what_it_expects(schedule: str) -> None:
+    """One that has no micro-batch too: no rule of a schedule speaks of that."""
+    refused = 0
+    for pp, vpp, passes in product((1, 2, 4), (1, 2), (0.25, 1.0, 3.0, 8.0)):
+        work = job(MODELS["dense"])
+        plan = plan_of(work, pp=pp, vpp=vpp, schedule=schedule)
+        plan = replace(plan, num_microbatches=passes)
+        case = case_of(plan, work, runtime())
+        for fault in violations(technique_rules(plan, case)):
+            if fault.rule == "schedule-runs":
+                refused += 1
+                assert fault.expected
+                assert passes >= 1 or "one micro-batch" in fault.expected
+    assert refused >= 6
+
+
+def test_more_ranks_than_sequences_are_told_how_many_there_may_be() -> None:
+    work = job(MODELS["dense"], global_batch=8)
+    plan = replace(plan_of(work, pp=1), dp=16.0, num_microbatches=0.5)
+    (fault,) = (
+        fault
+        for fault in violations(technique_rules(plan, case_of(plan, work, runtime())))
+        if fault.rule == "schedule-runs"
+    )
+    assert fault.nearest == "dp 8"
 
 
 def test_legal_techniques_break_nothing() -> None:

@@ -76,6 +76,8 @@ LINKS = "share of the fast links' usual rate that this site's collectives reach 
 
 MESSAGES = "share of a message between stages that is waited for [-]"
 
+SYNCHRONISED = "host time of a message between stages: to synchronise and launch again [s]"
+
 STAGES = (
     Stage(
         "layouts sweep",
@@ -135,6 +137,7 @@ STAGES = (
                 "host time to launch a layer, backward [s]",
                 1.0,
             ),
+            Factor(("era", "megatron-deepspeed", "message_host_seconds"), 3e-4, SYNCHRONISED, 1.0),
             Factor(("site", "vtrain-single", "scaleup_share"), 1.0, LINKS, 0.7),
         ),
         lambda priced: (priced.run.hidden, priced.plan.tp, priced.run.num_gpus),
@@ -143,7 +146,10 @@ STAGES = (
     Stage(
         "Zero Bubble's table",
         _source("zero-bubble"),
-        (Factor(("era", "zero-bubble-2023", "compute_derate"), 1.0, COMPUTE, 0.2),),
+        (
+            Factor(("era", "zero-bubble-2023", "compute_derate"), 1.0, COMPUTE, 0.2),
+            Factor(("era", "zero-bubble-2023", "message_host_seconds"), 3e-4, SYNCHRONISED, 1.0),
+        ),
         _model,
         "https://arxiv.org/abs/2401.10241",
     ),

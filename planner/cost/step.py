@@ -117,7 +117,8 @@ def hop_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
     rows = tokens / plan.tp if case.sequence_parallel else tokens
     message = 2.0 * rows * case.model.hidden
     once = point_to_point_seconds(message, plan.tp * plan.cp * plan.dp, case.tiers)
-    return np.where(plan.pp > 1, 2 * plan.vpp * once * case.traits.pp_exposed, 0.0)
+    each = once * case.traits.pp_exposed + case.traits.message_host_seconds
+    return np.where(plan.pp > 1, 2 * plan.vpp * each, 0.0)
 
 
 def whole_model(costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num], field: str) -> Num:

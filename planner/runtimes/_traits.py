@@ -111,6 +111,8 @@ class Traits:
         Share of the kernels' stand-alone rate that the training step reaches. [-]
     host_seconds_forward, host_seconds_backward : float
         Host time to launch one layer: the floor of a layer's time. [s]
+    message_host_seconds : float
+        Host time that each message between stages costs its rank: to synchronise and launch again. [s]
     expert_host_seconds : float
         Host time for each local expert of a layer and micro-batch, both passes, where token counts must be
         read back before the grouped products start; 0 under a graph of the whole iteration. [s]
@@ -174,6 +176,7 @@ class Traits:
     compute_derate: float = 1.0
     host_seconds_forward: float = 0.0
     host_seconds_backward: float = 0.0
+    message_host_seconds: float = 0.0
     expert_host_seconds: float = 0.0
     expert_layer_host_seconds: float = 0.0
     framework_bytes: float = 2.0 * 2**30

@@ -9,6 +9,7 @@ import typer
 
 from planner.cli.from_file import AnyJobOptions, FromOption
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cli.from_file import Origin
@@ -46,7 +47,7 @@ def estimate(
     request = asked_of(source, job, plan, context)
     whole, chosen, runtime, defaults, names = request.read(read)
     answer = price(chosen, whole, runtime, names.memory_limit)
-    for line in [] if shown.quiet else request.notes():
+    for line in [] if shown.quiet else [*request.notes(), *version_notes([whole.hardware])]:
         typer.echo(f"note: {line}", err=True)
     emit_estimate(answer, shown.output, {} if shown.quiet else defaults, defaults, request.origin)
     if save is not None and isinstance(answer, Estimate):

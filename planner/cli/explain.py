@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
@@ -200,7 +201,7 @@ def read_saved(path: Path) -> PlanFile:
     check_precision(saved.job.hardware, saved.job.workload, reading)
     check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
-    for line in saved.changed:
+    for line in (*saved.changed, *version_notes([saved.job.hardware])):
         typer.echo(f"note: {line}", err=True)
     return saved
 

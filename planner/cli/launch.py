@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.options import ForceOption, Format, QuietOption, VerboseOption
+from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked
@@ -86,7 +87,7 @@ def emit(
     reading.finish()
     launch = Launch(out, target, launcher, target_version, force)
     wanted = wanted_target(launch, saved.runtime)
-    notes = [f"note: {line}" for line in saved.changed]
+    notes = [f"note: {line}" for line in (*saved.changed, *version_notes([saved.job.hardware]))]
     if wanted.runtime.name != saved.runtime.name:
         notes.append(_told_apart(saved.runtime, wanted.runtime))
     with Progress(quiet, verbose) as progress:

@@ -17,6 +17,7 @@ from planner.cli.launch import (
     write_best,
 )
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -80,6 +81,8 @@ def search(
         limits = memory_front(request, points, progress) if points and result.plans else ()
     if not result.valid:
         check_reached(request)
+    for line in [] if shown.quiet else version_notes(request.clusters):
+        typer.echo(f"note: {line}", err=True)
     emit_search(result, request, shown, asked.defaults, limits if points else None)
     if not result.plans:
         raise typer.Exit(1)

@@ -11,6 +11,7 @@ from planner.cli.output import emit_document
 from planner.cli.reading import Reading
 from planner.cli.simulate import Answer, check_size
 from planner.cli.simulation_page import document, figures, show
+from planner.cli.versions import version_notes
 from planner.cost.case import case_of
 from planner.cost.estimate import all_rules
 from planner.errors import Infeasible, UnsupportedPlan
@@ -55,7 +56,7 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
     reading.finish()
     if saved is None:
         raise AssertionError("a fault was not told")
-    for line in saved.changed:
+    for line in (*saved.changed, *version_notes([saved.job.hardware])):
         answer.progress.tell(f"note: {line}")
     refuse_broken(saved, answer.output)
     with answer.progress as progress:

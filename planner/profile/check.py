@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,13 +12,13 @@ from planner.cost.case import Case
 from planner.cost.estimate import Estimate
 from planner.inputs.hardware import Accelerator
 from planner.inputs.model import Attention
-from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.profile.benches import elementwise
 from planner.profile.check_block import Layer, kept_bytes, why_not
 from planner.profile.check_kernels import Pair, Widths, measured_pair
 from planner.profile.check_shapes import Part, checked_case, stage_parts
 from planner.profile.device import Device
+from planner.profile.running import loaded_driver, read_measured
 from planner.profile.timing import clock_of, measure
 
 ADAM_ELEMENTS: Final = {"cpu": 2**20, "cuda": 2**27}
@@ -248,20 +247,16 @@ def same_product(word: str, product: str) -> bool:
 
 
 def version_notes(part: Accelerator, device: Device) -> list[str]:
-    """Say where measured curves are of another torch or CUDA than the one running."""
-    if not part.curves or not part.curves.endswith(".yaml"):
-        return []
+    """Say where measured curves are of another torch, CUDA or driver than the one running."""
     then = read_measured(part.curves)
-    now = {"torch": str(device.torch.__version__), "cuda": str(device.torch.version.cuda or "")}
+    now = {
+        "torch": str(device.torch.__version__),
+        "cuda": str(device.torch.version.cuda or ""),
+        "driver": "" if device.is_cpu else loaded_driver(),
+    }
     changed = [
         f"{name} was {then[name]} and is {value}"
         for name, value in now.items()
         if then.get(name) and value and then[name] != value
     ]
     return [f"the curves were measured with other versions: {'; '.join(changed)}"] if changed else []
-
-
-def read_measured(curves: str) -> dict[str, str]:
-    """Return the provenance of a curve file."""
-    content = read_yaml(Path(curves).expanduser())
-    return {name: str(text) for name, text in content.get("provenance", {}).items()}

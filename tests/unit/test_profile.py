@@ -534,3 +534,13 @@ def test_curves_of_other_versions_are_told(tmp_path: Path, torch: str, cuda: str
     part = load_accelerator("h100-80gb-sxm").model_copy(update={"curves": str(curves)})
     running = SimpleNamespace(__version__=torch, version=SimpleNamespace(cuda=cuda))
     assert version_notes(part, gpu(torch=running)) == told
+
+
+def test_another_driver_is_told_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    curves = tmp_path / "mine.curves.yaml"
+    curves.write_text("provenance: {driver: '580.95.05'}\n", encoding="utf-8")
+    part = load_accelerator("h100-80gb-sxm").model_copy(update={"curves": str(curves)})
+    running = SimpleNamespace(__version__="2.13.0", version=SimpleNamespace(cuda="13.0"))
+    monkeypatch.setattr("planner.profile.check.loaded_driver", lambda: "590.10")
+    (told,) = version_notes(part, gpu(torch=running))
+    assert told.endswith("driver was 580.95.05 and is 590.10")

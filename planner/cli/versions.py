@@ -1,0 +1,24 @@
+"""Say where a cluster's curves were measured with other software than runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.inputs.hardware import HardwareProfile
+
+
+def version_notes(profiles: Iterable[HardwareProfile]) -> list[str]:
+    """Return what has changed here since profiles were measured; those that ship cost nothing."""
+    measured = [
+        profile
+        for profile in profiles
+        if any(pool.accelerator.curves.endswith((".yaml", ".yml")) for pool in profile.pools)
+    ]
+    if not measured:
+        return []
+    from planner.profile.running import running_versions, software_notes
+
+    now = running_versions()
+    return list(dict.fromkeys(note for profile in measured for note in software_notes(profile, now)))

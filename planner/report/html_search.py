@@ -12,6 +12,7 @@ from planner.report.estimate_page import layout
 from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import Point, memory_figure, pareto_figure, terms_figure
 from planner.report.page import listed, percent, significant
+from planner.report.search_page import assignment_lines, played_floor, shortfall
 
 Found = Mapping[str, Any]
 
@@ -85,12 +86,14 @@ def _outcome(document: Document) -> list[str]:
     if not document["plans"]:
         changes = "; or ".join(map(str, nearest.get("changes") or []))
         more = f" With {nearest['gpus']:,} accelerators a plan fits." if nearest.get("gpus") else ""
-        return [
-            f"No plan fits.{more}" + (f" One change after which a plan fits: {changes}." if changes else "")
-        ]
-    if told["proved"]:
-        return [f"The first plan is proved best over {told['over']}."]
-    return [f"The first plan is within {percent(told['gap'], 2)} of the bound, over {told['over']}."]
+        if changes:
+            more += f" One change after which a plan fits: {changes}."
+        if nearest.get("split"):
+            more += f" However its layers are split, {shortfall(nearest['split'])}."
+        return [f"No plan fits.{more}", *(assignment_lines(told) if told["solver"] else ())]
+    how = f"within {percent(told['gap'], 2)} of the bound, {significant(told['model_bound_s'])} s"
+    proof = f"The first plan is {'proved best' if told['proved'] else how}, over {told['over']}."
+    return [proof + played_floor(told), *assignment_lines(told)]
 
 
 def _tiles(best: Found) -> list[tuple[str, str]]:

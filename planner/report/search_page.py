@@ -111,11 +111,11 @@ def nothing_fits(result: SearchResult) -> Page:
     if isinstance(changes, list) and changes:
         lines.append(f"One change after which a plan fits: {'; or '.join(map(str, changes))}.")
     if isinstance(nearest.get("split"), Mapping):
-        lines.append(f"However its layers are split, {_shortfall(nearest['split'])}.")
+        lines.append(f"However its layers are split, {shortfall(nearest['split'])}.")
     return [" ".join(lines)]
 
 
-def _shortfall(missing: Any) -> str:
+def shortfall(missing: Any) -> str:
     """Return on which stage a plan does not fit, and what it would need there."""
     return (
         f"{missing['plan']} needs at least {missing['needs_gib']:.1f} GiB on stage {missing['stage']}, "
@@ -144,10 +144,17 @@ def space_line(result: SearchResult, request: Request) -> str:
 
 def assignment(result: SearchResult) -> Page:
     """Return how much was refined and solved, what it gained over the uniform plan, and what was dropped."""
-    told = result.optimality.get("solver")
-    refined = f"Candidates refined: {result.optimality.get('refined')}"
+    if not result.plans and not isinstance(result.optimality.get("solver"), Mapping):
+        return []
+    return ["\n".join(assignment_lines(result.optimality))]
+
+
+def assignment_lines(optimality: Mapping[str, Any]) -> list[str]:
+    """Return what was refined and solved, and on a line of its own what came of it."""
+    told = optimality.get("solver")
+    refined = f"Candidates refined: {optimality.get('refined')}"
     if not isinstance(told, Mapping):
-        return [f"{refined}."] if result.plans else []
+        return [f"{refined}."]
     solved = f"{refined}; layers and recompute assigned: {told['tried']}, in {told['seconds']:.2f} s."
     lines = []
     if told["gain"]:
@@ -160,8 +167,8 @@ def assignment(result: SearchResult) -> Page:
             if told["dropped"] > 1
             else "One that could be faster fits"
         )
-        lines.append(f"{who} with no split of the layers; the nearest, {_shortfall(told['closest'])}.")
-    return ["\n".join([solved, *([" ".join(lines)] if lines else [])])]
+        lines.append(f"{who} with no split of the layers; the nearest, {shortfall(told['closest'])}.")
+    return [solved, *([" ".join(lines)] if lines else [])]
 
 
 def _gain(told: Mapping[str, Any]) -> str:
@@ -179,12 +186,12 @@ def optimality(result: SearchResult) -> Page:
     if not result.plans or bound is None:
         return []
     if told.get("proved"):
-        return [f"The best is proved best over {told.get('over')}.{_played(told)}"]
+        return [f"The best is proved best over {told.get('over')}.{played_floor(told)}"]
     far = f"{percent(float(str(gap)), 2)} of the bound, {significant(float(str(bound)))} s"
-    return [f"The best is within {far}, over {told.get('over')}.{_played(told)}"]
+    return [f"The best is within {far}, over {told.get('over')}.{played_floor(told)}"]
 
 
-def _played(told: Mapping[str, Any]) -> str:
+def played_floor(told: Mapping[str, Any]) -> str:
     """Say what steps take at least when played, where that is less than the model's bound."""
     if told["bound_s"] >= told["model_bound_s"]:
         return ""

@@ -223,3 +223,36 @@ def test_the_capacity_line_is_in_the_picture() -> None:
     layout = memory_figure([stage], 80.0)["layout"]
     assert layout["yaxis"]["range"][1] > 80
     assert layout["shapes"][0]["y0"] == 80
+
+
+def test_the_page_of_a_search_tells_what_was_refined_solved_and_what_no_split_mends(found: Done) -> None:
+    """In the words of the terminal, from numbers that are written into the document here."""
+    document = found.json
+    short = {"plan": "pp4 dp2", "stage": 3, "needs_gib": 91.25, "has_gib": 79.5}
+    solver = {
+        "tried": 7, "seconds": 1.25, "gain": 0.03, "uniform_step_s": 8.5, "gain_is_within_error": False,
+        "note": "", "dropped": 1, "closest": short,
+    }  # fmt: skip
+    document["optimality"] |= {
+        "refined": 41, "solver": solver, "proved": False, "gap": 0.02, "bound_s": 5.5, "model_bound_s": 6.5,
+    }  # fmt: skip
+    lines = " ".join(search_report(document, "search.json", "0").blocks[0].lines)
+    for words in (
+        "Candidates refined: 41; layers and recompute assigned: 7, in 1.25 s.",
+        "saves 3.00% of the best uniform plan's 8.5 s",
+        "within 2.00% of the bound, 6.5 s",
+        "no refined plan takes less than 5.5 s",
+        "pp4 dp2 needs at least 91.2 GiB on stage 3, where 79.5 may be used",
+    ):
+        assert words in lines, (words, lines)
+    document["plans"] = []
+    document["nearest"] = {
+        "peak_gib": 91.25,
+        "missing_gib": 12.0,
+        "gpus": None,
+        "changes": [],
+        "split": short,
+    }
+    document["optimality"] |= {"refined": 0, "solver": None}
+    (told, *_) = search_report(document, "search.json", "0").blocks
+    assert "However its layers are split, pp4 dp2 needs at least 91.2 GiB on stage 3" in " ".join(told.lines)

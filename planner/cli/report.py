@@ -13,10 +13,13 @@ from planner.cli.options import ForceOption, QuietOption, VerboseOption
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
-    from planner.report.front import Tell
+    from planner.report.front import Patience, Tell
     from planner.report.html import HtmlPage
     from planner.report.html_plan import Around
     from planner.report.plan_file import PlanFile
+
+TIME_LIMIT = 60.0
+"""Time for the searches of a page. [s]"""
 
 POINTS = 8
 """Limits of memory for which the fastest plan is searched."""
@@ -30,6 +33,9 @@ def report(
     search: Annotated[
         bool, typer.Option("--search", help="Of a plan: search its job at other counts and limits too.")
     ] = False,
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="S", help="Seconds that its searches may take. [default: 60]")
+    ] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -40,20 +46,28 @@ def report(
     """
     from planner.cli.files import write_whole
     from planner.cli.progress import Progress
+    from planner.cli.reading import Reading
+    from planner.report.front import Patience
     from planner.report.html import library, page_html
     from planner.report.html_search import search_report
     from planner.report.plan_file import tool_version
 
+    reading = Reading()
+    seconds = reading.number("--time-limit", time_limit, 0.0)
+    reading.finish()
+    patience = Patience(TIME_LIMIT if seconds is None else seconds)
     document = search_document_of(source)
     library()
     with Progress(quiet, verbose) as progress:
         progress(0.0, f"drawing {source}")
         if document is None:
-            page = plan_page(source, progress if search else None)
+            page = plan_page(source, progress if search else None, patience)
         else:
             page = search_report(document, str(source), tool_version())
         text = page_html(page)
     write_whole(out, text, force)
+    for what in patience.left_out:
+        progress.tell(f"note: no time for {what}")
     if not quiet:
         typer.echo(f"wrote {out}", err=True)
 
@@ -84,7 +98,7 @@ def search_document_of(path: Path) -> dict[str, Any] | None:
     return dict(document)
 
 
-def plan_page(path: Path, tell: Tell | None) -> HtmlPage:
+def plan_page(path: Path, tell: Tell | None, patience: Patience) -> HtmlPage:
     """Return the page of a plan file; its job is searched where ``tell`` wants to be told."""
     from planner.cli.explain import priced, pricer_of, read_saved
     from planner.report.explain import explain
@@ -93,19 +107,24 @@ def plan_page(path: Path, tell: Tell | None) -> HtmlPage:
 
     saved = read_saved(path)
     told = explain(priced(saved, path), pricer_of(saved))
-    around = Around(scaled(saved)) if tell is None else searched_around(saved, tell)
+    around = Around(scaled(saved)) if tell is None else searched_around(saved, tell, patience)
     return plan_report(told, around, tool_version())
 
 
-def searched_around(saved: PlanFile, tell: Tell) -> Around:
+def searched_around(saved: PlanFile, tell: Tell, patience: Patience) -> Around:
     """Return what stands around a plan, the fastest plans of other counts and limits searched."""
     from planner.cli.explain import request_of
     from planner.report.front import best_at_counts, memory_front
     from planner.report.html_plan import Around
 
     scaling, request = scaled(saved), request_of(saved)
-    counts = sorted({saved.job.gpus, *(answer.job.gpus for answer in scaling)})
-    return Around(scaling, best_at_counts(request, counts, tell), memory_front(request, POINTS, tell))
+    own = saved.job.gpus
+    others = sorted(
+        (answer.job.gpus for answer in scaling), key=lambda gpus: (max(gpus / own, own / gpus), gpus)
+    )
+    best = best_at_counts(request, (own, *others), tell, patience)
+    front = memory_front(request, POINTS, tell, patience)
+    return Around(scaling, best, front, tuple(patience.left_out))
 
 
 def scaled(saved: PlanFile) -> list[Estimate]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from planner.cost.estimate import Estimate
 from planner.report.as_json import Document, plain, plan_record
@@ -16,12 +18,63 @@ Tell = Callable[[float, str], None]
 """Told the share done and what is being done."""
 
 
-def memory_front(request: Request, points: int, tell: Tell) -> tuple[Estimate, ...]:
+@dataclass
+class Patience:
+    """Time for several searches: one that would take too long is left out, and named.
+
+    Parameters
+    ----------
+    seconds : float
+        For all of them, the first of which is always made. [s]
+    now : callable
+        A clock. [s]
+    left_out : list of str
+        What there was no time for.
+    """
+
+    seconds: float = float("inf")
+    now: Callable[[], float] = time.monotonic
+    left_out: list[str] = field(default_factory=list)
+    _asked: list[float] = field(default_factory=list)
+
+    def allows(self, what: str) -> bool:
+        """Say whether one more search that takes as long as the longest so far ends in time."""
+        self._asked.append(self.now())
+        ends = self._asked
+        longest = max((end - start for start, end in pairwise(ends)), default=0.0)
+        if len(ends) == 1 or ends[-1] - ends[0] + longest <= self.seconds:
+            return True
+        self.left_out.append(what)
+        return False
+
+
+def halves(points: int) -> Sequence[int]:
+    """Return 1 to ``points``, the last first and then what halves the gaps, so that any part is spread out.
+
+    Examples
+    --------
+    >>> halves(8)
+    (8, 4, 2, 6, 1, 3, 5, 7)
+    """
+    step = 1 << (points - 1).bit_length()
+    order = [points]
+    while step > 1:
+        order += range(step // 2, points, step)
+        step //= 2
+    return tuple(dict.fromkeys(order))
+
+
+def memory_front(
+    request: Request, points: int, tell: Tell, patience: Patience | None = None
+) -> tuple[Estimate, ...]:
     """Return the fastest plan at each of ``points`` limits of memory, from the least that fits to all.
 
     Every one is on the front of time and memory: no plan of the space that needs less is faster. Plans are
     uniform, as ``planner search --uniform`` finds them; those that several limits share stand once.
     """
+    patience = patience or Patience()
+    if not patience.allows("time against memory"):
+        return ()
     tell(0.0, "the least memory that fits")
     plain_request = replace(request, objective="time", top=1, uniform=True)
     least = search(replace(plain_request, objective="memory")).plans
@@ -30,9 +83,12 @@ def memory_front(request: Request, points: int, tell: Tell) -> tuple[Estimate, .
     most = float(request.clusters[0].pool.accelerator.memory_visible)
     most = min(most, request.memory_limit or most)
     found = {least[0].plan: least[0]}
-    for point in range(1, points + 1):
+    for number, point in enumerate(halves(points), start=1):
         limit = least[0].peak + (most - least[0].peak) * point / points
-        tell(point / (points + 1), f"the fastest plan in {limit / GIB:.0f} GiB")
+        what = f"the fastest plan in {limit / GIB:.0f} GiB"
+        if not patience.allows(what):
+            continue
+        tell(number / (points + 1), what)
         for plan in search(replace(plain_request, memory_limit=limit)).plans:
             found[plan.plan] = plan
     return tuple(undominated(found.values()))
@@ -47,11 +103,17 @@ def undominated(plans: Iterable[Estimate]) -> list[Estimate]:
     return kept
 
 
-def best_at_counts(request: Request, counts: Iterable[int], tell: Tell) -> tuple[Estimate, ...]:
-    """Return the fastest plan on each number of accelerators on which one fits."""
+def best_at_counts(
+    request: Request, counts: Iterable[int], tell: Tell, patience: Patience | None = None
+) -> tuple[Estimate, ...]:
+    """Return the fastest plan on each number of accelerators on which one fits, in their order."""
+    patience = patience or Patience()
     best: list[Estimate] = []
     for gpus in counts:
-        tell(0.0, f"the fastest plan on {gpus:,} accelerators")
+        what = f"the fastest plan on {gpus:,} accelerators"
+        if not patience.allows(what):
+            continue
+        tell(0.0, what)
         best += search(replace(request, gpu_counts=(gpus,), objective="time", top=1, uniform=True)).plans
     return tuple(best)
 

@@ -50,11 +50,14 @@ class Around:
         The fastest plan of each number, the plan's own among them; empty where nothing was searched.
     front : sequence of Estimate
         The fastest plan at each of several limits of memory; empty where nothing was searched.
+    left_out : sequence of str
+        What there was no time to search.
     """
 
     scaling: Sequence[Estimate] = ()
     best: Sequence[Estimate] = ()
     front: Sequence[Estimate] = ()
+    left_out: Sequence[str] = ()
 
 
 def plan_report(told: Explanation, around: Around, version: str) -> HtmlPage:
@@ -71,6 +74,7 @@ def plan_report(told: Explanation, around: Around, version: str) -> HtmlPage:
         *_timeline(told),
         *_scaling(answer, around),
         *_front(answer, around.front),
+        *_left_out(around.left_out),
         *_neighbours(told),
         _operators(told),
         _groups(answer),
@@ -180,6 +184,11 @@ def _scaling(answer: Estimate, around: Around) -> list[Block]:
     return [
         plot("scaling", "More or fewer accelerators", figure, f"{note}; plans that do not fit are left out.")
     ]
+
+
+def _left_out(words: Sequence[str]) -> list[Block]:
+    title = "Not searched: the time was over (--time-limit)"
+    return [Block("list", title, lines=tuple(words))] if words else []
 
 
 def _growth(answers: Sequence[Estimate]) -> list[tuple[int, float]]:

@@ -256,3 +256,15 @@ def test_the_page_of_a_search_tells_what_was_refined_solved_and_what_no_split_me
     document["optimality"] |= {"refined": 0, "solver": None}
     (told, *_) = search_report(document, "search.json", "0").blocks
     assert "However its layers are split, pp4 dp2 needs at least 91.2 GiB on stage 3" in " ".join(told.lines)
+
+
+@needs_plotly
+def test_what_there_was_no_time_for_stands_on_the_page_and_in_the_notes(plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plan.html"
+    done = planner("report", str(plan), "--search", "--time-limit", "0", "--out", str(out))
+    assert (done.code, done.out) == (0, "")
+    assert "note: no time for time against memory\n" in done.err
+    text = out.read_text(encoding="utf-8")
+    assert "Not searched: the time was over (--time-limit)" in Outline(text).headings
+    assert "plot-front" not in figures_of(text)
+    assert planner("report", str(plan), "--time-limit", "soon", "--out", str(out)).code == 2

@@ -10,7 +10,7 @@ import pytest
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
-from planner.report.front import best_at_counts, front_document, memory_front
+from planner.report.front import Patience, best_at_counts, front_document, halves, memory_front
 from planner.runtimes import runtimes
 from planner.search.optimise import Request, search
 from tests.cli.command import planner
@@ -80,3 +80,28 @@ def test_the_command_tells_the_front_and_refuses_several_counts() -> None:
     refused = planner("search", *job, "--gpus", "8..16", "--front", "3")
     assert refused.code == 2
     assert "--front" in refused.err
+
+
+def test_the_first_limits_of_memory_are_spread_out() -> None:
+    for points in range(2, 65):
+        order = halves(points)
+        assert sorted(order) == [*range(1, points + 1)]
+        assert order[0] == points
+    assert halves(8)[:4] == (8, 4, 2, 6)
+
+
+def test_a_search_that_would_end_too_late_is_left_out_and_named() -> None:
+    """Searches of 1, 3 and 2 s: after 6 s another may take 3, more than 8 s allow and not more than 9."""
+    for seconds, allowed in ((8.0, 3), (9.0, 4)):
+        clock = iter((10.0, 11.0, 14.0, 16.0))
+        patience = Patience(seconds, lambda clock=clock: next(clock))
+        assert [patience.allows(str(number)) for number in range(4)].count(True) == allowed
+        assert patience.left_out == ["3"][: 4 - allowed]
+
+
+def test_without_time_one_count_is_searched_and_all_else_is_named() -> None:
+    patience = Patience(0.0)
+    best = best_at_counts(REQUEST, (8, 16), silent, patience)
+    assert [plan.job.gpus for plan in best] == [8]
+    assert memory_front(REQUEST, 3, silent, patience) == ()
+    assert patience.left_out == ["the fastest plan on 16 accelerators", "time against memory"]

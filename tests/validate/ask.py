@@ -72,10 +72,15 @@ def _command(runtime: Runtime, case: Case, changes: Changes) -> Command:
         return runtime.command(case.plan, case.job, runtime.versions[0])
 
 
-def judged(runtime: Runtime, check: str, legal: bool, folder: Path) -> list[Verdict]:
-    """Return the verdicts of ``check`` on random plans that our rules accept, or that they refuse."""
+def judged(
+    runtime: Runtime, check: str, legal: bool, folder: Path, more: Mapping[str, Any] = NO_CHANGES
+) -> list[Verdict]:
+    """Return the verdicts of ``check`` on random plans that our rules accept, or that they refuse.
+
+    ``more`` is added to every question.
+    """
     pairs = list(written(runtime, legal, folder))
-    lines = [json.dumps(_question(case, command, place)) for case, command, place in pairs]
+    lines = [json.dumps({**_question(case, command, place), **more}) for case, command, place in pairs]
     run = subprocess.run(
         [PYTHON, ROOT / "tests/validate" / check],
         input="\n".join(lines) + "\n",
@@ -92,7 +97,8 @@ def judged(runtime: Runtime, check: str, legal: bool, folder: Path) -> list[Verd
 def _question(case: Case, command: Command, place: Path) -> dict[str, Any]:
     degrees = {name: int(getattr(case.plan, name)) for name in ("tp", "pp", "cp", "ep")}
     arguments = [part for part in command.program if not part.endswith(".py")]
-    return {"folder": str(place), "gpus": case.job.gpus, "arguments": arguments, **degrees}
+    place_and_size = {"folder": str(place), "gpus": case.job.gpus, "environment": dict(command.environment)}
+    return {**place_and_size, "arguments": arguments, **degrees}
 
 
 def refusals(verdicts: list[Verdict]) -> list[str]:

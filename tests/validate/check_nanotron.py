@@ -1,7 +1,8 @@
 """Read YAML files with nanotron's own config loader and process groups; run beside a checkout of nanotron.
 
-Takes lines of JSON on stdin, each with ``folder`` and ``gpus``, and answers each with a line of JSON: what
-nanotron refused, or what it derived, its own cut of the layers included. NANOTRON is the checkout's folder.
+Takes lines of JSON on stdin, each with ``folder``, ``gpus`` and ``environment``, and answers each with a
+line of JSON: what nanotron refused, or what it derived, its own cut of the layers and the parameters that it
+builds on a rank of every pipeline stage included. NANOTRON is the checkout's folder.
 """
 
 import json
@@ -10,6 +11,7 @@ import sys
 import types
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -19,6 +21,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 ABSENT = (
     "flash_attn", "grouped_gemm", "functorch", "torchtyping", "apex", "datasets", "datatrove", "boto3",
     "s3fs", "wandb", "numba", "einops", "transformers", "huggingface_hub", "triton", "transformer_engine",
+    "psutil", "torchdata", "lighteval", "tqdm",
 )  # fmt: skip
 
 
@@ -80,20 +83,64 @@ def blocks_of(config):
     return [0, *layers, 0, costs[TensorParallelColumnLinear], 0, 0]
 
 
+def stage_params(config, context):
+    """Build the model without storage as a rank of each pipeline stage would, and return its parameters.
+
+    Rotary embeddings have none, and their tables want a GPU, as messages do.
+    """
+    from nanotron import distributed
+    from nanotron.models import build_model
+    from nanotron.models.qwen import Qwen2ForTraining
+    from nanotron.trainer import mark_tied_parameters
+
+    plain, random = distributed.get_rank, torch.randn
+    counts = []
+    for stage in range(config.parallelism.pp):
+        places = {context.pp_pg: stage, context.world_pg: int(context.world_rank_matrix[0, stage, 0, 0, 0])}
+
+        def rank_of(group=None, places=places):
+            return places[group] if group in places else plain(group)
+
+        with (
+            torch.device("meta"),
+            mock.patch.object(distributed, "get_rank", rank_of),
+            mock.patch("nanotron.models.qwen.RotaryEmbedding", torch.nn.Identity),
+            mock.patch("nanotron.models.qwen.P2P", lambda group, **_: types.SimpleNamespace(pg=group)),
+            mock.patch("nanotron.trainer.create_pg_for_tied_weights"),
+            mock.patch.object(
+                torch, "randn", lambda *sizes, **more: random(*sizes, **more | {"device": "meta"})
+            ),
+        ):
+            model = build_model(
+                lambda: Qwen2ForTraining(config.model.model_config, context, config.parallelism),
+                context, torch.bfloat16, device=torch.device("meta"),
+            )  # fmt: skip
+            mark_tied_parameters(model, context, config.parallelism)
+        counts.append(sum(parameter.numel() for parameter in model.parameters()))
+    return counts
+
+
 def derive(case, get_config_from_file, context):
     """Return what nanotron makes of one folder."""
     config = get_config_from_file(str(Path(case["folder"]) / "nanotron.yaml"))
     degrees, tokens = config.parallelism, config.tokens
     gpus = case["gpus"]
-    os.environ.update(RANK="0", WORLD_SIZE=str(gpus), LOCAL_RANK="0", LOCAL_WORLD_SIZE=str(min(8, gpus)))
+    os.environ.update(
+        case["environment"],
+        RANK="0",
+        WORLD_SIZE=str(gpus),
+        LOCAL_RANK="0",
+        LOCAL_WORLD_SIZE=str(min(8, gpus)),
+    )
     torch.cuda.set_device = lambda *_: None
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=gpus)
     try:
-        context(
+        groups = context(
             data_parallel_size=degrees.dp, pipeline_parallel_size=degrees.pp, tensor_parallel_size=degrees.tp,
             context_parallel_size=degrees.context_parallel_size,
             expert_parallel_size=degrees.expert_parallel_size,
         )  # fmt: skip
+        params = stage_params(config, groups)
     finally:
         dist.destroy_process_group()
     return {
@@ -103,7 +150,7 @@ def derive(case, get_config_from_file, context):
         "micro_batch": tokens.micro_batch_size, "num_microbatches": tokens.batch_accumulation_per_replica,
         "global_batch": config.global_batch_size, "zero": config.optimizer.zero_stage,
         "costs": np.cumsum(blocks_of(config.model.model_config)).tolist(),
-        "model": type(config.model.model_config).__name__,
+        "model": type(config.model.model_config).__name__, "stage_params": params,
     }  # fmt: skip
 
 

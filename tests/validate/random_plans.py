@@ -6,6 +6,13 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
+from planner.cost.case import case_of
+from planner.cost.layout import piece_costs, priced_layers, ranks_of, with_split
+from planner.cost.memory import stage_weights
+from planner.cost.stages import stages_of
+from planner.cost.step import piece_totals
 from planner.inputs.model import ModelSpec
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule, Violation, divisors, structural_rules, violations
@@ -104,3 +111,16 @@ def stage_params(plan: Plan, model: ModelSpec) -> list[int]:
     counts[0] += model.embedding_params
     counts[-1] += model.head_params
     return counts
+
+
+def priced_params(runtime: Runtime, asked: Case) -> list[int]:
+    """Return the parameters that the price puts on a rank of each pipeline stage, before they are sharded."""
+    case = case_of(asked.plan, asked.job, runtime)
+    plan = with_split(asked.plan, case)
+    ranks = ranks_of(plan, case)
+    totals = piece_totals(ranks)
+    costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
+    held = stage_weights(case, costs, stages_of(ranks))
+    counts = np.broadcast_to(np.asarray(held.trained + held.expert_trained, float), (len(ranks),))
+    assert np.all(counts == np.rint(counts))
+    return [int(count) for count in counts]

@@ -14,6 +14,7 @@ from planner.runtimes.fsdp.files import mesh
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import MODELS
 from tests.validate.ask import PYTHON, counted, has, judged, ours_alone, refusals
+from tests.validate.random_plans import Case, priced_params
 
 pytestmark = [
     pytest.mark.torch,
@@ -43,16 +44,28 @@ UNSEEN = {
 
 
 def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
-    verdicts = judged(ENTRY, "check_accelerate.py", legal=True, folder=tmp_path)
+    verdicts = judged(ENTRY, "check_accelerate.py", legal=True, folder=tmp_path, more={"count": True})
     assert refusals(verdicts) == []
     for verdict in verdicts:
         derived, plan = verdict.answer["derived"], verdict.case.plan
+        assert_params(derived["params"], verdict.case)
         if "mesh" in derived:
             assert derived["mesh"] == {axis: size for axis, size in mesh(plan).items() if size > 1}
         if plan.zero:
             assert derived["version"] == 2
             assert derived["reshard"] == (plan.zero == 3)
             assert derived["recompute"] == (plan.recompute == "full")
+
+
+def assert_params(found: dict[str, int], case: Case) -> None:
+    """Assert that a rank holds the plan's parameters: each where the chunks are even, else in the mean."""
+    (planned,) = priced_params(ENTRY, case)
+    assert found["split"] == planned, case
+    assert ("first" in found) == (case.plan.zero > 0)
+    if case.plan.zero:
+        assert found["shards"] == case.plan.zero_shards, case
+        assert found["all"] == planned, case
+        assert (found["first"] * found["shards"] == planned) == found["even"], case
 
 
 def test_torchrun_starts_what_the_launcher_starts(tmp_path: Path) -> None:

@@ -183,11 +183,8 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names) -> str:
 
 def placed(text: str) -> str:
     """Return a name as it is, and a path so that it holds from any folder."""
-    return (
-        str(Path(text).expanduser().resolve())
-        if any(mark in text for mark in "/\\") or Path(text).exists()
-        else text
-    )
+    path = Path(text).expanduser()
+    return str(path.resolve()) if path.exists() else text
 
 
 def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], HardwareProfile]) -> PlanFile:

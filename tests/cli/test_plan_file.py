@@ -121,6 +121,18 @@ def test_a_plan_that_does_not_fit_or_breaks_a_rule_is_not_emitted(tmp_path: Path
     assert "zero-offered" in done.err
 
 
+def test_an_alias_with_a_slash_stays_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ask = ("estimate", "meta-llama/Meta-Llama-3-8B", "--hardware", "dgx-h100", "--gpus", "8", "--tp", "8")
+    done = planner(*ask, "--global-batch", "8", "--save", "plan.yaml")
+    assert done.code in (0, 1), done.err
+    assert (
+        yaml.safe_load((tmp_path / "plan.yaml").read_text())["model"]["name"] == "meta-llama/Meta-Llama-3-8B"
+    )
+    again = read_plan_file(tmp_path / "plan.yaml", with_node_size)
+    assert (again.job.model.name, again.changed) == ("llama3-8b", ())
+
+
 def test_a_model_file_is_named_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = planner("models", "import", "config.json")

@@ -9,6 +9,7 @@ from planner.cost.estimate import Estimate
 from planner.report.estimate_page import job_line, layout, trust
 from planner.report.limits import limits
 from planner.report.page import Page, Table, listed, percent, significant
+from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import Request, SearchResult
 from planner.units import GIB
 
@@ -19,7 +20,7 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     job, runtime = (lead.job, lead.runtime) if lead else next(request.jobs())
     page: Page = [job_line(job, runtime)]
     if lead is None:
-        page += nothing_fits(result)
+        page += [*nothing_fits(result), *other_runtimes(request)]
     else:
         page += [_plans(result, request), *_uneven(result)]
     if result.baselines:
@@ -113,6 +114,15 @@ def nothing_fits(result: SearchResult) -> Page:
     if isinstance(nearest.get("split"), Mapping):
         lines.append(f"However its layers are split, {shortfall(nearest['split'])}.")
     return [" ".join(lines)]
+
+
+def other_runtimes(request: Request) -> Page:
+    """Return which runtimes train as is asked, where none of those searched does."""
+    method = request.workload.method
+    if any(method in runtime.methods for runtime in request.runtimes):
+        return []
+    names = ", ".join(runtime.name for runtime in request.runtimes)
+    return [f"No plan of {names} has method {method}; nearest: {' or '.join(runtimes_with(method))}."]
 
 
 def shortfall(missing: Any) -> str:

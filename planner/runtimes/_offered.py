@@ -48,12 +48,12 @@ def method_rule(method: str, known: tuple[str, ...]) -> Rule:
         lambda: (
             f"method {method}",
             f"one of {', '.join(known)}",
-            " or ".join([*_offering(method), known[0]]),
+            " or ".join([*runtimes_with(method), known[0]]),
         ),
     )
 
 
-def _offering(method: str) -> list[str]:
+def runtimes_with(method: str) -> list[str]:
     """Return how to ask for the runtimes that train with ``method``."""
     from planner.runtimes import runtimes
 

@@ -181,3 +181,13 @@ def test_save_and_emit_write_the_best_plan(tmp_path: Path) -> None:
     again = planner("emit", str(saved), "--launcher", "slurm", "--out", str(tmp_path / "again"))
     assert again.code == 0
     assert (tmp_path / "again" / "train.sbatch").read_text() == (out / "train.sbatch").read_text()
+
+
+def test_a_method_that_the_runtime_lacks_names_the_runtimes_that_have_it() -> None:
+    ask = ("search", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "8")
+    done = planner(*ask, "--runtime", "megatron-lm", "--method", "lora")
+    assert done.code == 1
+    words = " ".join(done.out.split())
+    nearest = "--runtime deepspeed or --runtime fsdp or --runtime megatron-bridge"
+    assert f"No plan of megatron-lm has method lora; nearest: {nearest}." in words
+    assert "; nearest:" not in planner(*ask, "--runtime", "fsdp", "--method", "lora").out

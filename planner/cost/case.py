@@ -142,11 +142,16 @@ class Case:
     @cached_property
     def gradient_bytes(self) -> float:
         """Bytes of a gradient as it is kept between micro-batches. [byte]"""
-        return DTYPE_BYTES[self.workload.gradient_dtype or self.traits.gradient_dtype]
+        kept = DTYPE_BYTES[self.workload.gradient_dtype or self.traits.gradient_dtype]
+        return min(kept, self._sent_bytes) if self.runtime.one_gradient_buffer else kept
 
     @cached_property
     def reduce_bytes(self) -> float:
-        """Bytes of a gradient as it travels. [byte]"""
+        """Bytes of a gradient as it travels: as it is kept, where one buffer does both. [byte]"""
+        return self.gradient_bytes if self.runtime.one_gradient_buffer else self._sent_bytes
+
+    @property
+    def _sent_bytes(self) -> float:
         return DTYPE_BYTES[self.traits.reduce_dtype]
 
     @cached_property

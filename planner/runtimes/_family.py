@@ -98,6 +98,9 @@ class Runtime:
         Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
     settings : mapping
         Values of traits, beside its own, that its files can ask for.
+    one_gradient_buffer : bool
+        Whether gradients travel in the dtype in which they are kept: what asks for a narrower one of either
+        has both.
     """
 
     name: str
@@ -119,3 +122,4 @@ class Runtime:
     own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
     settings: Settings = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+    one_gradient_buffer: bool = False

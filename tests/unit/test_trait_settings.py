@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from planner.cost.case import case_of
+from planner.cost.estimate import estimate
 from planner.errors import UnsupportedPlan
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.report.trait_values import TRAITS, is_allowed
@@ -161,3 +163,31 @@ def test_a_setting_that_a_plan_cannot_run_is_refused(
     assert runtime.command is not None
     with pytest.raises(UnsupportedPlan, match=r"nearest: (--set attention=flash-2|zero 1)"):
         runtime.command(layout, task, runtime.versions[0], traits)
+
+
+@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+@pytest.mark.parametrize("trait", ["", "gradient_dtype", "reduce_dtype"])
+def test_megatron_is_priced_with_the_one_dtype_of_gradients_that_it_is_started_with(
+    name: str, trait: str
+) -> None:
+    """Of P weights 16 ranks send 15/16 · P in a reduce-scatter, and as many in 16 bit in the all-gather."""
+    plain = runtimes()[name]
+    runtime = replace(plain, traits=replace(plain.traits, **({trait: "bf16"} if trait else {})))
+    work = JOB.workload if trait else JOB.workload.model_copy(update={"gradient_dtype": "bf16"})
+    job, layout = replace(JOB, workload=work), cases.plan(16, 64, zero=1)
+    for asked, whose, nbytes in ((JOB, plain, 4), (job, runtime, 2)):
+        answer = estimate(layout, asked, whose)
+        assert answer.sent.dp == pytest.approx(15 / 16 * JOB.model.params * (nbytes + 2))
+        assert answer.stages[0].gradients == pytest.approx(JOB.model.params * nbytes)
+    wanted = Target(runtime, launchers()["torchrun"], runtime.versions[0])
+    files = launch_files(layout, job, wanted, Card())
+    said = {"megatron-lm": "--grad-reduce-in-bf16", "megatron-bridge": "grad_reduce_in_fp32=False,"}[name]
+    assert said in lines(files[{"megatron-lm": "train.sh", "megatron-bridge": "train.py"}[name]])
+
+
+def test_gradients_travel_in_a_dtype_of_their_own_elsewhere() -> None:
+    """DeepSpeed keeps them in fp32 and sends them in bf16."""
+    plain = runtimes()["deepspeed"]
+    job = replace(JOB, workload=JOB.workload.model_copy(update={"gradient_dtype": "fp32"}))
+    case = case_of(cases.plan(16, 64, zero=1), job, plain)
+    assert (case.gradient_bytes, case.reduce_bytes) == (4, 2)

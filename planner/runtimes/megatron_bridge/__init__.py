@@ -73,5 +73,6 @@ ENTRY = Runtime(
     hybrid_sharding=True,
     command=command,
     settings={**SETTINGS, "tp_exposed": (1.0,)},
+    one_gradient_buffer=True,
     aliases=("bridge", "nemo"),
 )

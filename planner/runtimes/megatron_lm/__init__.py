@@ -59,5 +59,6 @@ ENTRY = Runtime(
     hybrid_sharding=True,
     command=command,
     settings=SETTINGS,
+    one_gradient_buffer=True,
     aliases=("megatron", "mcore", "megatron-core"),
 )

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from planner.cost.activation_offload import bytes_beside_host
 from planner.cost.estimate import StageBytes
 from planner.report.as_json import Document
 from planner.report.page import Page, Table
@@ -52,9 +53,15 @@ class BesideStep:
         answer, pool = self.anatomy.answer, self.anatomy.case.pool
         host = None if pool.node.host_memory is None else float(pool.node.host_memory)
         yield Beside("evaluation, micro-batch as in training", "device", self.evaluation, answer.capacity)
+        trained, most = int(answer.plan.micro_batch), self.evaluated_sequences
+        if most > trained:
+            what = f"evaluation, micro-batch {most:,}, the largest"
+            yield Beside(what, "device", self.evaluation_of(most / trained), answer.capacity)
         yield Beside("a checkpoint, shards copied at once", "host", self.checkpoint, host)
         if self.states:
             yield Beside("offloaded optimizer states", "host", self.states, host)
+        if self.activations:
+            yield Beside("offloaded activations", "host", self.activations, host)
 
     @cached_property
     def node_ranks(self) -> int:
@@ -77,6 +84,38 @@ class BesideStep:
         passing = float(np.max(np.maximum(layer, loss) + gathered))
         lasting = stage.weights + stage.gradients + stage.optimizer
         return lasting + passing + stage.reserve + stage.framework
+
+    def evaluation_of(self, times: float) -> float:
+        """A forward pass of ``times`` as many sequences as training has in one. [byte]"""
+        return max(self._lasting(stage) + times * self._grown(stage) for stage in self.anatomy.answer.stages)
+
+    @cached_property
+    def evaluated_sequences(self) -> int:
+        """Most sequences of a rank in one forward pass of an evaluation that fits. [-]"""
+        answer = self.anatomy.answer
+        left = [(answer.capacity - self._lasting(stage)) / self._grown(stage) for stage in answer.stages]
+        return int(answer.plan.micro_batch * max(0.0, min(left)))
+
+    def _grown(self, stage: StageBytes) -> float:
+        """What grows with the sequences of a pass: its tensors, and the slack of training. [byte]"""
+        used = self.anatomy.passes.nbytes
+        return float(np.max(np.maximum(used.one_layer + used.rebuilt, used.loss))) + stage.reserve
+
+    def _lasting(self, stage: StageBytes) -> float:
+        """What does not: weights, gradients and states that are kept, gathered weights, the frame. [byte]"""
+        used = self.anatomy.passes.nbytes
+        gathered = np.max(2.0 * used.gathered_layer + used.gathered_head + used.gathered_embedding)
+        return stage.weights + stage.gradients + stage.optimizer + float(gathered) + stage.framework
+
+    @cached_property
+    def activations(self) -> float:
+        """Saved tensors of the ranks of a node that wait in its memory, at their peak. [byte]"""
+        anatomy, whole = self.anatomy, self.anatomy.passes.nbytes
+        if not anatomy.case.offload.layers:
+            return 0.0
+        case, plan, stages = anatomy.case, anatomy.answer.plan, anatomy.stages
+        kept = bytes_beside_host(case, plan, whole, anatomy.passes.layers, stages.rank).activations
+        return self.node_ranks * float(np.max(whole.activations - kept))
 
     @property
     def checkpoint(self) -> float:

@@ -22,6 +22,7 @@ from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.beside_step import beside_rows
+from planner.report.communicators import communicators_record
 from planner.report.explain_neighbours import Neighbour, Price, neighbours
 from planner.report.limits import TIGHT, WORTH_TELLING
 from planner.report.longest import longest_sequence
@@ -300,6 +301,7 @@ def explain_document(told: Explanation) -> Document:
             "binds": list(binding(told)),
             "arithmetic": list(arithmetic(answer)),
             "beside_step": beside_rows(anatomy),
+            "communicators": communicators_record(answer),
             "longest_seq_len": longest_sequence(answer),
             "groups": [
                 {"axis": group.axis, "ranks": group.ranks, "stride": group.stride, "tier": group.tier,

@@ -7,6 +7,7 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.report.beside_step import beside_page
+from planner.report.communicators import communicators_line
 from planner.report.estimate_page import job_line, layout, trust, verdict
 from planner.report.explain import (
     Explanation,
@@ -46,7 +47,7 @@ def explain_page(told: Explanation) -> Page:
         "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
     ]
     page += ["Memory at each stage's peak moment, GiB:", memory_table(told), _memory_line(told)]
-    page += [*beside_page(told.anatomy), longest_line(answer)]
+    page += [*beside_page(told.anatomy), communicators_line(answer), longest_line(answer)]
     if groups(answer):
         page += ["Who talks to whom:", groups_table(answer), *(f"Mind: {line}." for line in leaving(answer))]
     page += ["One change of one axis (dp and micro-batches follow):", neighbours_table(told)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
@@ -53,7 +54,40 @@ def test_offloaded_states_are_twelve_bytes_and_the_gradient_of_each_weight() -> 
     told = BesideStep(Anatomy(answer))
     assert told.states == pytest.approx((12 + 2) * answer.job.model.params, rel=0.001)
     assert [use.what for use in told.uses()][-1] == "offloaded optimizer states"
-    assert len([*BesideStep(Anatomy(priced("plain"))).uses()]) == 2
+    names = [use.what.partition(",")[0] for use in BesideStep(Anatomy(priced("plain"))).uses()]
+    assert names == ["evaluation", "evaluation", "a checkpoint"]
+
+
+@pytest.mark.parametrize("name", ["plain", "sharded", "stages"])
+def test_the_largest_pass_of_an_evaluation_fits_and_needs_no_less_than_one_of_training_s_size(
+    name: str,
+) -> None:
+    """Held against a plan that trains with as many sequences in a pass, whose evaluation is told apart."""
+    answer = priced(name)
+    told = BesideStep(Anatomy(answer))
+    most = told.evaluated_sequences
+    assert most > 1
+    assert told.evaluation <= told.evaluation_of(most) <= answer.capacity < told.evaluation_of(most + 1)
+    ranks, passes = answer.plan.dp, answer.plan.num_microbatches
+    work = answer.job.workload.model_copy(update={"global_batch": int(most * ranks * passes)})
+    plan = replace(answer.plan, micro_batch=float(most))
+    larger = estimate(plan, replace(answer.job, workload=work), answer.runtime)
+    used = Anatomy(larger).passes.nbytes
+    tensors = max(float(np.max(used.one_layer + used.rebuilt)), float(np.max(used.loss)))
+    lasting = min(stage.weights + stage.optimizer + stage.gradients for stage in answer.stages)
+    assert told.evaluation_of(most) >= lasting + tensors
+
+
+def test_offloaded_activations_wait_in_the_node_s_memory() -> None:
+    """What eight ranks have no longer on their devices, four of 32 layers each, stands on the host."""
+    plan = replace(PLANS["plain"], offload="activations:4")
+    kept, gone = priced("plain"), estimate(plan, priced("plain").job, runtimes()["megatron-lm"])
+    told = BesideStep(Anatomy(gone))
+    moved = kept.stages[0].activations - gone.stages[0].activations
+    assert told.activations == pytest.approx(8 * moved)
+    assert 0 < told.activations < 8 * kept.stages[0].activations * 4 / 31
+    assert [use.what for use in told.uses()][-1] == "offloaded activations"
+    assert BesideStep(Anatomy(kept)).activations == 0
 
 
 def test_a_node_with_too_little_memory_is_told() -> None:

@@ -32,8 +32,6 @@ UNSEEN = {
     "no-virtual-stages": "the YAML has no key for it",
     "enough-micro-batches": "asserted in the first step",
     "sequence-divides": "seen in the first forward",
-    "ffn-divides": "seen when the model is built",
-    "vocabulary-divides": "seen when the model is built",
     "kv-heads-divide": "truncated in silence when the model is built",
     "batch-divides": "the YAML has no global batch",
     "experts-divide": "the YAML says whole experts",

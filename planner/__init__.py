@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         save_plan,
         search_plans,
         simulate_plan,
+        synthesise_schedule,
         validate_runs,
     )
 
@@ -51,6 +52,7 @@ __all__ = [
     "save_plan",
     "search_plans",
     "simulate_plan",
+    "synthesise_schedule",
     "validate_runs",
 ]
 

@@ -19,6 +19,7 @@ from planner.cli.launch import Launch, wanted_target
 from planner.cli.options import Format, PlanOptions
 from planner.cli.output import page_text
 from planner.cli.reading import Reading
+from planner.cli.simulate_synthesized import synthesise_schedule
 from planner.cli.traits import trait_changes
 from planner.cost.estimate import Estimate
 from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan, nearest
@@ -61,6 +62,7 @@ __all__ = [
     "save_plan",
     "search_plans",
     "simulate_plan",
+    "synthesise_schedule",
     "validate_runs",
 ]
 

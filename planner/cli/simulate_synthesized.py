@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -121,6 +121,62 @@ def simulate_synthesized(
     answer.write_trace(lambda: trace(timeline, pipeline, unit=0.001))
     _show(asked, made, step_record(timeline), answer.output)
     answer.draw(timeline, asked.pp, asked.pp * asked.vpp)
+
+
+def synthesise_schedule(
+    pp: int,
+    microbatches: int,
+    pass_times: Sequence[Sequence[float]],
+    *,
+    vpp: int = 1,
+    memory_limit: float | None = None,
+    kept_share: float = 1.0,
+    objective: str = "makespan",
+    time_limit: float = TIME_LIMIT,
+) -> Synthesis:
+    """Make an order of passes for a pipeline, never worse than a hand-made schedule.
+
+    Parameters
+    ----------
+    pp, microbatches : int
+        Ranks, and micro-batches of the step. [-]
+    pass_times : sequence of sequences of float
+        Forward, input gradient, weight gradient and, where not 0, message: once for all chunks, or of each
+        of the ``pp * vpp`` in turn, in any unit.
+    vpp : int
+        Chunks on each rank. [-]
+    memory_limit : float, optional
+        Activations of chunks that a rank may hold; all where not said. [-]
+    kept_share : float
+        Share of them that stays between input and weight gradient. [-]
+    objective : str
+        What is small: ``makespan``, the step, or ``span``, the longest time of one rank from first to last.
+    time_limit : float
+        When to stop looking. [s]
+
+    Returns
+    -------
+    Synthesis
+        Its ``orders`` have each rank's passes; ``incumbent``, ``bound``, ``gap`` and ``proved`` tell how good
+        they are, in the unit of the times, and ``rival`` the best hand-made schedule.
+
+    Raises
+    ------
+    InputError
+        If a value is wrong, all faults at once.
+    Infeasible
+        If a rank cannot hold one micro-batch.
+    """
+    asked = read_request(
+        Reading(),
+        {
+            "--pp": str(pp), "--vpp": str(vpp), "--microbatches": str(microbatches),
+            "--pass-times": ";".join(",".join(map(str, times)) for times in pass_times),
+            "--memory-limit": None if memory_limit is None else str(memory_limit),
+            "--kept-share": str(kept_share), "--objective": objective, "--time-limit": str(time_limit),
+        },
+    )  # fmt: skip
+    return synthesise(asked.problems, asked.time_limit)
 
 
 def _pipeline(problem: Problem, sends_occupy: bool) -> Pipeline:

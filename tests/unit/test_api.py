@@ -80,6 +80,18 @@ def test_a_played_step_has_the_stages_and_passes_of_the_plan() -> None:
     assert record.makespan == pytest.approx(PLAN.step, rel=0.05)
 
 
+def test_a_made_order_fills_zero_bubble_s_lower_bound() -> None:
+    """Two ranks, equal passes: 3 m of work, and 1 until the second rank can start, which no order avoids."""
+    made = planner.synthesise_schedule(2, 4, [(1, 1, 1)], time_limit=5)
+    assert made.incumbent == pytest.approx(3 * 4 + 1)
+    assert made.proved
+    assert [len(passes) for passes in made.orders] == [3 * 4, 3 * 4]
+    with pytest.raises(planner.InputError, match=r"(?s)--pp.*--microbatches.*--pass-times.*--objective"):
+        planner.synthesise_schedule(0, 0, [(1,)], objective="speed")
+    with pytest.raises(planner.Infeasible):
+        planner.synthesise_schedule(2, 4, [(1, 1, 1)], memory_limit=0.5)
+
+
 def test_a_saved_plan_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     planner.save_plan(PLAN, path)

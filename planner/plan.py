@@ -72,6 +72,11 @@ class Plan:
         return self.tp * self.cp * self.dp / (self.ep * self.etp)
 
     @property
+    def expert_shards(self) -> Num:
+        """Ranks that share the states of an expert: fewer than hold it, where shards have replicas. [-]"""
+        return self.expert_dp * (self.zero_shards / (self.dp * self.cp))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the batch; empty for a scalar plan."""
         return np.broadcast_shapes(*(np.shape(getattr(self, name)) for name in DEGREES))

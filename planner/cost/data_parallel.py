@@ -58,7 +58,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     if not case.has_experts:
         return [dense]
     sharded = case.sharding.stage > 0
-    shards, replicas = (plan.expert_dp, 1.0) if sharded else (1.0, plan.expert_dp)
+    shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
     whole_bytes = _gathered(case, held.expert_trained, held.expert_stored)
     return [dense, Group(held.expert_trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
 
@@ -198,7 +198,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
     """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
     shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
     if case.has_experts:
-        shard = shard + expert_trained / case.sharding.optimizer_shards(plan.expert_dp)
+        shard = shard + expert_trained / case.sharding.optimizer_shards(plan.expert_shards)
     if case.offload.optimizer:
         link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
         ranks = np.minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)

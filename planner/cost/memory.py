@@ -169,7 +169,7 @@ def stage_memory(
 ) -> StageMemory:
     """Return the bytes of every stage at its peak."""
     sharding = case.sharding
-    dense, experts = plan.zero_shards, plan.expert_dp
+    dense, experts = plan.zero_shards, plan.expert_shards
     weights = held.stored / sharding.parameter_shards(dense)
     gradients = held.trained / sharding.gradient_shards(dense)
     states = held.trained / sharding.optimizer_shards(dense)

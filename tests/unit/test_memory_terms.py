@@ -256,3 +256,17 @@ def test_interleaving_holds_a_little_more_than_1f1b() -> None:
     rank = priced(work, pp=4, vpp=3, zero=0, schedule="interleaved-1f1b").stages[1].activations
     # Rank 1 of four: 2 (4 - 1 - 1) + (3 - 1) 4 + 1 = 13 chunks of a layer, against three slices of three.
     assert rank / plain == pytest.approx(13 / 9)
+
+
+def test_experts_follow_the_shards_of_a_hybrid_mesh() -> None:
+    """Four replicas of four shards: a rank holds four times what it would as one of sixteen shards.
+
+    A torchtitan mesh has efsdp = fsdp · tp / ep beside dp_replicate; Megatron-core divides the ranks that
+    hold an expert by ``num_distributed_optimizer_instances``.
+    """
+    work = job(MODELS["experts"], 16)
+    whole = priced(work, zero=1, ep=2).stages[0].optimizer
+    parts = priced(work, zero=1, ep=2, zero_shards=4.0).stages[0].optimizer
+    assert parts == pytest.approx(4 * whole, rel=1e-12)
+    three = priced(work, zero=3, zero_shards=4.0).stages[0]
+    assert three.weights == pytest.approx(2 * work.model.params / 4, rel=1e-12)

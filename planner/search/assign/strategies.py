@@ -159,7 +159,7 @@ class _Priced:
             return nbytes
         dense = float(cost.stored) * (1.0 - 1.0 / float(sharding.parameter_shards(self.plan.zero_shards)))
         experts = float(cost.expert_stored)
-        experts *= 1.0 - 1.0 / float(sharding.parameter_shards(self.plan.expert_dp))
+        experts *= 1.0 - 1.0 / float(sharding.parameter_shards(self.plan.expert_shards))
         return nbytes - dense - experts
 
     def host_held(self, kind: int) -> float:
@@ -172,7 +172,7 @@ class _Priced:
             return 0.0
         cost, sharding = self.costs[kind], self.case.sharding
         shard = float(cost.trained) / float(sharding.optimizer_shards(self.plan.zero_shards))
-        shard += float(cost.expert_trained) / float(sharding.optimizer_shards(self.plan.expert_dp))
+        shard += float(cost.expert_trained) / float(sharding.optimizer_shards(self.plan.expert_shards))
         return (self.case.optimizer_bytes + self.case.offload.down_bytes) * shard
 
     def ending(self, kind: int) -> float:

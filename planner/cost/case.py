@@ -82,6 +82,12 @@ class Case:
         """Whether some layer routes tokens to experts."""
         return any(isinstance(block.ffn, Experts) for block in self.model.blocks.values())
 
+    @property
+    def experts(self) -> int:
+        """Routed experts of the layer that has most of them. [-]"""
+        ffns = (block.ffn for block in self.model.blocks.values())
+        return max((ffn.experts for ffn in ffns if isinstance(ffn, Experts)), default=0)
+
     @cached_property
     def kernels(self) -> Kernels:
         """What the accelerator's kernels reach."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.case import Case
-from planner.cost.memory import GATHERED_BYTES, StageWeights, gathered_bytes
+from planner.cost.memory import GATHERED_BYTES, StageWeights, filled_expert_shards, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num
@@ -59,8 +59,10 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
         return [dense]
     sharded = case.sharding.stage > 0
     shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
-    whole_bytes = _gathered(case, held.expert_trained, held.expert_stored)
-    return [dense, Group(held.expert_trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
+    padding = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
+    trained = held.expert_trained * padding
+    whole_bytes = padding * _gathered(case, held.expert_trained, held.expert_stored)
+    return [dense, Group(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
 
 
 def _gathered(case: Case, trained: Num, stored: Num) -> Num:
@@ -198,7 +200,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
     """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
     shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
     if case.has_experts:
-        shard = shard + expert_trained / case.sharding.optimizer_shards(plan.expert_shards)
+        shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
     if case.offload.optimizer:
         link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
         ranks = np.minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)

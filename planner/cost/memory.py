@@ -164,12 +164,24 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     )
 
 
+def filled_expert_shards(case: Case, plan: Plan) -> Num:
+    """Shards of the experts' states that are not padding alone: experts on a rank over those of its shard.
+
+    Accelerate cuts a layer's experts, one parameter in transformers 5, by whole experts (PyTorch FSDP2 chunks
+    dimension 0 and pads the last shards).
+    """
+    if not case.traits.stacked_experts or not case.has_experts:
+        return plan.expert_shards
+    experts = case.experts / plan.ep
+    return experts / np.ceil(experts / plan.expert_shards)
+
+
 def stage_memory(
     case: Case, plan: Plan, passes: PassBytes, held: StageWeights, stages: Stages
 ) -> StageMemory:
     """Return the bytes of every stage at its peak."""
     sharding = case.sharding
-    dense, experts = plan.zero_shards, plan.expert_shards
+    dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
     weights = held.stored / sharding.parameter_shards(dense)
     gradients = held.trained / sharding.gradient_shards(dense)
     states = held.trained / sharding.optimizer_shards(dense)

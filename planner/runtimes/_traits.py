@@ -119,6 +119,8 @@ class Traits:
     expert_layer_host_seconds : float
         The least host time of a layer with quantised experts and a micro-batch, both passes, however few
         they are. [s]
+    stacked_experts : bool
+        Whether a layer's experts are one parameter that shards cut by whole experts, the last ones padded.
     framework_bytes : float
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
@@ -179,6 +181,7 @@ class Traits:
     message_host_seconds: float = 0.0
     expert_host_seconds: float = 0.0
     expert_layer_host_seconds: float = 0.0
+    stacked_experts: bool = False
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
     loss_beside_backward: bool = False

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
+from planner.inputs.model import Experts
 from planner.runtimes._family import Job
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
@@ -270,3 +271,19 @@ def test_experts_follow_the_shards_of_a_hybrid_mesh() -> None:
     assert parts == pytest.approx(4 * whole, rel=1e-12)
     three = priced(work, zero=3, zero_shards=4.0).stages[0]
     assert three.weights == pytest.approx(2 * work.model.params / 4, rel=1e-12)
+
+
+@pytest.mark.parametrize(("gpus", "filled"), [(4, 4), (16, 8), (6, 4)])
+def test_stacked_experts_are_cut_by_whole_experts(gpus: int, filled: int) -> None:
+    """PyTorch chunks dimension 0, here 8 experts: of 16 shards 8 are empty, of 6 four hold two each."""
+    work = job(MODELS["experts"], gpus, global_batch=48)
+    cut, stacked = (
+        priced(work, {"stacked_experts": stacks}, zero=3).stages[0].weights for stacks in (False, True)
+    )
+    blocks = work.model.blocks
+    held = sum(
+        3 * block.ffn.experts * work.model.hidden * block.ffn.inner
+        for block in (blocks[name] for name in work.model.layers)
+        if isinstance(block.ffn, Experts)
+    )
+    assert stacked - cut == pytest.approx(2 * held * (1 / filled - 1 / gpus), rel=1e-9)

@@ -32,6 +32,7 @@ ENTRY = Runtime(
         dp_window=1.0,
         hidden_collective_traffic=3.0,
         sharded_wait=0.03,
+        stacked_experts=True,
     ),
     default_zero=3,
     zero_stages=(0, 2, 3),

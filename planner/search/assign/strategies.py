@@ -16,7 +16,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import data_parallel_seconds, optimizer_seconds
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.legal import HOST_SHARE
-from planner.cost.memory import StageWeights, gathered_bytes
+from planner.cost.memory import StageWeights, filled_expert_shards, gathered_bytes
 from planner.formulas.collectives import ring_seconds
 from planner.numeric import Column, Num
 from planner.plan import Plan
@@ -159,7 +159,7 @@ class _Priced:
             return nbytes
         dense = float(cost.stored) * (1.0 - 1.0 / float(sharding.parameter_shards(self.plan.zero_shards)))
         experts = float(cost.expert_stored)
-        experts *= 1.0 - 1.0 / float(sharding.parameter_shards(self.plan.expert_shards))
+        experts *= 1.0 - 1.0 / float(sharding.parameter_shards(filled_expert_shards(self.case, self.plan)))
         return nbytes - dense - experts
 
     def host_held(self, kind: int) -> float:
@@ -172,7 +172,8 @@ class _Priced:
             return 0.0
         cost, sharding = self.costs[kind], self.case.sharding
         shard = float(cost.trained) / float(sharding.optimizer_shards(self.plan.zero_shards))
-        shard += float(cost.expert_trained) / float(sharding.optimizer_shards(self.plan.expert_shards))
+        experts = filled_expert_shards(self.case, self.plan)
+        shard += float(cost.expert_trained) / float(sharding.optimizer_shards(experts))
         return (self.case.optimizer_bytes + self.case.offload.down_bytes) * shard
 
     def ending(self, kind: int) -> float:

@@ -54,6 +54,8 @@ class Era:
         Holds only before Hopper and where no flash attention is stated.
     gpus : str
         Regular expression of the accelerators that it holds on.
+    packs : bool
+        Whether its fine-tuning runs pack short documents, each attending to itself alone.
     compiles_loss : bool
         Whether a run that says it is compiled compiles its loss too.
     """
@@ -74,6 +76,7 @@ class Era:
     stage_cut: Literal["even", "parameters"] = "even"
     old_only: bool = False
     gpus: str = ""
+    packs: bool = False
     compiles_loss: bool = True
 
 
@@ -157,6 +160,7 @@ ERAS: Final = (
         "NeMo with Megatron-core before Megatron-Bridge, loss not fused; a blank vpp is fully interleaved",
         {**_HALF_GRADIENTS, "loss_traffic": 28.0},
         interleaved="single-layer",
+        packs=True,
     ),
     Era(
         "megatron-deepspeed",

@@ -194,7 +194,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     model = run_model(run, catalogue.model)
     task, workload = _workload(run)
     plan = run_plan(run, model, era)
-    seen = model if task == "pretrain" else packed(model)
+    packs = era.packs and task != "pretrain"
+    seen = packed(model) if packs else model
     job = Job(model=seen, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
     check_names(run, plan)
     check_precision(run, hardware)
@@ -205,7 +206,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     said = stated_traits(era, words, run.flash_attn, run.fused_norm)
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
     defaults = taken(start, run, plan, facts)
-    if task != "pretrain":
+    if packs:
         defaults["document_tokens"] = DOCUMENT
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
 

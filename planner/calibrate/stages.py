@@ -191,7 +191,7 @@ STAGES = (
                 "share of nccl-tests rate of tensor-parallel collectives [-]",
                 0.5,
             ),
-            Factor(("runtime", "torchtitan", "compute_derate"), 0.95, COMPUTE, 0.2),
+            Factor(("runtime", "torchtitan", "compute_derate"), 0.9, COMPUTE, 0.2),
         ),
         lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
         "https://github.com/pytorch/torchtitan/tree/main/benchmarks",

@@ -25,6 +25,9 @@ from planner.inputs.load_hardware import load_accelerator
 FEWEST_RUNS: Final = 5
 """Runs below which a runtime on an accelerator has no error band. [-]"""
 
+ENOUGH_RUNS: Final = 10
+"""Runs below which nobody can tell what nine of ten stay below; the runtime's other runs then say it. [-]"""
+
 PICKS: Final = 8
 """Runs of a site, evenly spread over its table, that calibrate the others in turn. [-]"""
 
@@ -57,23 +60,32 @@ Sites = Mapping[str, SiteErrors]
 """Errors by source, each of which counts as a site."""
 
 
-def band_of(cell: Cell, sites: Sites) -> MeasuredBand:
-    """Return the means of the errors at some sites, and what nine of ten stay below."""
+def band_of(cell: Cell, sites: Sites, others: Sequence[SiteErrors] = ()) -> MeasuredBand:
+    """Return the means of the errors at some sites, and what nine of ten stay below.
+
+    Where the sites have fewer than `ENOUGH_RUNS`, that is no less than for them and the ``others`` together.
+    """
     elsewhere, calibrated, extrapolated = (
         np.concatenate([getattr(errors, name) for errors in sites.values()])
         for name in ("elsewhere", "calibrated", "extrapolated")
     )
     known = calibrated.size > 0
+    few = elsewhere.size < ENOUGH_RUNS
+
+    def covering(own: Column, name: str) -> float:
+        pooled = [own, *(getattr(errors, name) for errors in others if few)]
+        return _rounded(max(_covering(own), _covering(np.concatenate(pooled))))
+
     return MeasuredBand(
         *cell,
         runs=elsewhere.size,
         mean_error=_rounded(mean_error(elsewhere)),
-        band=_rounded(_covering(elsewhere)),
+        band=covering(elsewhere, "elsewhere"),
         sites=len(sites),
         extrapolated=_rounded(float(np.mean(extrapolated))),
         calibrated_runs=calibrated.size,
         calibrated_mean_error=_rounded(mean_error(calibrated)) if known else None,
-        calibrated_band=_rounded(_covering(calibrated)) if known else None,
+        calibrated_band=covering(calibrated, "calibrated") if known else None,
     )
 
 
@@ -180,7 +192,10 @@ def calibrating(count: int) -> list[int]:
 
 def bands_of(found: Mapping[Cell, Sites]) -> list[dict[str, object]]:
     """Return the entries of the file of bands, in the order of their names."""
-    bands = [band_of(cell, sites) for cell, sites in sorted(found.items())]
+    runtimes: dict[str, list[SiteErrors]] = {}
+    for (runtime, _), sites in sorted(found.items()):
+        runtimes.setdefault(runtime, []).extend(sites.values())
+    bands = [band_of(cell, sites, runtimes[cell[0]]) for cell, sites in sorted(found.items())]
     return [asdict(band) for band in bands if band.runs >= FEWEST_RUNS]
 
 

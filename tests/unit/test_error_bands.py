@@ -134,6 +134,14 @@ def test_the_band_of_errors_is_what_nine_of_ten_stay_below() -> None:
     assert found.calibrated_band is None
 
 
+def test_few_runs_have_no_narrower_band_than_all_of_their_runtime() -> None:
+    own, other = (SiteErrors(np.full(n, x), np.full(n, x), np.zeros(n)) for n, x in ((9, 0.01), (91, 0.2)))
+    lonely, enough = np.expm1(0.01), np.expm1(0.2)
+    assert band_of(("a", "b"), {"site": own}).band == pytest.approx(lonely, rel=0.01)
+    assert band_of(("a", "b"), {"site": own}, [own, other]).band == pytest.approx(enough, rel=0.01)
+    assert band_of(("a", "c"), {"site": other}, [own, other]).band == pytest.approx(enough, rel=0.01)
+
+
 def test_a_site_is_covered_by_the_band_of_the_others_alone() -> None:
     sites = {"a": errors(0.1, 0.1, 0.1, 0.1, 0.1), "b": errors(0.05, -0.09, 0.2, 0.3), "c": errors(0.01)}
     # b within the others' 0.1: two of four. a within those of b and c, whose 90% lies near 0.3: all.

@@ -67,6 +67,8 @@ def find(table: Mapping[str, E], name: str, where: str) -> E:
     InputError
         If nothing has that name; the message lists what there is and the nearest spelling.
     """
+    if name in table:
+        return table[name]
     spellings = {
         spelling.lower(): entry for entry in table.values() for spelling in (*entry.aliases, entry.name)
     }

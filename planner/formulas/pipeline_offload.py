@@ -66,7 +66,7 @@ def group_interleaved_bubble_seconds(
 def falling_windows_seconds(first: Num, fall: Num, vpp: Num) -> Num:
     r"""Idle time in windows that fill up evenly, one between each chunk of a rank and its next.
 
-    .. math:: \sum_{n=1}^{v-1} (a - nd)^+
+    .. math:: \sum_{n=1}^{v-1} (a - n\,d)^+
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from planner.inputs.model import Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Violation, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes._settings import ANY, NO_CHANGES, Changes
 from tests.validate.megatron import cases
 
 MODELS = (
@@ -97,9 +97,17 @@ def _uneven(dice: random.Random, layers: int, stages: int) -> tuple[int, ...] | 
     return tuple(end - start for start, end in zip([0, *cuts], [*cuts, layers], strict=True))
 
 
+SIZE = 2e8
+"""Stands for any number that a setting takes. [element]"""
+
+
 def settings(runtime: Runtime) -> Iterator[Changes]:
     """Yield without end: no changed trait, then each value that the files can set, one at a time."""
-    one = [{name: value} for name, values in runtime.settings.items() for value in values]
+    one = [
+        {name: SIZE if value == ANY else value}
+        for name, values in runtime.settings.items()
+        for value in values
+    ]
     return itertools.cycle([NO_CHANGES, *one])
 
 

@@ -341,6 +341,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"torch\.?compile( on)?\b(?! off)|thunder|nvfuser", _COMPILED_LOSS),
         (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
         (r"async tp on", {"tp_exposed": 0.74}),
+        # Between 0.6 inside NVLink and 0.3 over InfiniBand, read from the performance pages' own rows.
         (r"moe a2a(?! off)|moe_a2a_overlap=true", {"ep_exposed": 0.4}),
         (r"gradient buckets off|not overlapped", {"dp_exposed": 1.0}),
         (r"reduce-scatter and all-gather overlapped", {"dp_exposed": 0.3}),

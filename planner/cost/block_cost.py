@@ -214,8 +214,8 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
 
 def expert_floor_seconds(layer: PricedLayer, pricer: Pricer) -> Num:
     """Host time of a layer with experts, both passes; the least of it belongs to quantised products. [s]"""
-    traits, quantised = pricer.case.traits, pricer.case.precision.linear not in ("bf16", "fp16")
-    least = traits.expert_layer_host_seconds if quantised else 0.0
+    traits = pricer.case.traits
+    least = traits.expert_layer_host_seconds if pricer.case.precision.quantises else 0.0
     return expert_host_seconds(layer.local_experts, traits.expert_host_seconds, least)
 
 

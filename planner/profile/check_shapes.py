@@ -101,7 +101,7 @@ class Part:
 def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:
     """Return the case to check, in bf16 where the plan computes in fewer bits, and notes."""
     case = case_of(estimate.plan, estimate.job, estimate.runtime)
-    if case.precision.linear in ("bf16", "fp16"):
+    if not case.precision.quantises:
         return case, with_split(estimate.plan, case), []
     workload = estimate.job.workload.model_copy(update={"precision": "bf16"})
     job = type(estimate.job)(estimate.job.model, estimate.job.hardware, estimate.job.gpus, workload)

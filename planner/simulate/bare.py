@@ -9,6 +9,18 @@ from planner.techniques.schedules import Schedule
 from planner.techniques.schedules._family import PassTimes
 
 
+def check_supported(schedule: Schedule, pp: int, vpp: int, microbatches: int) -> None:
+    """Refuse numbers that a schedule cannot run.
+
+    Raises
+    ------
+    UnsupportedPlan
+        With every reason.
+    """
+    if reasons := schedule.supports(pp, vpp, microbatches):
+        raise UnsupportedPlan("\n".join(reasons))
+
+
 def bare_step(
     schedule: Schedule,
     pp: int,
@@ -41,10 +53,8 @@ def bare_step(
     UnsupportedPlan
         If the schedule cannot run these numbers; has every reason.
     """
-    if reasons := schedule.supports(pp, vpp, microbatches):
-        raise UnsupportedPlan("\n".join(reasons))
-    ranks = schedule.chunk_ranks(pp, vpp)
-    pipeline = Pipeline.uniform(ranks, times, schedule.routes, sends_occupy)
+    check_supported(schedule, pp, vpp, microbatches)
+    pipeline = Pipeline.uniform(schedule.chunk_ranks(pp, vpp), times, schedule.routes, sends_occupy)
     return play(schedule.order(pp, vpp, microbatches, times), pipeline, jitter, seed)
 
 
@@ -80,8 +90,7 @@ def bare_copied_step(
     UnsupportedPlan
         If the schedule cannot run these numbers; has every reason.
     """
-    if reasons := schedule.supports(pp, vpp, microbatches):
-        raise UnsupportedPlan("\n".join(reasons))
+    check_supported(schedule, pp, vpp, microbatches)
     pipeline = Pipeline.uniform(schedule.chunk_ranks(pp, vpp), times, schedule.routes)
     gone = range(schedule.offloaded_chunks(vpp) * pp)
     return play_copied(schedule.order(pp, vpp, microbatches, times), pipeline, gone, copy, jitter, seed)

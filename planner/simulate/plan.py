@@ -15,10 +15,10 @@ from planner.cost.layout import piece_costs, priced_layers, ranks_of, split_of, 
 from planner.cost.memory import chunks_in_flight
 from planner.cost.stages import ENDS, Piece, stages_of
 from planner.cost.step import StepPrice, piece_totals, price_passes, price_step
-from planner.errors import UnsupportedPlan
 from planner.formulas.collectives import point_to_point_seconds
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
+from planner.simulate.bare import check_supported
 from planner.simulate.engine import Pipeline, Timeline, Times, play
 from planner.simulate.record import ActivationBytes, StepRecord, step_record
 from planner.techniques.schedules._family import PassTimes
@@ -122,8 +122,7 @@ def play_plan(
     known = estimate(plan, job, runtime, memory_limit)
     plan, case = known.plan, case_of(known.plan, job, runtime)
     degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
-    if reasons := case.schedule.supports(*degrees):
-        raise UnsupportedPlan("\n".join(reasons))
+    check_supported(case.schedule, *degrees)
     chunks = chunk_pieces(plan, case)
     layers = priced_layers(case, plan, {piece for chunk in chunks for piece in chunk})
     costs = piece_costs(case, plan, layers, {piece for chunk in chunks for piece in chunk})

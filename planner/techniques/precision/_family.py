@@ -44,3 +44,8 @@ class Precision:
     saved_input_bytes: float = 2.0
     loss_scaling: bool = False
     aliases: tuple[str, ...] = ()
+
+    @property
+    def quantises(self) -> bool:
+        """Whether products of linear layers run in fewer bits than everything else."""
+        return self.linear != self.activation

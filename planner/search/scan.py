@@ -274,7 +274,7 @@ class Scan:
         rows = np.flatnonzero(hopeful & (np.asarray(plan.pp) > 1) & (np.asarray(plan.vpp) == 1))
         if not rows.size:
             return
-        some = {piece: taken(cost, np.shape(plan.pp), rows) for piece, cost in costs.items()}
+        some = {piece: taken(cost, rows) for piece, cost in costs.items()}
         counts = {piece: count if np.ndim(count) == 0 else count[rows] for piece, count in totals.items()}  # type: ignore[index]
         least = least_bytes(case, plan_rows(plan, rows), some, counts)
         among = np.zeros(len(hopeful), dtype=bool)

@@ -87,14 +87,13 @@ class LayerGrid:
         self.plan = Plan(**dict(zip(LAYER_AXES, values, strict=True)))  # type: ignore[arg-type]
         self.which = np.full(len(np.atleast_1d(rows.tp)), -1, dtype=np.intp)
         self.which[wanted] = which
-        self.shape = (len(values[0]),)
         self._layers: dict[str, PricedLayer] = {}
         self._costs: dict[object, dict[Piece, LayerCost]] = {}
 
     def costs(self, case: Case, pieces: Sequence[Piece], rows: Rows) -> dict[Piece, LayerCost]:
         """Return the cost of each piece for some rows; recompute choices aside, always for the same case."""
         index = self.which[rows]
-        return {piece: taken(cost, self.shape, index) for piece, cost in self._priced(case, pieces).items()}
+        return {piece: taken(cost, index) for piece, cost in self._priced(case, pieces).items()}
 
     def _priced(self, case: Case, pieces: Sequence[Piece]) -> dict[Piece, LayerCost]:
         missing = [piece for piece in pieces if piece[0] not in self._layers]

@@ -90,12 +90,13 @@ def refuse_broken(saved: PlanFile, output: Format) -> None:
 
 
 def headline(saved: PlanFile, played: PlayedPlan) -> str:
-    """Return what was played, its figures, and how far the closed form is from them."""
+    """Return what was played, its figures, and how far the price is from them."""
     plan, step = saved.plan, played.record
-    closed, seconds = played.estimate.step, played.step
+    price, seconds = played.estimate.step, played.step
+    off = f", {percent(abs(price / seconds - 1), 2)} {'more' if price >= seconds else 'less'} for a step"
     return (
         f"{saved.job.model.name} on {saved.job.gpus:,} accelerators of {saved.job.hardware.name}, "
         f"{saved.runtime.name}: {plan.slug}, {plan.schedule}, {plan.num_microbatches:.0f} micro-batches. "
-        f"{figures(step)}; seconds. The estimate's closed form says {significant(closed)}, "
-        f"{percent(abs(closed / seconds - 1), 2)} {'more' if closed >= seconds else 'less'} for a step."
+        f"{figures(step)}; seconds. The estimate says {significant(price)}"
+        f"{', as played' if price == seconds else off}."
     )

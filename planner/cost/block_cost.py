@@ -22,6 +22,7 @@ from planner.numeric import Num
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
+
 @dataclass(frozen=True)
 class LayerCost:
     """One layer, or an end of the model, for one micro-batch on one rank.

@@ -24,7 +24,6 @@ from planner.inputs.model import Attention, ModelSpec
 from planner.plan import Plan
 from planner.techniques.recompute._family import RecomputeChoice
 
-
 T = TypeVar("T")
 
 

@@ -12,9 +12,9 @@ from planner.errors import Infeasible
 from planner.report.page import Page, percent, significant
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
-from planner.simulate.engine import play
 from planner.simulate.plan import PlayedPlan, play_plan
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import play
 
 MOST_MADE: Final = 3
 """Plans of a search for which orders are made: the best that have a pipeline."""

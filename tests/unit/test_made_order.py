@@ -11,8 +11,8 @@ from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
 from planner.report.made_order import MadeOrder, best_first, can_be_made, made_order, made_orders
 from planner.runtimes import runtimes
-from planner.simulate.engine import play
 from planner.simulate.plan import play_plan
+from planner.techniques.schedules._engine import play
 from planner.techniques.schedules._family import Pass
 from planner.units import GIB
 from tests.cli.command import planner

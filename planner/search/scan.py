@@ -24,7 +24,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.legality import Choices, Legal, Legality, StateNames, named, plan_rows
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
-from planner.search.tables import LayerGrid, Rows, StageTables
+from planner.search.tables import LayerGrid, Rows, StageTables, representatives
 
 CHUNK_ROWS = 16384
 """Rows priced at once, so that the columns stay in the cache."""
@@ -282,23 +282,6 @@ class Scan:
         made = partial(_candidate, result, plan, np.asarray(result.step))
         bounds = np.asarray(result.bound)
         report.tight = merged(report.tight, bounds, among, self.keep, made, by_bound)
-
-
-def representatives(labels: Rows) -> tuple[Rows, Rows]:
-    """Return the place of one row of each label, by rising labels, and for each row which of them it has.
-
-    Examples
-    --------
-    >>> places, which = representatives(np.array([4, 1, 4]))
-    >>> places.tolist(), which.tolist()
-    ([1, 0], [1, 0, 1])
-    """
-    present = np.zeros(int(labels.max()) + 1, dtype=bool)
-    present[labels] = True
-    which = (np.cumsum(present) - 1)[labels]
-    places = np.empty(int(np.count_nonzero(present)), dtype=np.intp)
-    places[which[::-1]] = np.arange(len(labels))[::-1]
-    return places, which
 
 
 def by_value(candidate: Candidate) -> float:

@@ -28,6 +28,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.simulate.bare import check_supported
 from planner.simulate.record import ActivationBytes, StepRecord, step_record
 from planner.techniques.schedules._engine import Pipeline, Timeline, Times, play
+from planner.techniques.schedules._family import Orders
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def play_plan(
     memory_limit: float | None = None,
     jitter: float = 0.0,
     seed: int = 0,
+    orders: Orders | None = None,
 ) -> PlayedPlan:
     """Play one step of a scalar plan.
 
@@ -119,11 +121,13 @@ def play_plan(
         Relative spread of pass times, log-normal with mean one. [-]
     seed : int
         Seed of the spread.
+    orders : Orders, optional
+        The passes of every rank, where not those of the plan's schedule.
 
     Raises
     ------
     UnsupportedPlan
-        If the schedule cannot run the plan's degrees; has every reason.
+        If the schedule cannot run the plan's degrees, or an order waits for ever; has every reason.
     """
     known = estimate(plan, job, runtime, memory_limit)
     plan, case = known.plan, case_of(known.plan, job, runtime)
@@ -134,7 +138,7 @@ def play_plan(
     costs = piece_costs(case, plan, layers, {piece for chunk in chunks for piece in chunk})
     wires = message_seconds(plan, case)
     pipeline = chunk_pipeline(plan, case, chunks, costs, wires)
-    orders = case.schedule.order(*degrees, mean_times(pipeline))
+    orders = orders or case.schedule.order(*degrees, mean_times(pipeline))
     result = _step_price(plan, case)
     columns = (result.data_parallel, result.optimizer, result.offload)
     exchange, optimizer, offload = (_each_rank(column, degrees[0]) for column in columns)

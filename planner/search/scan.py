@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -302,14 +303,20 @@ def merged(
     made: Callable[[int], Candidate],
     order: Callable[[Candidate], float],
 ) -> list[Candidate]:
-    """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``."""
+    """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``.
+
+    ``order`` gives the key of a candidate; only rows that are kept are made one.
+    """
     worst = order(known[-1]) if len(known) >= keep else np.inf
     better = np.flatnonzero(among & (keys < worst))
     if not better.size:
         return known
     if better.size > keep:
         better = better[np.argpartition(keys[better], keep - 1)[:keep]]
-    return sorted([*known, *(made(int(index)) for index in better)], key=order)[:keep]
+    found: list[tuple[float, Candidate | int]] = [(order(candidate), candidate) for candidate in known]
+    found += zip(keys[better].tolist(), better.tolist(), strict=True)
+    found.sort(key=itemgetter(0))
+    return [one if isinstance(one, Candidate) else made(one) for _, one in found[:keep]]
 
 
 def _candidate(result: StepPrice, plan: Plan, values: Column, index: int) -> Candidate:

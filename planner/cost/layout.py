@@ -52,7 +52,20 @@ def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     """Layers of each virtual stage where nobody names any: the runtime's own cut, or the default split."""
     if case.runtime.own_split is not None:
         return case.runtime.own_split(case.model, parts)
-    return default_split(case.model, parts, layer_weights(case.model, case.workload.seq_len))
+    model, seq_len = case.model, case.workload.seq_len
+    key = (id(model), seq_len, parts)
+    if key not in _SPLITS:
+        if len(_SPLITS) >= MOST_SPLITS:
+            _SPLITS.clear()
+        _SPLITS[key] = (model, default_split(model, parts, layer_weights(model, seq_len)))
+    return _SPLITS[key][1]
+
+
+MOST_SPLITS = 1024
+"""Default splits that are remembered."""
+
+_SPLITS: dict[tuple[int, int, int], tuple[ModelSpec, tuple[int, ...]]] = {}
+"""Default splits by model, sequence length and parts; the model is kept alive beside its split."""
 
 
 def ranks_of(plan: Plan, case: Case) -> list[Counter[Piece]]:

@@ -316,7 +316,7 @@ def merged(
     found: list[tuple[float, Candidate | int]] = [(order(candidate), candidate) for candidate in known]
     found += zip(keys[better].tolist(), better.tolist(), strict=True)
     found.sort(key=itemgetter(0))
-    return [one if isinstance(one, Candidate) else made(one) for _, one in found[:keep]]
+    return [made(one) if isinstance(one, int) else one for _, one in found[:keep]]
 
 
 def _candidate(result: StepPrice, plan: Plan, values: Column, index: int) -> Candidate:

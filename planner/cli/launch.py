@@ -78,6 +78,7 @@ def emit(
     from planner.cli.job import check_precision, with_node_size
     from planner.cli.progress import Progress
     from planner.cli.reading import Reading
+    from planner.errors import UnsupportedPlan
     from planner.report.plan_file import read_plan_file
 
     saved = read_plan_file(plan, with_node_size)
@@ -96,7 +97,10 @@ def emit(
         progress(0.0, f"pricing {plan}")
         answer = priced(saved.plan, saved.job, wanted.runtime, saved.names, force)
         progress(0.5, f"writing {out}")
-        done = write_files(answer, saved.names, wanted, launch)
+        order = "\n".join(saved.order) + "\n" if saved.order is not None else None
+        if order is not None and wanted.runtime.order_command is None:
+            raise UnsupportedPlan(f"{wanted.runtime.name} takes no order of passes that was made for a plan")
+        done = write_files(answer, saved.names, wanted, launch, order)
     progress.tell(done)
 
 
@@ -172,7 +176,7 @@ def write_best(
         asked.model_text, asked.cluster_text(best.job.hardware), asked.gpus_per_node, asked.memory_limit
     )
     if save is not None:
-        write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names), force, "--save")
+        write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names, order), force, "--save")
     if launch is not None:
         wanted = wanted_target(launch, best.runtime)
         if wanted.runtime.name != best.runtime.name:
@@ -218,7 +222,7 @@ def write_plan(
     from planner.report.plan_file import plan_yaml
 
     inputs, names = own_inputs(answer, names, launch.out)
-    saved = plan_yaml(answer.job, answer.runtime, answer.plan, names)
+    saved = plan_yaml(answer.job, answer.runtime, answer.plan, names, order)
     card = Card(saved, page_text(estimate_page(answer, {}), Format.table), first_steps(answer))
     files = launch_files(answer.plan, answer.job, wanted, card, order)
     return write_folder({**files, **inputs}, launch.out, launch.force)

@@ -21,10 +21,10 @@ from planner.cli.simulate_beside import Beside, Wanted, check_beside, play_besid
 from planner.cli.simulation_page import document, figures, show
 from planner.errors import UnsupportedPlan
 from planner.simulate.ascii import picture
-from planner.simulate.engine import Pipeline, Timeline
 from planner.simulate.record import step_record
 from planner.simulate.trace import trace
 from planner.techniques.schedules import SCHEDULES, Schedule
+from planner.techniques.schedules._engine import Pipeline, Timeline
 from planner.techniques.schedules._family import PassTimes
 
 MOST_RANKS: Final = 4096

@@ -16,7 +16,7 @@ from planner.simulate.trace import COMPUTE, Event
 
 if TYPE_CHECKING:
     from planner.cli.simulate import BarePipeline
-    from planner.simulate.engine import Timeline
+    from planner.techniques.schedules._engine import Timeline
 
 COPIES = 4
 """Track of the copies in a trace."""

@@ -61,9 +61,12 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
     refuse_broken(saved, answer.output)
     with answer.progress as progress:
         progress(0.0, f"playing {path}")
-        played = play_plan(saved.plan, saved.job, saved.runtime, saved.names.memory_limit, *spread)
+        played = play_plan(
+            saved.plan, saved.job, saved.runtime, saved.names.memory_limit, *spread, saved.orders
+        )
         answer.write_trace(lambda: plan_trace(played))
-    show(saved.plan.schedule, headline(saved, played), played.record, answer.output)
+    schedule = saved.plan.schedule if saved.order is None else "synthesized"
+    show(schedule, headline(saved, played), played.record, answer.output)
     answer.draw(played.timeline, int(saved.plan.pp), chunks)
     known = played.estimate
     if not known.feasible:
@@ -90,12 +93,18 @@ def refuse_broken(saved: PlanFile, output: Format) -> None:
 
 
 def headline(saved: PlanFile, played: PlayedPlan) -> str:
-    """Return what was played, its figures, and how far the closed form is from them."""
+    """Return what was played, its figures, and how far the price is from them."""
     plan, step = saved.plan, played.record
-    closed, seconds = played.estimate.step, played.step
+    price, seconds = played.estimate.step, played.step
+    named = f" under {plan.schedule}" if saved.order is not None else ""
+    off = (
+        f"{named}, {percent(abs(price / seconds - 1), 2)} {'more' if price >= seconds else 'less'} for a step"
+    )
     return (
         f"{saved.job.model.name} on {saved.job.gpus:,} accelerators of {saved.job.hardware.name}, "
-        f"{saved.runtime.name}: {plan.slug}, {plan.schedule}, {plan.num_microbatches:.0f} micro-batches. "
-        f"{figures(step)}; seconds. The estimate's closed form says {significant(closed)}, "
-        f"{percent(abs(closed / seconds - 1), 2)} {'more' if closed >= seconds else 'less'} for a step."
+        f"{saved.runtime.name}: {plan.slug}, "
+        f"{'an order made for it' if saved.order else plan.schedule}, "
+        f"{plan.num_microbatches:.0f} micro-batches. "
+        f"{figures(step)}; seconds. The estimate says {significant(price)}"
+        f"{', as played' if price == seconds else off}."
     )

@@ -16,9 +16,9 @@ from planner.report.page import Page, Table, significant
 from planner.search.synthesis.hand_made import placements
 from planner.search.synthesis.problem import OBJECTIVES, Objective, Problem
 from planner.search.synthesis.synthesise import TIME_LIMIT, Synthesis, synthesise
-from planner.simulate.engine import Pipeline, play
 from planner.simulate.record import StepRecord, step_record
 from planner.simulate.trace import trace
+from planner.techniques.schedules._engine import Pipeline, play
 from planner.techniques.schedules._family import Pass, PassTimes
 
 NAME: Final = SYNTHESIZED[0]

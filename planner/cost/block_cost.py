@@ -22,8 +22,6 @@ from planner.numeric import Num
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
-Selection = NDArray[np.intp] | slice
-
 
 @dataclass(frozen=True)
 class LayerCost:
@@ -347,10 +345,7 @@ def _sent(exchange: Exchange, repeated: float) -> Num:
     return (1 + repeated) * exchange.forward_sent + exchange.backward_sent
 
 
-def taken(cost: LayerCost, shape: tuple[int, ...], index: Selection) -> LayerCost:
-    """Return the cost at ``index`` of its raveled grid of ``shape``, field by field."""
-    columns = {
-        field.name: np.broadcast_to(np.asarray(getattr(cost, field.name), float), shape).reshape(-1)[index]
-        for field in fields(cost)
-    }
-    return LayerCost(**columns)
+def taken(cost: LayerCost, index: NDArray[np.intp]) -> LayerCost:
+    """Return the cost of the plans at ``index``, field by field; what all share stays a number."""
+    values = (np.asarray(getattr(cost, field.name), float) for field in fields(cost))
+    return LayerCost(*(one.take(index) if one.ndim else float(one) for one in values))

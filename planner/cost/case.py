@@ -77,6 +77,16 @@ class Case:
         """The runtime's behaviour."""
         return self.runtime.traits
 
+    @property
+    def plays(self) -> bool:
+        """Whether unlike stages hide some of the bubble, so that no closed form of a step holds for them.
+
+        Ranks that have weight gradients to run while they wait do. Where the next step may start before all
+        ranks are done, the form of the span is taken; two directions mix the stages of two ranks.
+        """
+        one_way = self.schedule.splits_backward and self.schedule.routes == 1
+        return one_way and not self.traits.stages_end_apart
+
     @cached_property
     def has_experts(self) -> bool:
         """Whether some layer routes tokens to experts."""

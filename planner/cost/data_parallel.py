@@ -262,13 +262,14 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     traits = case.traits
     reduce, gather = traffic.reduce, traffic.gather
     sharding, window = case.sharding, traits.dp_window * slowest
-    each = gather * sharding.shards_parameters + reduce * sharding.shards_gradients
-    once = gather * (not sharding.shards_parameters) + reduce * (not sharding.shards_gradients)
-    beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
-    least = np.where(beyond, traits.sharded_exposed * sharding.shards_parameters, 0.0)
-    share = np.maximum(traits.dp_exposed, least)
-    exposed = exposed_seconds(each + once, window, share)
+    share: Num = traits.dp_exposed
+    if sharding.shards_parameters:
+        beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
+        share = np.where(beyond, np.maximum(share, traits.sharded_exposed), share)
+    last = reduce + gather
+    exposed = exposed_seconds(last, window, share)
     if sharding.shards_gradients:
+        each = last if sharding.shards_parameters else reduce
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
         exposed = exposed + plan.num_microbatches * traffic.listed
     if not traits.hidden_collective_traffic:

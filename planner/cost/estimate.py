@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from planner.cost.fit import oom_probability
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of, with_split
 from planner.cost.legal import technique_rules
 from planner.cost.money import Bill, bill_of
+from planner.cost.played import is_played, played_seconds
 from planner.cost.stages import Piece, Stages, stages_of
 from planner.cost.step import (
     PassPrice,
@@ -204,7 +205,10 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     ranks = ranks_of(plan, case)
     stages, totals = stages_of(ranks), piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
-    passes = price_passes(case, plan, piece_costs(case, plan, layers, totals), stages, totals)
+    costs = piece_costs(case, plan, layers, totals)
+    passes = price_passes(case, plan, costs, stages, totals)
+    if is_played(case, plan):
+        passes = replace(passes, busy=played_seconds(case, plan, costs))
     result = price_step(case, plan, passes, stages)
     details = piece_details(case, plan, layers, totals)
     step = float(result.step)
@@ -273,7 +277,10 @@ def on_stage(details: Mapping[Piece, LayerDetail], stages: Stages, stage: int, f
 def time_terms(
     plan: Plan, passes: PassPrice, result: StepPrice, details: Mapping[Piece, LayerDetail], stages: Stages
 ) -> TimeTerms:
-    """Split a step's seconds by cause; what the slowest stage does not account for is bubble."""
+    """Split a step's seconds by cause; what the slowest stage does not account for is bubble.
+
+    Messages that occupy nobody may be hidden in a played step: then only what is left of them is told.
+    """
     stage = slowest_stage(passes)
     count = float(plan.num_microbatches)
     terms = {name: count * on_stage(details, stages, stage, name) for name in ("tp", "cp", "ep")}
@@ -283,14 +290,15 @@ def time_terms(
     ends = [
         float(np.asarray(column)[tail]) for column in (result.data_parallel, result.optimizer, result.offload)
     ]
+    waits = float(result.step) - busy - sum(ends)
     return TimeTerms(
         compute=busy - messages - sum(terms.values()),
         tp_comm=terms["tp"],
         cp_comm=terms["cp"],
         ep_comm=terms["ep"],
-        pp_comm=messages,
+        pp_comm=max(0.0, messages + min(0.0, waits)),
         dp_comm=ends[0],
-        bubble=max(0.0, float(result.step) - busy - sum(ends)),
+        bubble=max(0.0, waits),
         optimizer=ends[1],
         offload=ends[2],
         other=0.0,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from planner.cost.stages import Piece, default_split, rank_counts
 from planner.inputs.model import Attention, ModelSpec
 from planner.plan import Plan
 from planner.techniques.recompute._family import RecomputeChoice
+
+T = TypeVar("T")
 
 
 def layer_weights(model: ModelSpec, seq_len: int) -> Mapping[str, float]:
@@ -49,7 +52,20 @@ def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     """Layers of each virtual stage where nobody names any: the runtime's own cut, or the default split."""
     if case.runtime.own_split is not None:
         return case.runtime.own_split(case.model, parts)
-    return default_split(case.model, parts, layer_weights(case.model, case.workload.seq_len))
+    model, seq_len = case.model, case.workload.seq_len
+    key = (id(model), seq_len, parts)
+    if key not in _SPLITS:
+        if len(_SPLITS) >= MOST_SPLITS:
+            _SPLITS.clear()
+        _SPLITS[key] = (model, default_split(model, parts, layer_weights(model, seq_len)))
+    return _SPLITS[key][1]
+
+
+MOST_SPLITS = 1024
+"""Default splits that are remembered."""
+
+_SPLITS: dict[tuple[int, int, int], tuple[ModelSpec, tuple[int, ...]]] = {}
+"""Default splits by model, sequence length and parts; the model is kept alive beside its split."""
 
 
 def ranks_of(plan: Plan, case: Case) -> list[Counter[Piece]]:
@@ -69,7 +85,7 @@ def choice_for(piece: Piece, case: Case) -> RecomputeChoice:
 
 def priced_layers(case: Case, plan: Plan, pieces: Iterable[Piece]) -> dict[str, PricedLayer]:
     """Price the operators and messages of each kind of layer, whatever is recomputed."""
-    known = _known_layers(case, plan)
+    known = _known_shape(case, plan).layers
     names = dict.fromkeys(name for name, _ in pieces)
     if missing := [name for name in names if name not in known]:
         pricer = Pricer(case, plan)
@@ -81,37 +97,70 @@ LAYER_AXES = ("tp", "cp", "ep", "etp", "micro_batch")
 """Degrees that a layer's cost depends on."""
 
 MOST_KNOWN = 256
-"""Plans whose layers are remembered."""
-
-_KNOWN: dict[tuple[object, ...], tuple[Case, dict[str, PricedLayer]]] = {}
-"""Layers of scalar plans, which a search prices again with other splits; the case keeps its job alive."""
+"""Shapes of layers that are remembered."""
 
 
-def _known_layers(case: Case, plan: Plan) -> dict[str, PricedLayer]:
-    """Return the layers that are priced already for these degrees; nothing for columns of plans."""
+Answers = dict[tuple[str, RecomputeChoice], tuple[PricedLayer, T]]
+"""What a kind of layer costs under a choice, beside the layer that was asked about."""
+
+
+@dataclass(frozen=True)
+class KnownShape:
+    """What was priced of the layers of scalar plans that share `LAYER_AXES`; the case keeps its job alive."""
+
+    case: Case
+    layers: dict[str, PricedLayer] = field(default_factory=dict)
+    costs: Answers[LayerCost] = field(default_factory=dict)
+    details: Answers[LayerDetail] = field(default_factory=dict)
+
+
+_KNOWN: dict[tuple[object, ...], KnownShape] = {}
+"""Layers of scalar plans, which a search prices again with other splits."""
+
+
+def _known_shape(case: Case, plan: Plan) -> KnownShape:
+    """Return what is priced already for these degrees; nothing for columns of plans."""
     degrees = [getattr(plan, axis) for axis in LAYER_AXES]
     if any(isinstance(degree, np.ndarray) for degree in degrees):
-        return {}
+        return KnownShape(case)
     key = (id(case.job), id(case.runtime), case.sequence_parallel, case.context.name, *degrees)
     if key not in _KNOWN and len(_KNOWN) >= MOST_KNOWN:
         _KNOWN.clear()
-    return _KNOWN.setdefault(key, (case, {}))[1]
+    return _KNOWN.setdefault(key, KnownShape(case))
 
 
 def piece_costs(
     case: Case, plan: Plan, layers: Mapping[str, PricedLayer], pieces: Iterable[Piece]
 ) -> dict[Piece, LayerCost]:
     """Return the cost of each piece under the case's recompute choice."""
-    pricer = Pricer(case, plan)
-    return {piece: layer_cost(layers[piece[0]], choice_for(piece, case), pricer) for piece in pieces}
+    return _of_pieces(layer_cost, _known_shape(case, plan).costs, (case, plan, layers), pieces)
 
 
 def piece_details(
     case: Case, plan: Plan, layers: Mapping[str, PricedLayer], pieces: Iterable[Piece]
 ) -> dict[Piece, LayerDetail]:
     """Return what an estimate tells of each piece beside its cost."""
+    return _of_pieces(layer_detail, _known_shape(case, plan).details, (case, plan, layers), pieces)
+
+
+def _of_pieces(
+    priced: Callable[[PricedLayer, RecomputeChoice, Pricer], T],
+    known: Answers[T],
+    shape: tuple[Case, Plan, Mapping[str, PricedLayer]],
+    pieces: Iterable[Piece],
+) -> dict[Piece, T]:
+    """Return what ``priced`` gives for each piece; each kind of layer and choice is asked once."""
+    case, plan, layers = shape
     pricer = Pricer(case, plan)
-    return {piece: layer_detail(layers[piece[0]], choice_for(piece, case), pricer) for piece in pieces}
+    result: dict[Piece, T] = {}
+    for piece in pieces:
+        layer, choice = layers[piece[0]], choice_for(piece, case)
+        asked, answer = known.get((piece[0], choice), (None, None))
+        if answer is None or asked is not layer:
+            answer = priced(layer, choice, pricer)
+            known[piece[0], choice] = (layer, answer)
+        result[piece] = answer
+    return result
 
 
 def with_split(plan: Plan, case: Case) -> Plan:

@@ -190,23 +190,24 @@ def stage_memory(
         gradients = gradients + held.expert_trained / sharding.gradient_shards(experts)
         states = states + held.expert_trained / sharding.optimizer_shards(experts)
     schedule = case.schedule
-    versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
+    copies: Num = schedule.weight_copies
+    if not schedule.flushes:
+        copies = copies * schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     kept_bytes = case.gradient_bytes + case.traits.gradient_copy_bytes
     gradients = gradients * (schedule.weight_copies * kept_bytes)
     lasting = case.traits.persistent_gradients and not sharding.shards_parameters
     peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients)
-    flat = states * (case.traits.step_bytes * (not case.offload.optimizer))
-    peak = stepping_peak(case, peak, flat, gradients)
+    peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
-        weights=weights * (versions * schedule.weight_copies),
+        weights=weights * copies,
         gradients=present,
         optimizer=states * (case.optimizer_bytes * (not case.offload.optimizer)),
         activations=peak.activations,
         workspace=peak.workspace,
         at_loss=peak.at_loss,
         at_step=peak.at_step,
-        idle=(gradients - present) * case.traits.gradient_blocks_idle,
+        idle=gradients - present if case.traits.gradient_blocks_idle else 0.0,
     )
 
 
@@ -313,7 +314,7 @@ def reduced_elements(traits: Traits, passes: PassBytes) -> Num:
     return np.minimum(passes.largest_layer, np.maximum(passes.product, traits.bucket_elements))
 
 
-def stepping_peak(case: Case, peak: Peak, flat: Num, gradients: Num) -> Peak:
+def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
     """Return the peak of passes, or the optimizer's step where its flat buffers take more than they did.
 
     The passes' slack counts: its freed blocks are too small for a flat buffer, and are given back before the
@@ -326,6 +327,7 @@ def stepping_peak(case: Case, peak: Peak, flat: Num, gradients: Num) -> Peak:
     """
     if not case.traits.step_bytes:
         return peak
+    flat = states * (case.traits.step_bytes * (not case.offload.optimizer))
     present = gradients if peak.gradients is None else peak.gradients
     passing = (1 + case.traits.reserve_share) * (peak.activations + peak.workspace) + present
     at_step = flat + gradients > passing

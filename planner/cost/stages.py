@@ -43,9 +43,9 @@ class Stages:
 
     def taken(self, index: NDArray[np.intp]) -> Stages:
         """Return the stages of the plans at ``index`` of the second axis."""
-        counts = {piece: column[:, index] for piece, column in self.counts.items()}
-        crest = self.crest[:, index] if isinstance(self.crest, np.ndarray) else self.crest
-        return Stages(counts, self.rank[:, index], crest)
+        counts = {piece: column.take(index, axis=1) for piece, column in self.counts.items()}
+        crest = self.crest.take(index, axis=1) if isinstance(self.crest, np.ndarray) else self.crest
+        return Stages(counts, self.rank.take(index, axis=1), crest)
 
 
 class RankPieces(Counter[Piece]):

@@ -100,7 +100,9 @@ class StepPrice:
 
 def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     """Allocator slack: a share of what passes need, and idle blocks of gradients; states come once. [byte]"""
-    passing: Num = np.where(memory.at_step, 0.0, memory.activations + memory.workspace)
+    passing = memory.activations + memory.workspace
+    if case.traits.step_bytes:
+        passing = np.where(memory.at_step, 0.0, passing)
     return case.traits.reserve_share * passing + memory.idle
 
 
@@ -180,9 +182,10 @@ def price_passes(
     hidden = 0.0 if case.traits.p2p_occupies else hop / even
     floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
     held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
+    closed = np.logical_and(np.greater(plan.num_microbatches, plan.pp), not case.plays)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
-        bound=np.where(plan.num_microbatches > plan.pp, work + fill, floor),
+        bound=np.where(closed, work + fill, floor),
         floor=floor,
         micro=micro,
         hop=hop,

@@ -13,6 +13,7 @@ from planner.cost.data_parallel import groups, shard_bytes
 from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
 from planner.cost.operators import mean_keys
+from planner.cost.played import is_played
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, point_to_point_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds
@@ -188,7 +189,7 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
 def _bubble(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
     form = case.schedule.bubble_seconds
-    if plan.pp <= 1 or not isinstance(form, ClosedForm):
+    if plan.pp <= 1 or not isinstance(form, ClosedForm) or is_played(case, plan):
         return
     others = float(np.sum(anatomy.passes.micro) - np.max(anatomy.passes.micro)) / (plan.pp - 1)
     costs = {"forward": 0.0, "weight_gradient": 0.0}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.cost.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds
 from planner.report.as_json import estimate_document
 from planner.report.estimate_page import job_line, layout, money, trust
 from planner.report.explain import (
@@ -30,8 +31,7 @@ from planner.report.html_figures import (
     waterfall_figure,
 )
 from planner.report.page import listed, percent, significant
-from planner.simulate.engine import play
-from planner.simulate.plan import chunk_pieces, chunk_pipeline, mean_times, message_seconds
+from planner.techniques.schedules._engine import play
 from planner.units import GIB, MIB, MICROSECOND, TFLOP, show
 
 MOST_BARS: Final = 1200

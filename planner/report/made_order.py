@@ -12,9 +12,10 @@ from planner.errors import Infeasible
 from planner.report.page import Page, percent, significant
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
-from planner.simulate.engine import play
 from planner.simulate.plan import PlayedPlan, play_plan
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import play
+from planner.techniques.schedules._text import order_lines
 
 MOST_MADE: Final = 3
 """Plans of a search for which orders are made: the best that have a pipeline."""
@@ -56,7 +57,7 @@ class MadeOrder:
     @property
     def text(self) -> str:
         """The order as PyTorch's pipelining reads it: a line for each rank."""
-        return order_text(self.synthesis)
+        return "\n".join(order_lines(self.synthesis.orders)) + "\n"
 
 
 def can_be_made(answer: Estimate) -> bool:
@@ -113,24 +114,6 @@ def _problem(played: PlayedPlan, limit: float) -> Problem:
         microbatches=int(played.estimate.plan.num_microbatches),
         objective="span" if apart else "makespan",
     )
-
-
-KINDS: Final = {"F": "F", "B": "I", "W": "W", "BW": "B"}
-"""PyTorch's letters: its B is a whole backward."""
-
-
-def order_text(made: Synthesis) -> str:
-    """Return an order in PyTorch's compute-only form: stage, kind, micro-batch.
-
-    References
-    ----------
-    .. [1] PyTorch 2.13, ``torch/distributed/pipelining/schedules.py``, ``PipelineScheduleMulti._load_csv``.
-    """
-    rows = [
-        ",".join(f"{chunk}{KINDS[kind]}{microbatch}" for kind, chunk, microbatch in passes)
-        for passes in made.orders
-    ]
-    return "\n".join(rows) + "\n"
 
 
 def made_record(made: MadeOrder) -> Mapping[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,8 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._family import Orders
+from planner.techniques.schedules._text import read_order
 from planner.units import GIB
 
 FORMAT: Final = "planner/plan/1"
@@ -86,6 +88,7 @@ class _Document(Record):
     runtime: _Runtime
     plan: _Axes
     memory_limit: Bytes | None = None
+    order: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,8 @@ class PlanFile:
         How the file names them.
     changed : tuple of str
         What differs today from what the file was written for.
+    order : tuple of str, optional
+        The passes of each rank, where an order was made for the plan: as `order_lines` writes them.
     """
 
     job: Job
@@ -127,6 +132,12 @@ class PlanFile:
     plan: Plan
     names: Names
     changed: tuple[str, ...]
+    order: tuple[str, ...] | None = None
+
+    @property
+    def orders(self) -> Orders | None:
+        """The same as passes."""
+        return None if self.order is None else _orders(self.plan, self.order)
 
 
 def tool_version() -> str:
@@ -155,8 +166,8 @@ def digest(record: ModelSpec | HardwareProfile | Runtime) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names) -> str:
-    """Return the text of a plan file."""
+def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str | None = None) -> str:
+    """Return the text of a plan file; ``order`` has the passes of each rank in a line, where it was made."""
     plain = runtimes()[runtime.name].traits
     traits = {
         field.name: getattr(runtime.traits, field.name)
@@ -178,6 +189,8 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names) -> str:
     }
     if names.memory_limit is not None:
         document["memory_limit"] = f"{names.memory_limit / GIB!r} GiB"
+    if order is not None:
+        document["order"] = order.splitlines()
     return yaml.safe_dump(document, sort_keys=False, width=100)
 
 
@@ -213,6 +226,8 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
     plan = _plan(document, faults)
     if runtime is not None:
         runtime = replace(runtime, traits=_traits(runtime.traits, document.runtime.traits, faults))
+    if document.order is not None and not faults.problems:
+        _check_order(plan, document.order, faults)
     if faults.problems or model is None or profile is None or runtime is None:
         raise InputError(faults.problems)
     told = {
@@ -228,7 +243,21 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
     limit = float(document.memory_limit) if document.memory_limit is not None else None
     names = Names(document.model.name, document.hardware.name, document.hardware.gpus_per_node, limit)
     job = Job(model, profile, document.hardware.gpus, document.workload)
-    return PlanFile(job, runtime, plan, names, changed)
+    return PlanFile(job, runtime, plan, names, changed, document.order)
+
+
+def _orders(plan: Plan, lines: Sequence[str]) -> Orders:
+    """Return the passes of each rank of a plan."""
+    ranks = SCHEDULES[plan.schedule].chunk_ranks(int(plan.pp), int(plan.vpp))
+    return read_order(lines, ranks, int(plan.num_microbatches))
+
+
+def _check_order(plan: Plan, lines: Sequence[str], faults: _Faults) -> None:
+    """Note an order that is not one of the plan's passes."""
+    try:
+        _orders(plan, lines)
+    except ValueError as error:
+        faults.note("order", error, "each pass of the plan once, on the rank that holds its chunk")
 
 
 class _Faults:

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
+from planner.cost.played import MOST_PASSES, is_played
 from planner.report.page import Page, percent, significant
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES
 
 FAR: Final = 0.01
 """Share of its price by which a played step is told. [-]"""
-
-MOST_PASSES: Final = 20_000
-"""Passes of a step up to which it is played."""
 
 FEW_ROUNDS: Final = 4
 """Micro-batches for each stage up to which unlike stages of 1F1B can hide a part of the bubble."""
@@ -40,7 +39,8 @@ def may_be_far(answer: Estimate) -> bool:
     plan, schedule = answer.plan, SCHEDULES[answer.plan.schedule]
     passes = 3 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
     few = plan.schedule == "1f1b" and plan.num_microbatches <= FEW_ROUNDS * plan.pp
-    fills = schedule.splits_backward or schedule.routes > 1
+    case = case_of(plan, answer.job, answer.runtime)
+    fills = (schedule.splits_backward or schedule.routes > 1) and not is_played(case, plan)
     return bool(plan.pp > 1 and passes <= MOST_PASSES and (fills or few))
 
 

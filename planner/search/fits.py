@@ -12,10 +12,10 @@ from planner.cost.stages import Stages
 from planner.cost.step import device_bytes, mean_weights
 from planner.numeric import Column, Num
 from planner.plan import Plan
-from planner.search.legality import Choices, StateNames, named, plan_rows, twin_states
+from planner.search.legality import LAYOUT_AXES, Choices, StateNames, named, plan_rows, twin_states
 from planner.search.scan import CHUNK_ROWS, Scan, ScanReport
 from planner.search.space import Space
-from planner.search.tables import LayerGrid, Rows, StageTables
+from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives
 from planner.techniques.schedules import SCHEDULES
 
 TRIED_FIRST = 1024
@@ -56,11 +56,16 @@ def _fits_among(scan: Scan, states: StateNames, rows: Rows) -> bool:
 def least_state_bytes(scan: Scan) -> dict[StateNames, Column]:
     """Bytes that the fullest rank of each row needs at least, whatever its passes; infinite for twins. [byte]
 
-    Some rank holds at least the mean of the states, and every rank what the runtime takes.
+    Some rank holds at least the mean of the states, and every rank what the runtime takes. Rows that differ
+    in their micro-batches alone have the same states.
     """
-    rows, size = scan.space.rows, scan.space.size
-    states = scan.choices.states()
-    names = replace(scan.choices.passes()[0], schedule=_lightest(scan.choices))
+    states, lightest = scan.choices.states(), _lightest(scan.choices)
+    names = replace(scan.choices.passes()[0], schedule=lightest)
+    axes = LAYOUT_AXES if SCHEDULES[lightest].flushes else (*LAYOUT_AXES, "num_microbatches")
+    layouts, which = representatives(
+        distinct([np.atleast_1d(getattr(scan.space.rows, axis)) for axis in axes])[1]
+    )
+    rows, size = plan_rows(scan.space.rows, layouts), len(layouts)
     least = {one: np.full(size, np.inf) for one in states}
     tables, grid = StageTables(rows, scan.split), LayerGrid(rows, np.arange(size))
     for start in range(0, size, CHUNK_ROWS):
@@ -74,7 +79,7 @@ def least_state_bytes(scan: Scan) -> dict[StateNames, Column]:
             plan = named(degrees, names, one, scan.shards)
             nbytes = _mean_state_bytes(case_of(plan, scan.job, scan.runtime), plan, mean)
             least[one][chunk] = np.where(twin_states(plan, one, scan.choices), np.inf, nbytes)
-    return least
+    return {one: nbytes[which] for one, nbytes in least.items()}
 
 
 def _lightest(choices: Choices) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.legality import Choices, Legal, Legality, StateNames, named, plan_rows
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
-from planner.search.tables import LayerGrid, Rows, StageTables
+from planner.search.tables import LayerGrid, Rows, StageTables, representatives
 
 CHUNK_ROWS = 16384
 """Rows priced at once, so that the columns stay in the cache."""
@@ -274,7 +275,7 @@ class Scan:
         rows = np.flatnonzero(hopeful & (np.asarray(plan.pp) > 1) & (np.asarray(plan.vpp) == 1))
         if not rows.size:
             return
-        some = {piece: taken(cost, np.shape(plan.pp), rows) for piece, cost in costs.items()}
+        some = {piece: taken(cost, rows) for piece, cost in costs.items()}
         counts = {piece: count if np.ndim(count) == 0 else count[rows] for piece, count in totals.items()}  # type: ignore[index]
         least = least_bytes(case, plan_rows(plan, rows), some, counts)
         among = np.zeros(len(hopeful), dtype=bool)
@@ -282,23 +283,6 @@ class Scan:
         made = partial(_candidate, result, plan, np.asarray(result.step))
         bounds = np.asarray(result.bound)
         report.tight = merged(report.tight, bounds, among, self.keep, made, by_bound)
-
-
-def representatives(labels: Rows) -> tuple[Rows, Rows]:
-    """Return the place of one row of each label, by rising labels, and for each row which of them it has.
-
-    Examples
-    --------
-    >>> places, which = representatives(np.array([4, 1, 4]))
-    >>> places.tolist(), which.tolist()
-    ([1, 0], [1, 0, 1])
-    """
-    present = np.zeros(int(labels.max()) + 1, dtype=bool)
-    present[labels] = True
-    which = (np.cumsum(present) - 1)[labels]
-    places = np.empty(int(np.count_nonzero(present)), dtype=np.intp)
-    places[which[::-1]] = np.arange(len(labels))[::-1]
-    return places, which
 
 
 def by_value(candidate: Candidate) -> float:
@@ -319,14 +303,20 @@ def merged(
     made: Callable[[int], Candidate],
     order: Callable[[Candidate], float],
 ) -> list[Candidate]:
-    """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``."""
+    """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``.
+
+    ``order`` gives the key of a candidate; only rows that are kept are made one.
+    """
     worst = order(known[-1]) if len(known) >= keep else np.inf
     better = np.flatnonzero(among & (keys < worst))
     if not better.size:
         return known
     if better.size > keep:
         better = better[np.argpartition(keys[better], keep - 1)[:keep]]
-    return sorted([*known, *(made(int(index)) for index in better)], key=order)[:keep]
+    found: list[tuple[float, Candidate | int]] = [(order(candidate), candidate) for candidate in known]
+    found += zip(keys[better].tolist(), better.tolist(), strict=True)
+    found.sort(key=itemgetter(0))
+    return [made(one) if isinstance(one, int) else one for _, one in found[:keep]]
 
 
 def _candidate(result: StepPrice, plan: Plan, values: Column, index: int) -> Candidate:

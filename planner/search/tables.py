@@ -18,11 +18,33 @@ from planner.plan import Plan
 FAR_BATCH = 1e6
 """Micro-batches at which ranks are compared for what they hold in flight."""
 
+MOST_LABELS = 2**26
+"""Labels that have a table of their own; beyond, they are sorted."""
+
 Rows = NDArray[np.intp]
 
 
+def representatives(labels: Rows) -> tuple[Rows, Rows]:
+    """Return the place of one row of each label, by rising labels, and for each row which of them it has.
+
+    Examples
+    --------
+    >>> places, which = representatives(np.array([4, 1, 4]))
+    >>> places.tolist(), which.tolist()
+    ([1, 0], [1, 0, 1])
+    """
+    if labels.max(initial=0) > MOST_LABELS:
+        labels = np.searchsorted(np.unique(labels), labels)
+    present = np.zeros(int(labels.max(initial=-1)) + 1, dtype=bool)
+    present[labels] = True
+    which = (np.cumsum(present) - 1)[labels]
+    places = np.empty(int(np.count_nonzero(present)), dtype=np.intp)
+    places[which[::-1]] = np.arange(len(labels))[::-1]
+    return places, which
+
+
 def distinct(columns: Sequence[Column]) -> tuple[list[Column], Rows]:
-    """Return the distinct combinations of some columns, in rising order, and for each row which one it has.
+    """Return the distinct combinations of columns of whole numbers, rising, and for each row which it has.
 
     Examples
     --------
@@ -30,12 +52,14 @@ def distinct(columns: Sequence[Column]) -> tuple[list[Column], Rows]:
     >>> [column.tolist() for column in values], which.tolist()
     ([[1.0, 2.0], [4.0, 5.0]], [1, 0, 1])
     """
-    code = np.zeros(len(columns[0]), dtype=np.intp)
+    which, count = np.zeros(len(columns[0]), dtype=np.intp), 1
+    first: Rows = np.zeros(min(1, len(columns[0])), dtype=np.intp)
     for column in columns:
-        values = np.unique(column)
-        code = code * len(values) + np.searchsorted(values, column)
-    _, first, which = np.unique(code, return_index=True, return_inverse=True)
-    return [column[first] for column in columns], which.reshape(-1)
+        places, labels = representatives(column.astype(np.intp))
+        if len(places) > 1:
+            first, which = representatives(labels if count == 1 else which * len(places) + labels)
+            count = len(first)
+    return [column[first] for column in columns], which
 
 
 class StageTables:
@@ -87,14 +111,13 @@ class LayerGrid:
         self.plan = Plan(**dict(zip(LAYER_AXES, values, strict=True)))  # type: ignore[arg-type]
         self.which = np.full(len(np.atleast_1d(rows.tp)), -1, dtype=np.intp)
         self.which[wanted] = which
-        self.shape = (len(values[0]),)
         self._layers: dict[str, PricedLayer] = {}
         self._costs: dict[object, dict[Piece, LayerCost]] = {}
 
     def costs(self, case: Case, pieces: Sequence[Piece], rows: Rows) -> dict[Piece, LayerCost]:
         """Return the cost of each piece for some rows; recompute choices aside, always for the same case."""
         index = self.which[rows]
-        return {piece: taken(cost, self.shape, index) for piece, cost in self._priced(case, pieces).items()}
+        return {piece: taken(cost, index) for piece, cost in self._priced(case, pieces).items()}
 
     def _priced(self, case: Case, pieces: Sequence[Piece]) -> dict[Piece, LayerCost]:
         missing = [piece for piece in pieces if piece[0] not in self._layers]

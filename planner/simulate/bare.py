@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner.errors import UnsupportedPlan
 from planner.simulate.copies import CopiedStep, play_copied
-from planner.simulate.engine import Pipeline, Timeline, play
 from planner.techniques.schedules import Schedule
+from planner.techniques.schedules._engine import Pipeline, Timeline, play
 from planner.techniques.schedules._family import PassTimes
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from planner.simulate.engine import (
+from planner.techniques.schedules._engine import (
     Pipeline,
     Task,
     Timeline,

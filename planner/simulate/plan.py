@@ -10,18 +10,25 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of
-from planner.cost.communication import beside_message_seconds, stage_message_seconds
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.layout import piece_costs, priced_layers, ranks_of, split_of, with_split
+from planner.cost.layout import piece_costs, priced_layers, ranks_of, with_split
 from planner.cost.memory import chunks_in_flight
-from planner.cost.stages import ENDS, Piece, stages_of
+from planner.cost.played import (
+    chunk_pieces,
+    chunk_pipeline,
+    mean_times,
+    message_seconds,
+    piece_sum,
+    route_twice,
+)
+from planner.cost.stages import Piece, stages_of
 from planner.cost.step import StepPrice, piece_totals, price_passes, price_step
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.simulate.bare import check_supported
-from planner.simulate.engine import Pipeline, Timeline, Times, play
 from planner.simulate.record import ActivationBytes, StepRecord, step_record
-from planner.techniques.schedules._family import PassTimes
+from planner.techniques.schedules._engine import Pipeline, Timeline, Times, play
+from planner.techniques.schedules._family import Orders
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,7 @@ def play_plan(
     memory_limit: float | None = None,
     jitter: float = 0.0,
     seed: int = 0,
+    orders: Orders | None = None,
 ) -> PlayedPlan:
     """Play one step of a scalar plan.
 
@@ -113,11 +121,13 @@ def play_plan(
         Relative spread of pass times, log-normal with mean one. [-]
     seed : int
         Seed of the spread.
+    orders : Orders, optional
+        The passes of every rank, where not those of the plan's schedule.
 
     Raises
     ------
     UnsupportedPlan
-        If the schedule cannot run the plan's degrees; has every reason.
+        If the schedule cannot run the plan's degrees, or an order waits for ever; has every reason.
     """
     known = estimate(plan, job, runtime, memory_limit)
     plan, case = known.plan, case_of(known.plan, job, runtime)
@@ -128,7 +138,7 @@ def play_plan(
     costs = piece_costs(case, plan, layers, {piece for chunk in chunks for piece in chunk})
     wires = message_seconds(plan, case)
     pipeline = chunk_pipeline(plan, case, chunks, costs, wires)
-    orders = case.schedule.order(*degrees, mean_times(pipeline))
+    orders = orders or case.schedule.order(*degrees, mean_times(pipeline))
     result = _step_price(plan, case)
     columns = (result.data_parallel, result.optimizer, result.offload)
     exchange, optimizer, offload = (_each_rank(column, degrees[0]) for column in columns)
@@ -144,92 +154,6 @@ def play_plan(
         sizes=sizes,
         resting=resting,
         floor=float(result.floor),
-    )
-
-
-def chunk_pieces(plan: Plan, case: Case) -> list[Counter[Piece]]:
-    """Pieces of every chunk of a scalar plan; over the chunks of a rank they add up to `ranks_of`."""
-    model, choice = case.model, case.recompute
-    pp, vpp = int(plan.pp), int(plan.vpp)
-    chunks: list[Counter[Piece]] = []
-    again = [0] * pp
-    start = 0
-    for chunk, size in enumerate(split_of(plan, case)):
-        pieces: Counter[Piece] = Counter()
-        rank = case.schedule.placement(chunk, pp, vpp)
-        for name in model.layers[start : start + size]:
-            recomputed = again[rank] < choice.layers
-            again[rank] += recomputed
-            pieces[name, recomputed] += 1
-        start += size
-        chunks.append(pieces)
-    shared = case.schedule.placement(0, pp, vpp) == case.schedule.placement(pp * vpp - 1, pp, vpp)
-    chunks[0]["embedding", False] += 1
-    chunks[-1]["tied_head" if model.tied_embeddings and shared else "head", False] += 1
-    if model.prediction is not None:
-        chunks[-1]["prediction", False] += model.prediction.layers
-        chunks[-1][model.prediction.block, choice.layers > 0] += model.prediction.layers
-        chunks[-1]["tied_head" if shared else "head", False] += model.prediction.layers
-    return chunks
-
-
-def message_seconds(plan: Plan, case: Case) -> Times:
-    """Seconds of the message from each chunk to the next, by the tier that joins their ranks. [s]"""
-    pp, vpp = int(plan.pp), int(plan.vpp)
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
-    stride = int(plan.tp * plan.cp * plan.dp)
-    ranks = case.schedule.chunk_ranks(pp, vpp)[: pp * vpp]
-    seconds = []
-    for one, other in zip(ranks, (*ranks[1:], ranks[-1]), strict=True):
-        first, last = min(one, other) * stride, (max(one, other) + 1) * stride - 1
-        crossed = [tier.domain for tier in case.tiers if first // tier.domain != last // tier.domain]
-        reach = max([float(stride), *crossed])
-        seconds.append(float(stage_message_seconds(case, plan, tokens, reach)) if pp > 1 else 0.0)
-    return tuple(seconds)
-
-
-def chunk_pipeline(
-    plan: Plan,
-    case: Case,
-    chunks: list[Counter[Piece]],
-    costs: Mapping[Piece, LayerCost],
-    wires: Times,
-) -> Pipeline:
-    """Return the times of every chunk and message.
-
-    As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk; where it
-    occupies nobody, it is a latency.
-    """
-    occupies = case.traits.p2p_occupies
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
-    beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
-    shown = tuple(case.traits.pp_exposed * seconds + beside for seconds in wires)
-    exposed = shown if occupies else (0.0,) * len(shown)
-    last = max(len(chunks) - 2, 0)
-    forward, data, weight = [], [], []
-    for place, chunk in enumerate(chunks):
-        ahead = _sum(chunk, costs, "forward")
-        behind = _sum(chunk, costs, "weight_gradient")
-        forward.append(ahead + exposed[max(place - 1, 0)])
-        data.append(_sum(chunk, costs, "seconds") - ahead - behind + exposed[min(place, last)])
-        weight.append(behind)
-    ranks = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
-    return Pipeline(
-        ranks=ranks,
-        forward=_route_twice(case, forward),
-        input_gradient=_route_twice(case, data),
-        weight_gradient=_route_twice(case, weight),
-        hops=(0.0,) * len(ranks) if occupies else shown * case.schedule.routes,
-        routes=case.schedule.routes,
-    )
-
-
-def mean_times(pipeline: Pipeline) -> PassTimes:
-    """Return the mean times of a chunk, for which orders are searched."""
-    return PassTimes(
-        float(np.mean(pipeline.forward)),
-        float(np.mean(pipeline.input_gradient)),
-        float(np.mean(pipeline.weight_gradient)),
     )
 
 
@@ -250,11 +174,11 @@ def rank_bytes(
     flying = np.broadcast_to(chunks_in_flight(case, plan, stages_of(ranks)), (len(ranks),)) / plan.vpp
     shares, resting = [], []
     for stage, pieces, waves in zip(known.stages, ranks, flying, strict=True):
-        layers = float(waves) * _sum(pieces, costs, "held", ends=False)
-        ends = _sum(pieces, costs, "held") - _sum(pieces, costs, "held", ends=False)
+        layers = float(waves) * piece_sum(pieces, costs, "held", ends=False)
+        ends = piece_sum(pieces, costs, "held") - piece_sum(pieces, costs, "held", ends=False)
         shares.append(stage.activations / (layers + ends))
         resting.append(stage.total - slack * shares[-1] * layers)
-    left = _route_twice(case, [slack * _sum(chunk, costs, "held", ends=False) for chunk in chunks])
+    left = route_twice(case, [slack * piece_sum(chunk, costs, "held", ends=False) for chunk in chunks])
     homes = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
     held = tuple(size * shares[rank] for size, rank in zip(left, homes, strict=True))
     return ActivationBytes(held, held), tuple(resting)
@@ -266,20 +190,6 @@ def _step_price(plan: Plan, case: Case) -> StepPrice:
     stages, totals = stages_of(ranks), piece_totals(ranks)
     costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
     return price_step(case, plan, price_passes(case, plan, costs, stages, totals), stages)
-
-
-def _sum(chunk: Counter[Piece], costs: Mapping[Piece, LayerCost], field: str, ends: bool = True) -> float:
-    """Sum of a field of the cost over the pieces of a chunk, the model's ends included or not."""
-    return sum(
-        count * float(getattr(costs[piece], field))
-        for piece, count in sorted(chunk.items())
-        if ends or piece[0] not in ENDS
-    )
-
-
-def _route_twice(case: Case, values: list[float]) -> Times:
-    """Return the values of all chunks: a second route has its own copies."""
-    return tuple(values) * case.schedule.routes
 
 
 def _each_rank(column: object, ranks: int) -> Times:

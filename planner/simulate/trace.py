@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from planner.simulate.engine import Pipeline, Timeline
 from planner.simulate.record import ActivationBytes, memory_over_time
+from planner.techniques.schedules._engine import Pipeline, Timeline
 from planner.units import MICROSECOND
 
 COMPUTE: Final = 0

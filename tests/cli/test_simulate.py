@@ -139,7 +139,7 @@ def test_a_plan_is_told_to_people(saved: Path, tmp_path: Path) -> None:
     done = run_planner("simulate", str(saved), "--ascii", cwd=tmp_path)
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "closed form says" in done.stdout.replace("\n", " ")
+    assert "The estimate says" in done.stdout.replace("\n", " ")
     assert "peak GiB" in done.stdout
     assert "\n3 ." in done.stdout
 

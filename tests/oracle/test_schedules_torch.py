@@ -12,9 +12,9 @@ import pytest
 
 from planner.registry import find
 from planner.simulate.bare import bare_step
-from planner.simulate.engine import Timeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import Timeline
 from planner.techniques.schedules._family import UNIT, Pass
 
 TABLE = Path(__file__).parent / "pipeline" / "torch_schedules.csv"

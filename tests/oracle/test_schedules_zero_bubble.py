@@ -8,9 +8,9 @@ import pytest
 
 from planner.formulas.pipeline import printed_interleaved_bubble_seconds, zero_bubble_rate
 from planner.simulate.bare import bare_step
-from planner.simulate.engine import Timeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import Timeline
 from planner.techniques.schedules._family import PassTimes
 
 HIDDEN_HEADS = {"1.5B": (2304, 24), "6.2B": (4096, 32), "14.6B": (5120, 40), "28.3B": (6144, 48)}

@@ -13,9 +13,9 @@ import pytest
 from planner.formulas.pipeline import zero_bubble_rate
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
-from planner.simulate.engine import Pipeline, play
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import Pipeline, play
 from planner.techniques.schedules._family import PassTimes
 from tests.oracle.test_schedules_zero_bubble import HALF_A_DIGIT, HIDDEN_HEADS, PRINTED, SEQ, Printed
 

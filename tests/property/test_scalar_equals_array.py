@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.played import is_played
 from planner.runtimes._family import Runtime
 from planner.search.choices import choices_of
 from planner.search.optimise import objective_column
@@ -87,8 +89,6 @@ def test_the_scan_gives_a_plan_the_bits_of_its_estimate(
         candidate = report.best[index]
         known = estimate(candidate.plan, work, runtime)
         assert known.violations == ()
-        assert (candidate.value, candidate.bound, candidate.total_bytes) == (
-            known.step,
-            known.bound,
-            known.peak,
-        ), candidate.plan
+        assert (candidate.bound, candidate.total_bytes) == (known.bound, known.peak), candidate.plan
+        if not is_played(case_of(candidate.plan, work, runtime), candidate.plan):
+            assert candidate.value == known.step, candidate.plan

@@ -10,8 +10,8 @@ from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.search.synthesis.problem import Problem
-from planner.simulate.engine import Pipeline, Timeline, play
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
+from planner.techniques.schedules._engine import Pipeline, Timeline, play
 from planner.techniques.schedules._family import Kind, Pass
 
 KINDS: Final[tuple[Kind, ...]] = ("F", "B", "W")

@@ -11,9 +11,9 @@ import pytest
 
 from planner.formulas.pipeline_fill import idle_share, least_filled_seconds
 from planner.simulate.bare import bare_step
-from planner.simulate.engine import Timeline
 from planner.simulate.fill import Component, FilledStep, fill, idle_gaps
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import Timeline
 from planner.techniques.schedules._family import UNIT, PassTimes
 
 

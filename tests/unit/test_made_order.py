@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from planner.cli.job import with_node_size
 from planner.cost.estimate import Estimate, estimate
+from planner.errors import InputError
 from planner.plan import Plan
 from planner.report.made_order import MadeOrder, best_first, can_be_made, made_order, made_orders
+from planner.report.plan_file import Names, plan_yaml, read_plan_file
 from planner.runtimes import runtimes
-from planner.simulate.engine import play
 from planner.simulate.plan import play_plan
+from planner.techniques.schedules._engine import play
 from planner.techniques.schedules._family import Pass
 from planner.units import GIB
 from tests.cli.command import planner
@@ -124,6 +127,37 @@ def test_a_search_makes_orders_and_writes_them(tmp_path: Path) -> None:
     assert first["peak_bytes"] <= done.json["plans"][0]["memory"]["capacity_gib"] * GIB
     assert (tmp_path / "out" / "schedule.csv").read_text().count("\n") == 4
     assert "Orders made for plans:" in planner(*words).out
+
+
+def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:
+    words = (*SEARCH, "--global-batch", "16", "--runtime", "torchtitan", "--pp", "4", "--synthesize", "3")
+    file, out, again = tmp_path / "best.yaml", tmp_path / "out", tmp_path / "again"
+    done = planner(*words, "--format", "json", "--save", str(file), "--emit", str(out))
+    assert done.code == 0, done.err
+    played = planner("simulate", str(file), "--format", "json").json
+    assert played["schedule"] == "synthesized"
+    assert played["makespan"] == pytest.approx(done.json["synthesis"][0]["synthesized_step_s"], rel=1e-12)
+    assert "an order made for it" in planner("simulate", str(file)).out.replace("\n", " ")
+    assert planner("emit", str(file), "--out", str(again)).code == 0
+    assert (again / "schedule.csv").read_text() == (out / "schedule.csv").read_text()
+    elsewhere = planner("emit", str(file), "--out", str(tmp_path / "no"), "--target", "megatron-lm")
+    assert elsewhere.code == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [("0F0,", "", "1 passes missing"), ("0F0,", "0F0,0F0,", "0F0 twice"), ("0F0", "3F0", "3F0 on rank 0"),
+     ("0F0", "0X0", "'0X0'")],
+)  # fmt: skip
+def test_an_order_that_is_not_the_plans_is_refused(tmp_path: Path, old: str, new: str, found: str) -> None:
+    made = made_for(priced())
+    names = Names("llama2-7b", "dgx-h100")
+    text = plan_yaml(made.answer.job, TITAN, made.answer.plan, names, made.text.replace(old, new, 1))
+    (tmp_path / "plan.yaml").write_text(text)
+    with pytest.raises(InputError) as told:
+        read_plan_file(tmp_path / "plan.yaml", with_node_size)
+    assert "order" in told.value.problems[0].where
+    assert found in told.value.problems[0].found
 
 
 def test_files_for_another_runtime_have_its_own_schedule(tmp_path: Path) -> None:

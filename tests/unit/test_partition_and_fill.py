@@ -10,9 +10,9 @@ import pytest
 
 from planner.search.assign.decompose import decompose
 from planner.search.assign.problem import Problem
-from planner.simulate.engine import Pipeline, Timeline, play
 from planner.simulate.fill import fill
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import Pipeline, Timeline, play
 
 STAGES, MICROBATCHES = 4, 8
 

@@ -10,9 +10,9 @@ import pytest
 from planner.formulas.pipeline_offload import group_interleaved_bubble_seconds, kept_chunks, offload_ratio
 from planner.simulate.bare import bare_copied_step, bare_step
 from planner.simulate.copies import Copy, play_copied
-from planner.simulate.engine import Pipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import Pipeline
 from planner.techniques.schedules._family import UNIT, Pass, PassTimes
 from planner.techniques.schedules._groups import lead_beats
 

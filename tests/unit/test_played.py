@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,8 @@ from planner.plan import Plan
 from planner.report.played import FAR, PlayedStep, far_steps, may_be_far, played_page
 from planner.runtimes import runtimes
 from planner.simulate.plan import play_plan
+from planner.techniques.schedules._engine import Pipeline
+from planner.techniques.schedules._family import Orders
 from tests.cli.command import planner
 from tests.unit.runner_jobs import DENSE, job
 
@@ -24,7 +29,7 @@ def priced(plan: Plan, runtime: str = "torchtitan") -> Estimate:
 
 def test_steps_far_from_their_price_are_those_that_the_simulation_has() -> None:
     near = priced(replace(PLAN, schedule="1f1b", num_microbatches=64))
-    uneven = priced(replace(PLAN, stage_layers=(14, 6, 6, 6)))
+    uneven = priced(replace(PLAN, schedule="dualpipe", num_microbatches=8, stage_layers=(14, 6, 6, 6)))
     told = far_steps([near, uneven])
     assert [(one.rank, one.seconds) for one in told] == [
         (2, play_plan(uneven.plan, uneven.job, uneven.runtime).step)
@@ -46,6 +51,45 @@ def test_plans_that_are_not_played_are_near_their_price(schedule: str, vpp: int,
         assert played == pytest.approx(answer.step, rel=FAR)
 
 
+def longest_path(orders: Orders, pipeline: Pipeline) -> float:
+    """Return the makespan by recursion over what each pass waits for."""
+    spans = {"F": pipeline.forward, "B": pipeline.input_gradient, "W": pipeline.weight_gradient}
+    before = {
+        (*item[1:], item[0]): (*earlier[1:], earlier[0])
+        for order in orders
+        for earlier, item in pairwise(order)
+    }
+    last = len(pipeline.ranks) - 1
+
+    @cache
+    def end(chunk: int, microbatch: int, kind: str) -> float:
+        mine = before.get((chunk, microbatch, kind))
+        ready = end(*mine) if mine else 0.0
+        if kind == "F" and chunk:
+            ready = max(ready, end(chunk - 1, microbatch, "F"))
+        if kind == "B":
+            ready = max(
+                ready, end(*((chunk + 1, microbatch, "B") if chunk < last else (chunk, microbatch, "F")))
+            )
+        return ready + spans[kind][chunk]
+
+    return max(end(item.chunk, item.microbatch, item.kind) for order in orders for item in order)
+
+
+@pytest.mark.parametrize(("schedule", "vpp"), [("zb-v", 2), ("v-half", 2), ("zb-1p", 1), ("zb-h2", 1)])
+@pytest.mark.parametrize("microbatches", [2, 4, 9])
+def test_orders_that_fill_idle_time_are_priced_as_played(schedule: str, vpp: int, microbatches: int) -> None:
+    split = (3, 5, 2, 6, 4, 5, 4, 3) if vpp == 2 else (6, 11, 7, 8)
+    plan = replace(PLAN, schedule=schedule, vpp=vpp, num_microbatches=microbatches, stage_layers=split)
+    answer = priced(plan)
+    played = play_plan(answer.plan, answer.job, answer.runtime)
+    whole = longest_path(played.timeline.orders, played.pipeline) + max(played.tails)
+    assert answer.step == pytest.approx(whole, rel=1e-12)
+    assert sum(astuple(answer.time)) == pytest.approx(whole, rel=1e-12)
+    assert answer.bound <= answer.step
+    assert not may_be_far(answer)
+
+
 def test_the_page_says_how_far() -> None:
     answer = priced(PLAN)
     page = played_page([PlayedStep(3, answer, 0.9 * answer.step)])
@@ -56,9 +100,21 @@ def test_the_page_says_how_far() -> None:
 
 def test_a_search_tells_it() -> None:
     job = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "4096", "--global-batch", "16")
-    fixed = ("--runtime", "torchtitan", "--pp", "4", "--schedule", "zb-v")
+    fixed = ("--runtime", "torchtitan", "--pp", "4", "--schedule", "1f1b", "--stage-layers", "14,6,6,6")
     done = planner("search", *job, *fixed, "--format", "json")
     first = done.json["played"][0]
     assert abs(first["played_step_s"] / first["step_time_s"] - 1) > FAR
     assert done.json["plans"][first["rank"] - 1]["step_time_s"] == first["step_time_s"]
     assert "Played event by event, plan" in planner("search", *job, *fixed).out
+
+
+def test_a_search_an_estimate_and_a_simulation_say_the_same_seconds(tmp_path: Path) -> None:
+    job = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "4096", "--global-batch", "16")
+    fixed = ("--runtime", "torchtitan", "--pp", "4", "--schedule", "zb-v")
+    file = tmp_path / "best.yaml"
+    found = planner("search", *job, *fixed, "--save", str(file), "--format", "json").json
+    assert "played" not in found
+    assert found["optimality"]["proved"]
+    step = planner("simulate", str(file), "--format", "json").json["makespan"]
+    assert found["plans"][0]["step_time_s"] == pytest.approx(step, rel=1e-12)
+    assert found["optimality"]["bound_s"] <= step

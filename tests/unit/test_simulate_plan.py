@@ -12,10 +12,11 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.layout import ranks_of
+from planner.cost.played import chunk_pieces, message_seconds
 from planner.cost.stages import Piece
 from planner.errors import UnsupportedPlan
 from planner.inputs.load import load_model
-from planner.simulate.plan import chunk_pieces, message_seconds, play_plan
+from planner.simulate.plan import play_plan
 from planner.simulate.plan_trace import plan_trace
 from planner.units import GIB
 from tests.unit.cost_jobs import MODELS, any_runtime, faster, job, plan_of, random_plans, runtime

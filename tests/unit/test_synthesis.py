@@ -19,9 +19,9 @@ from planner.search.synthesis.program import highs
 from planner.search.synthesis.solvers import Found, first_available
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.bare import bare_step
-from planner.simulate.engine import Timeline, play
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules._engine import Timeline, play
 from planner.techniques.schedules._family import PassTimes
 from tests.unit.synthesis_cases import (
     count_orders,

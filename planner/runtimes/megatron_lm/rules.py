@@ -18,7 +18,7 @@ from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, even_split, exactly, fits_model, offered
-from planner.runtimes.megatron_lm.architecture import Architecture, architecture, obstacles
+from planner.runtimes.megatron_lm.architecture import Architecture, known_architecture
 from planner.runtimes.megatron_lm.offload import offload_rules
 from planner.runtimes.megatron_lm.precision_rules import precision_rules
 from planner.runtimes.megatron_lm.recompute import recompute_rules
@@ -29,9 +29,9 @@ SCHEDULES: Final = ("1f1b", "interleaved-1f1b")
 
 def core_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules of Megatron-core, whoever starts it."""
-    arch = architecture(job.model)
+    arch, missing = known_architecture(job.model)
     return [
-        fits_model("model-expressible", obstacles(job.model, arch), "another runtime"),
+        fits_model("model-expressible", missing, "another runtime"),
         *tensor_rules(plan, arch),
         *sequence_rules(plan, job),
         *context_rules(plan, arch),
@@ -181,7 +181,10 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     interleaved = plan.schedule == "interleaved-1f1b"
     chunked = np.greater(plan.vpp, 1)
     split = plan.stage_layers
-    group = round_microbatches(plan.pp, plan.num_microbatches)
+    rounds = np.logical_not(chunked)
+    if np.any(chunked):
+        group = round_microbatches(plan.pp, plan.num_microbatches)
+        rounds = rounds | (np.greater_equal(plan.num_microbatches, plan.pp) & divides(1.0, group))
     rules = [
         offered("schedule-offered", "schedule", plan.schedule, SCHEDULES, several),
         Rule(
@@ -196,8 +199,7 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
         ),
         Rule(
             "rounds-fill-pipeline",
-            np.logical_not(chunked)
-            | (np.greater_equal(plan.num_microbatches, plan.pp) & divides(1.0, group)),
+            rounds,
             lambda: (
                 f"{plan.num_microbatches:g} micro-batches over pp {plan.pp:g} interleaved",
                 "micro-batches that divide into equal rounds of at least pp",

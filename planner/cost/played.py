@@ -1,0 +1,140 @@
+"""Passes of one plan played event by event, where no closed form of its schedule holds for unlike stages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from planner.cost.block_cost import LayerCost
+from planner.cost.case import Case
+from planner.cost.communication import beside_message_seconds, stage_message_seconds
+from planner.cost.layout import split_of
+from planner.cost.stages import ENDS, Piece
+from planner.plan import Plan
+from planner.techniques.schedules._engine import Pipeline, Times, play
+from planner.techniques.schedules._family import PassTimes
+
+MOST_PASSES: Final = 20_000
+"""Passes of a step up to which it is played: a tenth of a second. [-]"""
+
+
+def is_played(case: Case, plan: Plan) -> bool:
+    """Whether the passes of a scalar plan are priced by playing: not too many, in an order that can run."""
+    schedule, degrees = case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    if not case.plays or plan.pp == 1:
+        return False
+    passes = 3.0 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
+    whole = len(split_of(plan, case)) == degrees[0] * degrees[1]
+    return bool(passes <= MOST_PASSES and whole and not schedule.supports(*degrees))
+
+
+def played_seconds(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> float:
+    """Seconds from the first pass of a step to the last, played with the plan's own chunks. [s]"""
+    pipeline = chunk_pipeline(plan, case, chunk_pieces(plan, case), costs, message_seconds(plan, case))
+    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    return play(case.schedule.order(*degrees, mean_times(pipeline)), pipeline).makespan
+
+
+def chunk_pieces(plan: Plan, case: Case) -> list[Counter[Piece]]:
+    """Pieces of every chunk of a scalar plan; over the chunks of a rank they add up to `ranks_of`."""
+    model, choice = case.model, case.recompute
+    pp, vpp = int(plan.pp), int(plan.vpp)
+    chunks: list[Counter[Piece]] = []
+    again = [0] * pp
+    start = 0
+    for chunk, size in enumerate(split_of(plan, case)):
+        pieces: Counter[Piece] = Counter()
+        rank = case.schedule.placement(chunk, pp, vpp)
+        for name in model.layers[start : start + size]:
+            recomputed = again[rank] < choice.layers
+            again[rank] += recomputed
+            pieces[name, recomputed] += 1
+        start += size
+        chunks.append(pieces)
+    shared = case.schedule.placement(0, pp, vpp) == case.schedule.placement(pp * vpp - 1, pp, vpp)
+    chunks[0]["embedding", False] += 1
+    chunks[-1]["tied_head" if model.tied_embeddings and shared else "head", False] += 1
+    if model.prediction is not None:
+        chunks[-1]["prediction", False] += model.prediction.layers
+        chunks[-1][model.prediction.block, choice.layers > 0] += model.prediction.layers
+        chunks[-1]["tied_head" if shared else "head", False] += model.prediction.layers
+    return chunks
+
+
+def message_seconds(plan: Plan, case: Case) -> Times:
+    """Seconds of the message from each chunk to the next, by the tier that joins their ranks. [s]"""
+    pp, vpp = int(plan.pp), int(plan.vpp)
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    stride = int(plan.tp * plan.cp * plan.dp)
+    ranks = case.schedule.chunk_ranks(pp, vpp)[: pp * vpp]
+    seconds = []
+    for one, other in zip(ranks, (*ranks[1:], ranks[-1]), strict=True):
+        first, last = min(one, other) * stride, (max(one, other) + 1) * stride - 1
+        crossed = [tier.domain for tier in case.tiers if first // tier.domain != last // tier.domain]
+        reach = max([float(stride), *crossed])
+        seconds.append(float(stage_message_seconds(case, plan, tokens, reach)) if pp > 1 else 0.0)
+    return tuple(seconds)
+
+
+def chunk_pipeline(
+    plan: Plan,
+    case: Case,
+    chunks: list[Counter[Piece]],
+    costs: Mapping[Piece, LayerCost],
+    wires: Times,
+) -> Pipeline:
+    """Return the times of every chunk and message.
+
+    As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk; where it
+    occupies nobody, it is a latency.
+    """
+    occupies = case.traits.p2p_occupies
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
+    shown = tuple(case.traits.pp_exposed * seconds + beside for seconds in wires)
+    exposed = shown if occupies else (0.0,) * len(shown)
+    last = max(len(chunks) - 2, 0)
+    forward, data, weight = [], [], []
+    for place, chunk in enumerate(chunks):
+        ahead = piece_sum(chunk, costs, "forward")
+        behind = piece_sum(chunk, costs, "weight_gradient")
+        forward.append(ahead + exposed[max(place - 1, 0)])
+        data.append(piece_sum(chunk, costs, "seconds") - ahead - behind + exposed[min(place, last)])
+        weight.append(behind)
+    ranks = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
+    return Pipeline(
+        ranks=ranks,
+        forward=route_twice(case, forward),
+        input_gradient=route_twice(case, data),
+        weight_gradient=route_twice(case, weight),
+        hops=(0.0,) * len(ranks) if occupies else shown * case.schedule.routes,
+        routes=case.schedule.routes,
+    )
+
+
+def mean_times(pipeline: Pipeline) -> PassTimes:
+    """Return the mean times of a chunk, for which orders are searched."""
+    return PassTimes(
+        float(np.mean(pipeline.forward)),
+        float(np.mean(pipeline.input_gradient)),
+        float(np.mean(pipeline.weight_gradient)),
+    )
+
+
+def piece_sum(
+    chunk: Counter[Piece], costs: Mapping[Piece, LayerCost], field: str, ends: bool = True
+) -> float:
+    """Sum of a field of the cost over the pieces of a chunk, the model's ends included or not."""
+    return sum(
+        count * float(getattr(costs[piece], field))
+        for piece, count in sorted(chunk.items())
+        if ends or piece[0] not in ENDS
+    )
+
+
+def route_twice(case: Case, values: list[float]) -> Times:
+    """Return the values of all chunks: a second route has its own copies."""
+    return tuple(values) * case.schedule.routes

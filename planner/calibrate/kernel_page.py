@@ -48,12 +48,12 @@ def attention_lines(files: Sequence[File]) -> Lines:
 def experts_lines(files: Sequence[File]) -> Lines:
     """Yield the rows of the table of expert layers."""
     yield (
-        *("accelerator", "type", "half rows", "launch", "activations", "weights", "rows"),
+        *("accelerator", "type", "launch", "rate", "memory", "activations", "tokens", "rows"),
         *("mean", "p90", "held out", "constant"),
     )
     for file in files:
         for dtype, entry in file["experts"].items():
-            names = ("half_rows", "launch", "activation_efficiency", "weight_efficiency")
+            names = ("launch", "rate_share", "memory_efficiency", "activation_efficiency", "token_bytes")
             constants = [entry[name] for name in names]
             errors = (entry[name] for name in ERRORS)
             yield file["accelerator"], dtype, *constants, str(entry["rows"]), *errors

@@ -19,6 +19,7 @@ from planner.calibrate.profile_rows import Raw, as_table, of_bench
 from planner.errors import InputError, Problem
 from planner.formulas.attention import BACKWARD_FLOPS, attention_backward_seconds, visible_keys
 from planner.formulas.collective_curves import BUS_FACTOR
+from planner.formulas.gemm import gemm_curve
 from planner.formulas.roofline import memory_bound_seconds
 from planner.formulas.size_grid import ATTENTION_AXES
 from planner.numeric import Column
@@ -163,11 +164,12 @@ def attention_entries(rows: Sequence[Raw], sheet: Datasheet, gemm: Entry) -> dic
 
 
 def experts_entries(rows: Sequence[Raw], sheet: Datasheet, gemm: Entry) -> dict[str, Entry]:
-    """Fit the layer of routed experts."""
+    """Fit the layer of routed experts; on one rank, every token's result is written once beside its rows."""
     table = as_table(of_bench(rows, "experts"), etp="1", ep="1")
     if len(table) < FEWEST:
         return {}
-    fitted = kernel_experts.fit_experts(table, "bf16", sheet, float(str(gemm["efficiency"])))
+    dense = gemm_curve(gemm, sheet.peaks["bf16"], sheet.bandwidth, sheet.multiprocessors, sustained=False)
+    fitted = kernel_experts.fit_experts(table, dense, sheet, {"token_bytes": dense.output_bytes})
     shape = columns(table, kernel_experts.NAMES)
     return {"bf16": kernel_experts.experts_entry(fitted, shape, "torch") | _measured(fitted)}
 

@@ -291,7 +291,7 @@ def test_files_become_curves(path: Path) -> None:
             assert 0 < curve.rate <= peaks[dtype]
             assert 0 < curve.backward_rate <= peaks[dtype]
     for dtype, entry in content["experts"].items():
-        assert 0 < expert_curve(entry, dense[dtype], bandwidth).weight_bandwidth <= bandwidth
+        assert 0 < expert_curve(entry, dense[dtype], bandwidth).bandwidth <= bandwidth
     for operation, entry in content["collectives"]["nccl"].items():
         assert operation in BUS_FACTOR
         assert list(entry["ranks"])[:2] == ["2", "4"]

@@ -35,13 +35,14 @@ def gemm_lines(files: Sequence[File]) -> Lines:
 def attention_lines(files: Sequence[File]) -> Lines:
     """Yield the rows of the table of fused attention."""
     yield (
-        *("accelerator", "type", "head size", "kernel", "efficiency", "half keys", "rows"),
+        *("accelerator", "type", "head size", "kernel", "efficiency", "half keys", "own keys", "rows"),
         *("mean", "p90", "held out", "constant"),
     )
     for file in files:
         for dtype, heads in file["attention"].items():
             for head_dim, entry in heads.items():
-                constants = (entry["kernel"], entry["efficiency"], entry["half_keys"], str(entry["rows"]))
+                names = ("kernel", "efficiency", "half_keys", "shared_half_keys")
+                constants = (*(entry[name] for name in names), str(entry["rows"]))
                 yield file["accelerator"], dtype, head_dim, *constants, *(entry[name] for name in ERRORS)
 
 

@@ -112,11 +112,14 @@ def attention_entry(forward: list[Row], backward: list[Row], sheet: Datasheet, g
     if min(len(forward), len(backward)) < FEWEST:
         return None
     droop = float(str(gemm["droop"]))
-    names = ("batch", "heads", "seq", "head_dim", "kv_heads")
-    there, back = (with_places(columns(table, names)) for table in (forward, backward))
+    there, back = (with_places(columns(table, kernel_attention.NAMES)) for table in (forward, backward))
     fitted = kernel_attention.fit_attention(forward, "bf16", sheet, droop)
     ahead = with_residuals(
-        fitted, kernel_attention.model_of("bf16", sheet), kernel_attention.FREE, there, ATTENTION_AXES
+        fitted,
+        kernel_attention.model_of("bf16", sheet),
+        kernel_attention.free_constants(there),
+        there,
+        ATTENTION_AXES,
     )
     flops = 2 * BACKWARD_FLOPS * back["batch"] * back["heads"] * back["seq"] ** 2 * back["head_dim"]
     model = backward_model(sheet, fitted.values)
@@ -128,6 +131,7 @@ def attention_entry(forward: list[Row], backward: list[Row], sheet: Datasheet, g
         "sustained_ratio": gemm["sustained_ratio"],
         "sustained_standing": "that of 16-bit products",
         "half_keys": plain(values["half_keys"]),
+        "shared_half_keys": plain(values["shared_half_keys"]),
         "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
         "launch": microseconds(values["launch"]),
         "range": {name: size_range(there[name]) for name in ("seq", "batch", "heads")},

@@ -27,6 +27,13 @@ FREE = (
     Free("half_queries_per_multiprocessor", 50.0, 0.0, 2000.0),
     Free("launch", 5e-6, 0.0, 1e-4),
 )
+SHARED = Free("shared_half_keys", 200.0, 0.0, 5000.0)
+"""Fitted where heads with keys of their own were measured beside heads that share them."""
+
+NAMES = ("batch", "heads", "seq", "head_dim", "kv_heads")
+
+MOST_MEASURED = "128"
+"""Head size with the fullest table, which lends the others what theirs cannot tell. [element]"""
 
 DIAGONAL_KEYS = 64.0
 """Half of a tile of 128: the keys beyond the diagonal that a tile computes for each query. [element]"""
@@ -50,6 +57,7 @@ def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> Atten
         backward_rate=rate,
         backward_half_keys=values["half_keys"],
         seq_range=(0.0, float("inf")),
+        shared_half_keys=values["shared_half_keys"],
     )
 
 
@@ -61,7 +69,8 @@ def model_of(dtype: str, sheet: Datasheet) -> Model:
         seq = shape["seq"]
         visible = visible_keys(seq, seq, seq)
         size = (shape["batch"], shape["heads"], seq, visible, shape["head_dim"])
-        busy = attention_forward_seconds(*size, curve) - curve.launch
+        shared = shape["heads"] / shape["kv_heads"]
+        busy = attention_forward_seconds(*size, curve, shared) - curve.launch
         return np.asarray(curve.launch + with_droop(busy, values["droop"]), dtype=np.float64)
 
     return model
@@ -81,11 +90,34 @@ def backend_of(table: Sequence[Row]) -> str:
     raise ValueError(f"no rows of {', '.join(BACKENDS)}")
 
 
-def fit_attention(table: Sequence[Row], dtype: str, sheet: Datasheet, droop: float) -> Fit:
-    """Fit one head size of one accelerator and data type; the clock falls as it does in matrix products."""
-    shape = columns(table, ("batch", "heads", "seq", "head_dim"))
+def free_constants(shape: Columns) -> tuple[Free, ...]:
+    """Constants that these shapes can tell apart."""
+    shared = shape["heads"] / shape["kv_heads"]
+    return (*FREE, SHARED) if shared.min() == 1 < shared.max() else FREE
+
+
+def fit_attention(
+    table: Sequence[Row], dtype: str, sheet: Datasheet, droop: float, shared_half_keys: float = 0.0
+) -> Fit:
+    """Fit one head size of one accelerator and data type; the clock falls as it does in matrix products.
+
+    Parameters
+    ----------
+    table : sequence of rows
+        Rows of one accelerator, data type, head size and backend.
+    dtype : str
+        Data type.
+    sheet : Datasheet
+        Its accelerator.
+    droop : float
+        Share by which long bf16 products slow down. [-]
+    shared_half_keys : float
+        Taken where the rows cannot tell: that of another head size. [element]
+    """
+    shape = columns(table, NAMES)
     work = attention_flops(shape["batch"], shape["heads"], shape["seq"], shape["seq"] / 2, shape["head_dim"])
-    return fit(model_of(dtype, sheet), FREE, {"droop": droop}, shape, np.asarray(work))
+    known = {"droop": droop, SHARED.name: shared_half_keys}
+    return fit(model_of(dtype, sheet), free_constants(shape), known, shape, np.asarray(work))
 
 
 def backward_kernel(sheet: Datasheet) -> str:
@@ -105,6 +137,7 @@ def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, row: Row, las
         "sustained_ratio": plain(lasting),
         "sustained_standing": "that of bf16 products",
         "half_keys": plain(values["half_keys"]),
+        "shared_half_keys": plain(values["shared_half_keys"]),
         "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
         "launch": microseconds(values["launch"]),
         "range": {name: size_range(shape[name]) for name in ("seq", "batch", "heads")},
@@ -136,10 +169,14 @@ def attention_entries(
     entries: dict[str, dict[str, Entry]] = {}
     for dtype in sorted({row["dtype"] for row in table}):
         own = select(table, dtype=dtype, source=backend_of(select(table, dtype=dtype)))
-        for head_dim in sorted({row["head_dim"] for row in own}, key=int):
+        lent, sizes = 0.0, {}
+        for head_dim in sorted(
+            {row["head_dim"] for row in own}, key=lambda size: (size != MOST_MEASURED, size)
+        ):
             measured = select(own, head_dim=head_dim)
-            fitted = fit_attention(measured, dtype, sheet, droop)
-            shape = columns(measured, ("batch", "heads", "seq", "head_dim"))
-            entry = attention_entry(fitted, sheet, shape, measured[0], lasting)
-            entries.setdefault(dtype, {})[head_dim] = entry | accuracy(fitted, measured[0]["source"])
+            fitted = fit_attention(measured, dtype, sheet, droop, lent)
+            lent = fitted.values[SHARED.name] if head_dim == MOST_MEASURED else lent
+            entry = attention_entry(fitted, sheet, columns(measured, NAMES), measured[0], lasting)
+            sizes[head_dim] = entry | accuracy(fitted, measured[0]["source"])
+        entries[dtype] = {size: sizes[size] for size in sorted(sizes, key=int)}
     return entries

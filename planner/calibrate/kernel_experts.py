@@ -1,41 +1,45 @@
-"""Fit the shape of the curve of expert layers: how many rows an expert needs to be fast."""
+"""Fit the curve of expert layers: the dense product's law, and what is around it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from types import MappingProxyType
 
 import numpy as np
 
 from planner.calibrate.kernel_entries import Entry, accuracy, microseconds, plain, size_range
 from planner.calibrate.kernel_fit import Columns, Fit, Free, Model, fit
-from planner.calibrate.kernel_tables import OPERAND_BYTES, Datasheet, Row, columns, select
+from planner.calibrate.kernel_tables import Datasheet, Row, columns, select
 from planner.formulas.experts import ExpertCurve, expert_layer_seconds
+from planner.formulas.gemm import GemmCurve
 from planner.numeric import Column
 
 BACKENDS = ("trtllm-1.3.0rc20", "sglang-0.5.10")
 
 NAMES = ("tokens", "hidden", "inter", "topk", "experts", "etp", "ep")
 
-COMMON = (Free("launch", 5e-5, 0.0, 1e-3), Free("weight_efficiency", 0.7, 0.05, 1.0))
-HALF_ROWS = Free("half_rows", 100.0, 0.0, 5000.0)
-ACTIVATION = Free("activation_efficiency", 0.5, 0.05, 1.0)
-
-COUNTED_EFFICIENCY = 0.85
-"""Share of the memory bandwidth that bf16 activations are counted at, as elsewhere. [-]"""
+FREE = (
+    Free("launch", 5e-5, 0.0, 1e-3),
+    Free("rate_share", 1.0, 0.3, 3.0),
+    Free("memory_efficiency", 0.7, 0.05, 1.0),
+    Free("activation_efficiency", 0.4, 0.05, 1.0),
+    Free("token_bytes", 2.0, 0.0, 50.0),
+)
 
 FEWEST_ROWS = 50
 
 
-def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> ExpertCurve:
+def curve_of(values: Mapping[str, float], dense: GemmCurve, sheet: Datasheet) -> ExpertCurve:
     """Curve with these constants."""
     return ExpertCurve(
-        rate=values["efficiency"] * sheet.peaks[dtype],
-        half_rows=values["half_rows"],
+        rate=values["rate_share"] * dense.rate,
         launch=values["launch"],
-        weight_bandwidth=values["weight_efficiency"] * sheet.bandwidth,
+        bandwidth=values["memory_efficiency"] * sheet.bandwidth,
         activation_bandwidth=values["activation_efficiency"] * sheet.bandwidth,
-        operand_bytes=OPERAND_BYTES[dtype],
+        token_bytes=values["token_bytes"],
+        operand_bytes=dense.operand_bytes,
+        output_bytes=dense.output_bytes,
         rows_range=(0.0, float("inf")),
     )
 
@@ -45,50 +49,44 @@ def rows_per_expert(shape: Columns) -> Column:
     return shape["tokens"] * shape["topk"] / shape["experts"]
 
 
-def model_of(dtype: str, sheet: Datasheet) -> Model:
+def model_of(dense: GemmCurve, sheet: Datasheet) -> Model:
     """Formula of one accelerator and data type, from constants and shapes to seconds."""
 
     def model(values: Mapping[str, float], shape: Columns) -> Column:
-        curve = curve_of(values, dtype, sheet)
+        curve = curve_of(values, dense, sheet)
         local = shape["experts"] / shape["ep"]
         inner = shape["inter"] / shape["etp"]
-        seconds = expert_layer_seconds(rows_per_expert(shape), local, shape["hidden"], inner, curve)
+        rows = rows_per_expert(shape)
+        seconds = expert_layer_seconds(shape["tokens"], rows, local, shape["hidden"], inner, curve)
         return np.asarray(seconds, dtype=np.float64)
 
     return model
 
 
 def fit_experts(
-    table: Sequence[Row], dtype: str, sheet: Datasheet, efficiency: float, half_rows: float | None = None
+    table: Sequence[Row],
+    dense: GemmCurve,
+    sheet: Datasheet,
+    known: Mapping[str, float] = MappingProxyType({}),
 ) -> Fit:
     """Fit one data type of one accelerator, balanced router.
-
-    The rate is the dense product's, since the rows are optimistic about it. Rows of an expert and bytes of
-    its activations explain the same loss: bf16 counts the bytes and fits the rows; the other types keep
-    those rows and fit the bytes, which their quantisation adds to.
 
     Parameters
     ----------
     table : sequence of rows
         Rows of one accelerator, data type and backend.
-    dtype : str
-        Data type.
+    dense : GemmCurve
+        Matrix products of the same type, in short bursts as the rows.
     sheet : Datasheet
         Its accelerator.
-    efficiency : float
-        Burst efficiency of the dense product. [-]
-    half_rows : float, optional
-        Rows that the bf16 fit found. [element]
+    known : Mapping
+        Constants that are not fitted.
     """
     shape = columns(table, NAMES)
     routed = shape["tokens"] * shape["topk"] / shape["ep"]
     work = 6 * routed * shape["hidden"] * shape["inter"] / shape["etp"]
-    known = {"efficiency": efficiency}
-    if half_rows is None:
-        known["activation_efficiency"] = COUNTED_EFFICIENCY
-        return fit(model_of(dtype, sheet), (*COMMON, HALF_ROWS), known, shape, work)
-    known["half_rows"] = half_rows
-    return fit(model_of(dtype, sheet), (*COMMON, ACTIVATION), known, shape, work)
+    free = [one for one in FREE if one.name not in known]
+    return fit(model_of(dense, sheet), free, known, shape, work)
 
 
 def skew(table: Sequence[Row]) -> dict[str, str]:
@@ -105,7 +103,9 @@ def skew(table: Sequence[Row]) -> dict[str, str]:
     return {str(ep): f"{np.median(ratios[ep]):.3g}" for ep in sorted(ratios)}
 
 
-def experts_entries(table: Sequence[Row], sheet: Datasheet, dense: Mapping[str, float]) -> dict[str, Entry]:
+def experts_entries(
+    table: Sequence[Row], sheet: Datasheet, dense: Mapping[str, GemmCurve]
+) -> dict[str, Entry]:
     """Fit every data type that one accelerator has enough rows of.
 
     Parameters
@@ -115,17 +115,15 @@ def experts_entries(table: Sequence[Row], sheet: Datasheet, dense: Mapping[str, 
     sheet : Datasheet
         The accelerator.
     dense : Mapping
-        Burst efficiency of the dense product in each data type. [-]
+        Matrix products in each data type, in short bursts.
     """
     entries: dict[str, Entry] = {}
-    half_rows: float | None = None
     for dtype, backend in product(dense, BACKENDS):
         own = select(table, dtype=dtype, source=backend)
         measured = select(own, distribution="balanced")
         if dtype in entries or len(measured) < FEWEST_ROWS:
             continue
-        fitted = fit_experts(measured, dtype, sheet, dense[dtype], half_rows)
-        half_rows = fitted.values["half_rows"] if half_rows is None else half_rows
+        fitted = fit_experts(measured, dense[dtype], sheet)
         entry = experts_entry(fitted, columns(measured, NAMES), measured[0]["kernel"])
         entries[dtype] = entry | {"skewed_router_time": skew(own)} | accuracy(fitted, backend)
     return entries
@@ -135,10 +133,11 @@ def experts_entry(fitted: Fit, shape: Columns, kernel: str) -> Entry:
     """Fields of one data type that `planner.formulas.experts.expert_curve` reads."""
     values = fitted.values
     return {
-        "half_rows": plain(values["half_rows"]),
         "launch": microseconds(values["launch"]),
+        "rate_share": plain(values["rate_share"]),
+        "memory_efficiency": plain(values["memory_efficiency"]),
         "activation_efficiency": plain(values["activation_efficiency"]),
-        "weight_efficiency": plain(values["weight_efficiency"]),
+        "token_bytes": f"{values['token_bytes']:.4g} B",
         "range": {"rows": size_range(rows_per_expert(shape)), "tokens": size_range(shape["tokens"])},
         "kernel": kernel,
     }

@@ -35,25 +35,26 @@ def gemm_lines(files: Sequence[File]) -> Lines:
 def attention_lines(files: Sequence[File]) -> Lines:
     """Yield the rows of the table of fused attention."""
     yield (
-        *("accelerator", "type", "head size", "kernel", "efficiency", "half keys", "rows"),
+        *("accelerator", "type", "head size", "kernel", "efficiency", "half keys", "own keys", "rows"),
         *("mean", "p90", "held out", "constant"),
     )
     for file in files:
         for dtype, heads in file["attention"].items():
             for head_dim, entry in heads.items():
-                constants = (entry["kernel"], entry["efficiency"], entry["half_keys"], str(entry["rows"]))
+                names = ("kernel", "efficiency", "half_keys", "shared_half_keys")
+                constants = (*(entry[name] for name in names), str(entry["rows"]))
                 yield file["accelerator"], dtype, head_dim, *constants, *(entry[name] for name in ERRORS)
 
 
 def experts_lines(files: Sequence[File]) -> Lines:
     """Yield the rows of the table of expert layers."""
     yield (
-        *("accelerator", "type", "half rows", "launch", "activations", "weights", "rows"),
+        *("accelerator", "type", "launch", "rate", "memory", "activations", "tokens", "rows"),
         *("mean", "p90", "held out", "constant"),
     )
     for file in files:
         for dtype, entry in file["experts"].items():
-            names = ("half_rows", "launch", "activation_efficiency", "weight_efficiency")
+            names = ("launch", "rate_share", "memory_efficiency", "activation_efficiency", "token_bytes")
             constants = [entry[name] for name in names]
             errors = (entry[name] for name in ERRORS)
             yield file["accelerator"], dtype, *constants, str(entry["rows"]), *errors

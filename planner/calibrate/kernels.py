@@ -19,6 +19,7 @@ from planner.calibrate.kernel_experts import experts_entries
 from planner.calibrate.kernel_gemm import gemm_entries
 from planner.calibrate.kernel_page import with_tables
 from planner.calibrate.kernel_tables import DATASHEETS, SOURCE, Datasheet, Row, rows, select
+from planner.formulas.gemm import gemm_curve
 from planner.units import parse
 
 Tables = Mapping[str, Sequence[Row]]
@@ -68,7 +69,10 @@ def curve_file(name: str, sheet: Datasheet, tables: Tables) -> Entry:
     own = {table: select(content, gpu=name) for table, content in tables.items()}
     gemm = gemm_entries(own["gemm"], own["gemm_sustained"], sheet)
     droop, lasting = (parse(gemm["bf16"][name], "-") for name in ("droop", "sustained_ratio"))
-    dense = {dtype: parse(entry["efficiency"], "-") for dtype, entry in gemm.items()}
+    dense = {
+        dtype: gemm_curve(entry, sheet.peaks[dtype], sheet.bandwidth, sheet.multiprocessors, sustained=False)
+        for dtype, entry in gemm.items()
+    }
     return {
         "accelerator": name,
         "source": SOURCE,

@@ -19,6 +19,7 @@ from planner.calibrate.profile_rows import Raw, as_table, of_bench
 from planner.errors import InputError, Problem
 from planner.formulas.attention import BACKWARD_FLOPS, attention_backward_seconds, visible_keys
 from planner.formulas.collective_curves import BUS_FACTOR
+from planner.formulas.gemm import gemm_curve
 from planner.formulas.roofline import memory_bound_seconds
 from planner.formulas.size_grid import ATTENTION_AXES
 from planner.numeric import Column
@@ -111,11 +112,14 @@ def attention_entry(forward: list[Row], backward: list[Row], sheet: Datasheet, g
     if min(len(forward), len(backward)) < FEWEST:
         return None
     droop = float(str(gemm["droop"]))
-    names = ("batch", "heads", "seq", "head_dim", "kv_heads")
-    there, back = (with_places(columns(table, names)) for table in (forward, backward))
+    there, back = (with_places(columns(table, kernel_attention.NAMES)) for table in (forward, backward))
     fitted = kernel_attention.fit_attention(forward, "bf16", sheet, droop)
     ahead = with_residuals(
-        fitted, kernel_attention.model_of("bf16", sheet), kernel_attention.FREE, there, ATTENTION_AXES
+        fitted,
+        kernel_attention.model_of("bf16", sheet),
+        kernel_attention.free_constants(there),
+        there,
+        ATTENTION_AXES,
     )
     flops = 2 * BACKWARD_FLOPS * back["batch"] * back["heads"] * back["seq"] ** 2 * back["head_dim"]
     model = backward_model(sheet, fitted.values)
@@ -127,6 +131,7 @@ def attention_entry(forward: list[Row], backward: list[Row], sheet: Datasheet, g
         "sustained_ratio": gemm["sustained_ratio"],
         "sustained_standing": "that of 16-bit products",
         "half_keys": plain(values["half_keys"]),
+        "shared_half_keys": plain(values["shared_half_keys"]),
         "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
         "launch": microseconds(values["launch"]),
         "range": {name: size_range(there[name]) for name in ("seq", "batch", "heads")},
@@ -163,11 +168,12 @@ def attention_entries(rows: Sequence[Raw], sheet: Datasheet, gemm: Entry) -> dic
 
 
 def experts_entries(rows: Sequence[Raw], sheet: Datasheet, gemm: Entry) -> dict[str, Entry]:
-    """Fit the layer of routed experts."""
+    """Fit the layer of routed experts; on one rank, every token's result is written once beside its rows."""
     table = as_table(of_bench(rows, "experts"), etp="1", ep="1")
     if len(table) < FEWEST:
         return {}
-    fitted = kernel_experts.fit_experts(table, "bf16", sheet, float(str(gemm["efficiency"])))
+    dense = gemm_curve(gemm, sheet.peaks["bf16"], sheet.bandwidth, sheet.multiprocessors, sustained=False)
+    fitted = kernel_experts.fit_experts(table, dense, sheet, {"token_bytes": dense.output_bytes})
     shape = columns(table, kernel_experts.NAMES)
     return {"bf16": kernel_experts.experts_entry(fitted, shape, "torch") | _measured(fitted)}
 

@@ -10,7 +10,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer, accumulation_bytes, cast_seconds
 from planner.formulas import elementwise as traffic
-from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds
+from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
 from planner.numeric import Num
 
@@ -174,11 +174,12 @@ def grouped_operator(
     each = rows / experts
     curve, dense = case.kernels.experts[case.precision.linear], case.kernels.gemm[case.precision.linear]
     derate = case.derate
-    forward = curve.launch / 2 + grouped_gemm_seconds(each, experts, outputs, inputs, curve)
+    tiled = tiled_rows_in_mean(each, curve)
+    forward = curve.launch / 2 + grouped_gemm_seconds(tiled, outputs, inputs, experts, curve)
     forward = forward + cast_seconds(case, rows * inputs, dense)
-    product = grouped_gemm_seconds(each, experts, inputs, outputs, curve)
-    data = product + cast_seconds(case, rows * outputs, dense)
-    weight = product * case.method.trains_base
+    data = grouped_gemm_seconds(tiled, inputs, outputs, experts, curve)
+    data = data + cast_seconds(case, rows * outputs, dense)
+    weight = grouped_gemm_seconds(outputs, inputs, each, experts, curve) * case.method.trains_base
     params = experts * inputs * outputs
     accumulate = params * accumulation_bytes(case) / case.kernels.memory_bandwidth * case.method.trains_base
     adapters = experts * case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))

@@ -39,6 +39,9 @@ class AttentionCurve:
         As ``half_keys``, backward. [element]
     seq_range : (float, float)
         Sequence lengths that were measured. [element]
+    shared_half_keys : float
+        What comes to ``half_keys`` where every query head has keys and values of its own, divided by the
+        heads that share them. [element]
     residuals, backward_residuals : SizeGrid, optional
         What a machine's own measurement found beside the law, by sequence length, heads of all sequences, and
         heads that share keys and values; curves that ship have none.
@@ -51,6 +54,7 @@ class AttentionCurve:
     backward_rate: float
     backward_half_keys: float
     seq_range: tuple[float, float]
+    shared_half_keys: float = 0.0
     residuals: SizeGrid | None = None
     backward_residuals: SizeGrid | None = None
 
@@ -138,7 +142,7 @@ def attention_forward_seconds(
 ) -> Num:
     r"""Seconds of a fused attention kernel, forward.
 
-    .. math:: t = \left(t_0 + \frac{4 d (v + v_0)(b a s + q_0)}{R}\right) (1 + r)
+    .. math:: t = \left(t_0 + \frac{4 d (v + v_0 + v_1 / g)(b a s + q_0)}{R}\right) (1 + r)
 
     Parameters
     ----------
@@ -151,14 +155,19 @@ def attention_forward_seconds(
     head_dim : Num
         Head size :math:`d`. [element]
     curve : AttentionCurve
-        Rate :math:`R`, half-rate lengths :math:`v_0`, :math:`q_0` and launch time :math:`t_0`.
+        Rate :math:`R`, half-rate lengths :math:`v_0`, :math:`v_1`, :math:`q_0` and launch time :math:`t_0`.
     shared : Num
-        Query heads for each key and value head, which the residual :math:`r` of a measured curve knows. [-]
+        Query heads :math:`g` for each key and value head; the residual :math:`r` of a measured curve knows
+        them too. [-]
 
     Returns
     -------
     Num
         Elapsed time; without residuals monotone in every size. [s]
+
+    Notes
+    -----
+    Keys and values that one query head alone reads come from memory, those of a group from cache but once.
 
     References
     ----------
@@ -168,7 +177,8 @@ def attention_forward_seconds(
        length).
     """
     rows = batch * heads * seq_q + curve.half_queries
-    seconds = curve.launch + (4.0 / curve.rate) * (head_dim * (visible + curve.half_keys) * rows)
+    keys = visible + (curve.half_keys + curve.shared_half_keys / shared)
+    seconds = curve.launch + (4.0 / curve.rate) * (head_dim * keys * rows)
     return corrected(seconds, curve.residuals, seq_q, batch * heads, shared)
 
 
@@ -281,6 +291,7 @@ def attention_curve(
         backward_rate=number("backward_efficiency") * backward * peak,
         backward_half_keys=number("backward_half_keys"),
         seq_range=(parse(ranges["seq"][0], "-"), parse(ranges["seq"][1], "-")),
+        shared_half_keys=parse(fields.get("shared_half_keys", "0"), "-"),
         residuals=_grid(fields.get("residuals")),
         backward_residuals=_grid(fields.get("backward_residuals")),
     )

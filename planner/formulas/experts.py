@@ -19,6 +19,15 @@ Hidden: gathered (read and written) and read again to be summed; feed-forward: g
 product is written. Two bytes each.
 """
 
+TILE_ROWS = 128.0
+"""Rows of an output tile; no tile holds rows of two experts. [element]
+
+References
+----------
+.. [1] DeepSeek-AI, "DeepGEMM," https://github.com/deepseek-ai/DeepGEMM: each expert's rows are aligned to the
+   block of 128.
+"""
+
 
 @dataclass(frozen=True)
 class ExpertCurve:
@@ -27,59 +36,119 @@ class ExpertCurve:
     Parameters
     ----------
     rate : float
-        FLOP/s that experts with endlessly many rows approach. [FLOP/s]
-    half_rows : float
-        Rows of one expert at which half of it is reached. [element]
+        FLOP/s that endlessly large experts approach. [FLOP/s]
     launch : float
         Time of the routing and of all the launches of a layer, forward. [s]
-    weight_bandwidth : float
-        Bytes/s at which the weights of experts with few rows are read. [byte/s]
+    bandwidth : float
+        Bytes/s at which products read weights and rows, and write results. [byte/s]
     activation_bandwidth : float
         Bytes/s of gathering, activation and summing. [byte/s]
-    operand_bytes : float
-        Size of an element of the weights. [byte]
+    token_bytes : float
+        Bytes of each element of a token, whether or not it is routed here: the result is written, and
+        in 8 and 4 bit its input was brought to the type. [byte]
+    operand_bytes, output_bytes : float
+        Size of an element of weights and rows, and of a result. [byte]
     rows_range : (float, float)
         Rows of one expert that were measured. [element]
+    tile_rows : float
+        Rows of a tile, which no two experts share. [element]
     """
 
     rate: float
-    half_rows: float
     launch: float
-    weight_bandwidth: float
+    bandwidth: float
     activation_bandwidth: float
+    token_bytes: float
     operand_bytes: float
+    output_bytes: float
     rows_range: tuple[float, float]
+    tile_rows: float = TILE_ROWS
 
 
-def grouped_gemm_seconds(rows: Num, experts: Num, n: Num, k: Num, curve: ExpertCurve) -> Num:
-    r"""Seconds of one product for each expert of a rank, in a single kernel.
+def tiled_rows(rows: Num, curve: ExpertCurve) -> Num:
+    r"""Rows that are computed where every expert has the same, known, number of them.
 
-    .. math:: t = \sqrt[4]{\left(\frac{2 E (r + r_0) n k}{R}\right)^4 + \left(\frac{b E n k}{W}\right)^4}
+    .. math:: r' = q \left\lceil \frac{r}{q} \right\rceil
+
+    Parameters
+    ----------
+    rows : Num
+        Rows :math:`r` of one expert. [element]
+    curve : ExpertCurve
+        Rows :math:`q` of a tile.
+
+    Returns
+    -------
+    Num
+        Rows of whole tiles. [element]
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, "DeepGEMM," https://github.com/deepseek-ai/DeepGEMM: rows of each expert are aligned
+       to the block of 128.
+    """
+    return np.ceil(rows / curve.tile_rows) * curve.tile_rows
+
+
+def tiled_rows_in_mean(rows: Num, curve: ExpertCurve) -> Num:
+    r"""Rows that are computed in the mean where a router decides how many each expert has.
+
+    .. math:: r' = r + \frac{q}{2}
 
     Parameters
     ----------
     rows : Num
         Rows :math:`r` of one expert in the mean. [element]
+    curve : ExpertCurve
+        Rows :math:`q` of a tile.
+
+    Returns
+    -------
+    Num
+        Rows with the half tile that the last one is short of in the mean. [element]
+
+    References
+    ----------
+    .. [1] T. Gale, D. Narayanan, C. Young, M. Zaharia, "MegaBlocks: Efficient Sparse Training with
+       Mixture-of-Experts," arXiv:2211.15841, section 5.1.2 (padding to blocks of 128).
+    """
+    return rows + 0.5 * curve.tile_rows
+
+
+def grouped_gemm_seconds(m: Num, n: Num, k: Num, experts: Num, curve: ExpertCurve) -> Num:
+    r"""Seconds of one m by n product over k for each expert of a rank, in a single kernel.
+
+    .. math:: t = \sqrt[4]{\left(\frac{2 E m n k}{R}\right)^4
+              + \left(\frac{E \left(b (m + n) k + b_o m n\right)}{W}\right)^4}
+
+    Parameters
+    ----------
+    m, n, k : Num
+        Rows and columns of one expert's result, and the inner dimension. [element]
     experts : Num
         Experts :math:`E` on this rank. [-]
-    n, k : Num
-        Columns and inner dimension of one expert. [element]
     curve : ExpertCurve
-        Rate :math:`R`, half-rate rows :math:`r_0`, bytes :math:`b` of a weight, bandwidth :math:`W`.
+        Rate :math:`R`, bytes of an operand :math:`b` and of the result :math:`b_o`, bandwidth :math:`W`.
 
     Returns
     -------
     Num
         Elapsed time without launch. [s]
 
+    Notes
+    -----
+    The tiles of all experts follow each other in one kernel: no start of a row of products and no last wave
+    is lost by each expert, as it is by a product of its own.
+
     References
     ----------
     .. [1] T. Gale, D. Narayanan, C. Young, M. Zaharia, "MegaBlocks: Efficient Sparse Training with
        Mixture-of-Experts," arXiv:2211.15841, section 5.
     """
-    weights = experts * n * k
-    compute = (2.0 / curve.rate) * ((rows + curve.half_rows) * weights)
-    return roofline_seconds(compute, weights * (curve.operand_bytes / curve.weight_bandwidth))
+    area = experts * m * n
+    compute = (2.0 / curve.rate) * (area * k)
+    operands = experts * (m + n) * k * (curve.operand_bytes / curve.bandwidth)
+    return roofline_seconds(compute, operands + area * (curve.output_bytes / curve.bandwidth))
 
 
 def routed_activation_seconds(
@@ -113,21 +182,25 @@ def routed_activation_seconds(
     return rows * experts * (hidden + ffn_hidden) * (ROUTED_BYTES / curve.activation_bandwidth)
 
 
-def expert_layer_seconds(rows: Num, experts: Num, hidden: Num, ffn_hidden: Num, curve: ExpertCurve) -> Num:
+def expert_layer_seconds(
+    tokens: Num, rows: Num, experts: Num, hidden: Num, ffn_hidden: Num, curve: ExpertCurve
+) -> Num:
     r"""Seconds of the routed experts of one layer on one rank, gated, forward, without communication.
 
-    .. math:: t = t_0 + t_a + t_{3hf}
+    .. math:: t = t_0 + \frac{b_t T h}{W_a} + t_a + t_{r' \times 2f \times h} + t_{r' \times h \times f}
 
     Parameters
     ----------
+    tokens : Num
+        Tokens :math:`T` that the kernels see, those without a row on this rank included. [element]
     rows : Num
-        Rows of one expert in the mean. [element]
+        Rows of one expert under a balanced router. [element]
     experts : Num
         Experts on this rank. [-]
     hidden, ffn_hidden : Num
         Width of a row, and inside one expert on this rank. [element]
     curve : ExpertCurve
-        Constants; its launch time is :math:`t_0`.
+        Constants; its launch time is :math:`t_0`, and :math:`b_t` the bytes of a token.
 
     Returns
     -------
@@ -139,8 +212,12 @@ def expert_layer_seconds(rows: Num, experts: Num, hidden: Num, ffn_hidden: Num, 
     .. [1] T. Gale, D. Narayanan, C. Young, M. Zaharia, "MegaBlocks: Efficient Sparse Training with
        Mixture-of-Experts," arXiv:2211.15841, section 5.
     """
-    products = grouped_gemm_seconds(rows, experts, 3.0 * ffn_hidden, hidden, curve)
-    return curve.launch + routed_activation_seconds(rows, experts, hidden, ffn_hidden, curve) + products
+    tiled = tiled_rows(rows, curve)
+    into = grouped_gemm_seconds(tiled, 2.0 * ffn_hidden, hidden, experts, curve)
+    out = grouped_gemm_seconds(tiled, hidden, ffn_hidden, experts, curve)
+    seen = tokens * hidden * (curve.token_bytes / curve.activation_bandwidth)
+    routed = routed_activation_seconds(rows, experts, hidden, ffn_hidden, curve)
+    return curve.launch + seen + routed + into + out
 
 
 def expert_host_seconds(experts: Num, launch: Num, floor: Num) -> Num:
@@ -189,7 +266,9 @@ def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:
     return result
 
 
-def expert_curve(fields: Mapping[str, object], dense: GemmCurve, bandwidth: float) -> ExpertCurve:
+def expert_curve(
+    fields: Mapping[str, object], dense: GemmCurve, bandwidth: float, trained: bool = True
+) -> ExpertCurve:
     """Resolve one ``experts`` entry of a curve file; the rate is that of the dense product.
 
     Parameters
@@ -200,6 +279,9 @@ def expert_curve(fields: Mapping[str, object], dense: GemmCurve, bandwidth: floa
         Matrix products of the same accelerator and data type.
     bandwidth : float
         Memory bandwidth of the datasheet. [byte/s]
+    trained : bool
+        Weights as training has them. Those of the tables were not random: products on them draw less power
+        and pass the dense rate, which is kept out where this is true.
 
     Returns
     -------
@@ -216,12 +298,14 @@ def expert_curve(fields: Mapping[str, object], dense: GemmCurve, bandwidth: floa
     ranges = fields["range"]
     if not isinstance(ranges, Mapping):
         raise ValueError("range: expected rows with two numbers")
+    share = parse(fields["rate_share"], "-")
     return ExpertCurve(
-        rate=dense.rate,
-        half_rows=parse(fields["half_rows"], "-"),
+        rate=dense.rate * (min(share, 1.0) if trained else share),
         launch=parse(fields["launch"], "s"),
-        weight_bandwidth=parse(fields["weight_efficiency"], "-") * bandwidth,
+        bandwidth=parse(fields["memory_efficiency"], "-") * bandwidth,
         activation_bandwidth=parse(fields["activation_efficiency"], "-") * bandwidth,
+        token_bytes=parse(fields["token_bytes"], "byte"),
         operand_bytes=dense.operand_bytes,
+        output_bytes=dense.output_bytes,
         rows_range=(parse(ranges["rows"][0], "-"), parse(ranges["rows"][1], "-")),
     )

@@ -122,7 +122,8 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
     name = _block(anatomy)
     mixer = case.model.blocks[name].mixer
     splits = case.context.splits_heads
-    heads = float(np.ceil(mixer.heads / plan.tp)) / (plan.cp if splits else 1.0)
+    local = float(np.ceil(mixer.heads / plan.tp))
+    heads = local / (plan.cp if splits else 1.0)
     seq = float(case.workload.seq_len)
     inputs = {
         "batch": 1.0,
@@ -131,6 +132,7 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
         "visible": float(mean_keys(seq, mixer.window, bool(getattr(mixer, "chunked", False)))),
         "head_dim": (mixer.qk_head_dim + mixer.value_head_dim) / 2,
         "curve": case.kernels.attention_for(round((mixer.qk_head_dim + mixer.value_head_dim) / 2)),
+        "shared": local / max(mixer.kv_heads / plan.tp, 1.0),
     }
     yield Use(
         "compute",
@@ -304,7 +306,8 @@ def _value(value: Any) -> Any:
         )
         return {name: getattr(value, name) for name in names}
     if isinstance(value, AttentionCurve):
-        return {name: getattr(value, name) for name in ("rate", "half_keys", "half_queries", "launch")}
+        lengths = ("half_keys", "shared_half_keys", "half_queries")
+        return {name: getattr(value, name) for name in ("rate", *lengths, "launch")}
     return value
 
 

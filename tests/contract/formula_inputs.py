@@ -70,7 +70,6 @@ CONSTANTS: Final = {
     "launch": 3e-6,
     "latency": 5e-6,
     "forward_share": 0.4,
-    "weight_bandwidth": 2e12,
     "activation_bandwidth": 1e12,
 }
 """Values of the fields of records; 2 where none is given."""

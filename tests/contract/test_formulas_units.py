@@ -27,6 +27,8 @@ HIDDEN: dict[str, tuple[str, str]] = {
     "GemmCurve.tiles": ("element", "rows and columns; the third number is an area"),
     "ExpertCurve.rate": ("element^3/s", "a multiply-add, one of r·n·k, is the 2 FLOP of the code"),
     "ExpertCurve.operand_bytes": ("byte/element^2", "bytes of each of n·k elements"),
+    "ExpertCurve.output_bytes": ("byte/element^2", "bytes of each of m·n elements"),
+    "ExpertCurve.token_bytes": ("-", "over the bytes for each element, as the bandwidth below"),
     "ExpertCurve.activation_bandwidth": (
         "element^2/s",
         "over the bytes that the code counts for each element",

@@ -116,7 +116,7 @@ def faster(job: Job, compute: float = 1.0, links: float = 1.0, memory: float = 1
             name: replace(
                 curve,
                 rate=curve.rate * compute,
-                weight_bandwidth=curve.weight_bandwidth * memory,
+                bandwidth=curve.bandwidth * memory,
                 activation_bandwidth=curve.activation_bandwidth * memory,
             )
             for name, curve in kernels.experts.items()

@@ -167,16 +167,35 @@ def test_sustained_ratio_is_recovered() -> None:
 
 def test_known_attention_is_recovered() -> None:
     truth = {"efficiency": 0.6, "half_keys": 300.0, "half_queries_per_multiprocessor": 50.0, "launch": 1e-5}
+    truth["shared_half_keys"] = 250.0
     draw = np.random.default_rng(2)
     shapes = {
         "batch": draw.choice([1, 2, 4, 8], 200),
         "heads": draw.choice([8, 16, 32], 200),
         "seq": draw.choice([1024, 2048, 4096, 16384], 200),
         "head_dim": np.full(200, 128),
+        "kv_heads": draw.choice([1, 4, 8], 200),
     }
     seconds = attention_model("bf16", H100)(truth | {"droop": 0.16}, floats(shapes))
     fitted = fit_attention(table_of(shapes, seconds), "bf16", H100, droop=0.16)
     assert fitted.values == pytest.approx(truth | {"droop": 0.16}, rel=0.03)
+
+
+def test_a_table_without_heads_of_their_own_keys_borrows_what_they_take() -> None:
+    draw = np.random.default_rng(3)
+    shapes = {
+        "batch": draw.choice([1, 2, 4, 8], 100),
+        "heads": np.full(100, 32),
+        "seq": draw.choice([1024, 2048, 4096, 16384], 100),
+        "head_dim": np.full(100, 64),
+        "kv_heads": draw.choice([4, 8], 100),
+    }
+    truth = {"efficiency": 0.5, "half_keys": 300.0, "half_queries_per_multiprocessor": 50.0, "launch": 1e-5}
+    known = {"droop": 0.0, "shared_half_keys": 400.0}
+    seconds = attention_model("bf16", H100)(truth | known, floats(shapes))
+    fitted = fit_attention(table_of(shapes, seconds), "bf16", H100, droop=0.0, shared_half_keys=400.0)
+    assert fitted.values["shared_half_keys"] == 400.0
+    assert fitted.values["half_keys"] == pytest.approx(300, rel=0.03)
 
 
 def test_known_collective_is_recovered() -> None:
@@ -291,7 +310,7 @@ def test_files_become_curves(path: Path) -> None:
             assert 0 < curve.rate <= peaks[dtype]
             assert 0 < curve.backward_rate <= peaks[dtype]
     for dtype, entry in content["experts"].items():
-        assert 0 < expert_curve(entry, dense[dtype], bandwidth).weight_bandwidth <= bandwidth
+        assert 0 < expert_curve(entry, dense[dtype], bandwidth).bandwidth <= bandwidth
     for operation, entry in content["collectives"]["nccl"].items():
         assert operation in BUS_FACTOR
         assert list(entry["ranks"])[:2] == ["2", "4"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -61,6 +63,16 @@ def test_visible_keys_by_brute_force(seq_q: int, before: int, window: int) -> No
     queries = before + (np.arange(seq_q * 8) + 0.5) / 8
     counted = float(np.mean(np.minimum(queries, window)))
     assert visible_keys(float(seq_q), float(seq_kv), float(window)) == pytest.approx(counted, rel=0.01)
+
+
+def test_keys_of_ones_own_cost_what_a_group_shares() -> None:
+    # 4 * 128 * (2048 + 200 + 400 / g) * (32 * 4096 + 4000) / 500e12 and 5 us.
+    curve = replace(CURVE, shared_half_keys=400.0)
+    shape = (1.0, 32.0, 4096.0, 2048.0, 128.0)
+    rows = 4 * 128 * (32 * 4096 + 4000) / 500e12
+    for shared in (1.0, 8.0):
+        expected = 5e-6 + rows * (2248 + 400 / shared)
+        assert attention_forward_seconds(*shape, curve, shared) == pytest.approx(expected, rel=1e-12)
 
 
 def test_plain_causal_attention_sees_half() -> None:

@@ -38,7 +38,7 @@ ERAS: Final = (
         r"zero.?bubble",
         "megatron-lm",
         "Megatron-LM fork of arXiv:2401.10241, interleaved to single layers; the optimizer validates later",
-        {**GPT_2021, "dropout": False, "stages_end_apart": True},
+        {**GPT_2021, "fused_weight_gradient": True, "stages_end_apart": True},
         HALF,
         precision="fp16",
         zero="0",

@@ -57,6 +57,11 @@ def _layout(priced: PricedRun) -> Hashable:
     return priced.run.model, priced.run.num_gpus, priced.plan.tp, priced.plan.pp
 
 
+def _megatron_2020_23(priced: PricedRun) -> bool:
+    nvidia = priced.era == "megatron-2020-22" and priced.run.source.startswith("megatron-")
+    return nvidia or priced.era == "zero-bubble-2023"
+
+
 def _dense_recipe(priced: PricedRun) -> bool:
     bridge = priced.era in ("megatron-bridge", "megatron-bridge-graph", "nemo-2024")
     return bridge and priced.task == "pretrain" and not priced.run.experts
@@ -106,8 +111,8 @@ STAGES = (
         "https://github.com/Aleph-Alpha/NeurIPS-WANT-submission-efficient-parallelization-layouts",
     ),
     Stage(
-        "NVIDIA's Megatron-LM runs of 2020-22",
-        lambda priced: priced.era == "megatron-2020-22" and priced.run.source.startswith("megatron-"),
+        "Megatron-LM's runs of 2020-23",
+        _megatron_2020_23,
         (
             Factor(
                 ("era", "megatron-2020-22", "tp_bandwidth_share"),
@@ -115,14 +120,8 @@ STAGES = (
                 "share of nccl-tests rate of tensor-parallel collectives [-]",
                 0.5,
             ),
-            # Zero Bubble's four models cannot tell their own: out of model 4.0% with it, 2.9% without.
-            Factor(
-                ("era", "megatron-2020-22", "compute_derate"),
-                1.0,
-                COMPUTE,
-                0.2,
-                shared=(("era", "zero-bubble-2023", "compute_derate"),),
-            ),
+            Factor(("era", "megatron-2020-22", "compute_derate"), 1.0, COMPUTE, 0.2, "Megatron-LM"),
+            Factor(("era", "zero-bubble-2023", "compute_derate"), 1.0, COMPUTE, 0.2, "Megatron-LM"),
         ),
         _model,
         "https://arxiv.org/abs/2104.04473",

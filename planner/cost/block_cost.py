@@ -15,7 +15,7 @@ from planner.cost.blocks import (
     prediction_operators,
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
-from planner.cost.operators import Operator, Pricer
+from planner.cost.operators import SCORES_KEPT, Operator, Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.inputs.model import Experts
 from planner.numeric import Num
@@ -44,6 +44,8 @@ class LayerCost:
         Weights that learn. [element]
     product : Num
         Weights of the largest product, where a runtime gathers them one by one. [element]
+    scores : Num
+        Of ``held``, attention's scores, which the input gradient is the last to need. [byte]
     """
 
     seconds: Num
@@ -57,6 +59,7 @@ class LayerCost:
     trained: Num
     expert_trained: Num
     product: Num = 0.0
+    scores: Num = 0.0
 
 
 @dataclass(frozen=True)
@@ -283,7 +286,19 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
         product=largest(layer.operators, "params") if pricer.case.traits.live_elements else 0.0,
+        scores=_kept_scores(layer, choice, pricer.case.traits),
     )
+
+
+def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) -> Num:
+    """Bytes of attention's scores that wait for backward; those that are made again do not. [byte]"""
+    if traits.attention not in SCORES_KEPT:
+        return 0.0
+    cores = (operator for operator in layer.operators if operator.module == "core_attn")
+    scores: Num = 0.0
+    for core in cores:
+        scores = scores + core.saved * (1.0 - again_share(core, choice, traits))
+    return scores
 
 
 def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) -> Num:

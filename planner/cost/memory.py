@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
+from planner.cost.operators import SCORES_KEPT
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.numeric import Num
 from planner.plan import Plan
@@ -51,11 +52,12 @@ class StageMemory:
         return self.weights + self.gradients + self.optimizer + self.activations + self.workspace
 
 
-def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str) -> Num:
-    """Sum of a field over the layers and ends of each stage."""
+def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str, ends: bool | None = None) -> Num:
+    """Sum of a field over the layers and ends of each stage, or over one of both alone."""
     result: Num = 0.0
     for piece, count in stages.counts.items():
-        result = result + count * getattr(costs[piece], field)
+        if ends is None or (piece[0] in ENDS) == ends:
+            result = result + count * getattr(costs[piece], field)
     return result
 
 
@@ -360,15 +362,17 @@ def _gathered_end(
 
 
 def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
-    """Bytes that the micro-batches in flight keep; the ends are passed by one at a time."""
-    held: Num = 0.0
-    ends: Num = 0.0
-    for piece, count in stages.counts.items():
-        if piece[0] in ENDS:
-            ends = ends + count * costs[piece].held
-        else:
-            held = held + count * costs[piece].held
-    return held * (chunks_in_flight(case, plan, stages) / plan.vpp) + ends
+    """Bytes that the micro-batches in flight keep; the ends are passed by one at a time.
+
+    Those that wait for their weight gradient alone have no scores left (arXiv:2401.10241, Table 1).
+    """
+    held = stage_sum(costs, stages, "held", ends=False)
+    kept = held * (chunks_in_flight(case, plan, stages) / plan.vpp) + stage_sum(costs, stages, "held", True)
+    if case.traits.attention not in SCORES_KEPT or not case.schedule.splits_backward:
+        return kept
+    degrees = (plan.pp, plan.vpp, plan.num_microbatches)
+    waiting = case.schedule.awaiting_weight_chunks(*degrees, stages.rank) / plan.vpp
+    return kept - waiting * stage_sum(costs, stages, "scores", ends=False)
 
 
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:

@@ -15,7 +15,7 @@ from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.stages import STAGES
 from tests.measured.matched import RUNS
 
-MEGATRON = next(stage for stage in STAGES if stage.name.startswith("NVIDIA's Megatron-LM"))
+MEGATRON = next(stage for stage in STAGES if stage.name.startswith("Megatron-LM's runs"))
 
 
 @cache

@@ -9,6 +9,7 @@ import pytest
 
 from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
 from planner.cost.case import case_of
+from planner.cost.estimate import estimate
 from planner.cost.operators import Pricer
 from planner.errors import InputError
 from planner.techniques.recompute import RECOMPUTES
@@ -67,6 +68,33 @@ def test_the_first_rank_holds_all_layers_and_a_little_more_when_interleaved(
     chunks = SCHEDULES["interleaved-1f1b"].in_flight_chunks(pp, vpp, microbatches, 0)
     assert plain == pp
     assert chunks / vpp / plain == pytest.approx(1 + (pp - 1) / (pp * vpp))
+
+
+@pytest.mark.parametrize(("recompute", "scores"), [("none", SCORES), ("selective", 0), ("full", 0)])
+def test_the_input_gradient_frees_the_scores(recompute: str, scores: float) -> None:
+    """arXiv:2401.10241, table 1: 34 sbh + 5 a s^2 b wait for it, 32 sbh for the weight gradient after it.
+
+    The 2 sbh between them, masks of dropout and a norm's input, are left with what waits.
+    """
+    assert layer(1, False, recompute).scores == scores
+
+
+@pytest.mark.parametrize(("schedule", "waiting"), [("1f1b", 0), ("zb-h1", 3), ("zb-1p", 3)])
+@pytest.mark.parametrize("attention", ["fused-softmax", "flash-2"])
+def test_a_stage_holds_no_scores_of_what_waits_for_weight_gradients(
+    schedule: str, waiting: int, attention: str
+) -> None:
+    """Rank 3 of 4 has one whole micro-batch in flight, and under ZB-H1 three that wait."""
+    work = job(GPT, 4, seq_len=SEQ, global_batch=8 * BATCH, precision="fp16")
+    plan = plan_of(work, pp=4, micro_batch=BATCH, schedule=schedule)
+    megatron = runtime(attention=attention, dropout=True)
+    one = work.model.num_layers // 4
+    pricer = Pricer(case_of(plan, work, megatron), plan)
+    held = float(layer_cost(priced_layer(pricer, "a"), pricer.case.recompute, pricer).held)
+    scores = SCORES if attention == "fused-softmax" else 0.0
+    head = float(layer_cost(priced_layer(pricer, "head"), pricer.case.recompute, pricer).held)
+    expected = one * (held + waiting * (held - scores)) + head
+    assert estimate(plan, work, megatron).stages[3].activations == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_is_not_held_is_rebuilt() -> None:

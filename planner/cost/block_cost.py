@@ -45,7 +45,7 @@ class LayerCost:
     trained, expert_trained : Num
         Weights that learn. [element]
     product : Num
-        Weights of the largest product, where a runtime gathers them one by one. [element]
+        Weights of the largest product, where `needs_product`. [element]
     """
 
     seconds: Num
@@ -284,8 +284,13 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
-        product=largest(layer.operators, "params") if pricer.case.traits.live_elements else 0.0,
+        product=largest(layer.operators, "params") if needs_product(pricer.case.traits) else 0.0,
     )
+
+
+def needs_product(traits: Traits) -> bool:
+    """Whether a runtime gathers weights, or fills buckets of gradients, product by product."""
+    return bool(traits.live_elements or traits.retry_seconds)
 
 
 def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) -> Num:

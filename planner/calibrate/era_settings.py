@@ -60,6 +60,7 @@ SWEEP: Final[Settings] = {
     "unfused_norm_bytes": 6.0,
     "logit_bytes": 16.0,
     "loss_beside_backward": True,
+    "bucket_elements": 5e8,
     "framework_bytes": 2.0**30,
     "reserve_share": 0.255,
     "memory_spread": 0.038,

@@ -96,6 +96,35 @@ SYNCHRONISED = "host time of a message between stages: to synchronise and launch
 
 STAGES = (
     Stage(
+        "llm-foundry",
+        _source("llm-foundry-mpt"),
+        (
+            Factor(
+                # Fitted to the sweep alone, PyTorch on A100 of the same year, it is 1.06.
+                ("era", "llm-foundry-2023", "compute_derate"),
+                1.0,
+                COMPUTE,
+                0.2,
+                shared=(("era", "megatron-like", "compute_derate"),),
+            ),
+            Factor(
+                ("era", "llm-foundry-2023", "elementwise_traffic"),
+                2.0,
+                "bytes that memory-bound kernels move over those counted for fused ones [-]",
+                0.7,
+            ),
+            Factor(
+                ("runtime", "fsdp", "sharded_wait"),
+                0.04,
+                "share of the passes that ranks wait where shards span many domains [-]",
+                0.7,
+                shared=(("runtime", "deepspeed", "sharded_wait"),),
+            ),
+        ),
+        _model_and_size,
+        "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking",
+    ),
+    Stage(
         "layouts sweep",
         _source("aleph-alpha-layouts"),
         (
@@ -105,6 +134,24 @@ STAGES = (
                 1e-11,
                 "time for each byte sent for data parallelism, beside the links' own [s/byte]",
                 1.5,
+            ),
+            Factor(
+                ("era", "megatron-like", "tp_bandwidth_share"),
+                0.5,
+                "share of nccl-tests rate of tensor-parallel collectives [-]",
+                1.0,
+            ),
+            Factor(
+                ("era", "megatron-like", "read_back_seconds"),
+                2e-4,
+                "time in which the device idles before attention while the host reads a value back [s]",
+                1.0,
+            ),
+            Factor(
+                ("era", "megatron-like", "retry_seconds"),
+                2.0,
+                "time of a step in which the allocator gives its blocks back and asks for them again [s]",
+                1.0,
             ),
         ),
         _layout,
@@ -165,28 +212,6 @@ STAGES = (
         ),
         _layout,
         "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
-    ),
-    Stage(
-        "llm-foundry",
-        _source("llm-foundry-mpt"),
-        (
-            Factor(("era", "llm-foundry-2023", "compute_derate"), 1.0, COMPUTE, 0.2),
-            Factor(
-                ("era", "llm-foundry-2023", "elementwise_traffic"),
-                2.0,
-                "bytes that memory-bound kernels move over those counted for fused ones [-]",
-                0.7,
-            ),
-            Factor(
-                ("runtime", "fsdp", "sharded_wait"),
-                0.04,
-                "share of the passes that ranks wait where shards span many domains [-]",
-                0.7,
-                shared=(("runtime", "deepspeed", "sharded_wait"),),
-            ),
-        ),
-        _model_and_size,
-        "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking",
     ),
     Stage(
         "torchtitan",

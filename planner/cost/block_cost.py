@@ -43,7 +43,7 @@ class LayerCost:
     trained, expert_trained : Num
         Weights that learn. [element]
     product : Num
-        Weights of the largest product, where a runtime gathers them one by one. [element]
+        Weights of the largest product, where `needs_product`. [element]
     scores : Num
         Of ``held``, attention's scores, which the input gradient is the last to need. [byte]
     """
@@ -285,7 +285,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
-        product=largest(layer.operators, "params") if pricer.case.traits.live_elements else 0.0,
+        product=largest(layer.operators, "params") if needs_product(pricer.case.traits) else 0.0,
         scores=_kept_scores(layer, choice, pricer.case.traits),
     )
 
@@ -299,6 +299,11 @@ def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) ->
     for core in cores:
         scores = scores + core.saved * (1.0 - again_share(core, choice, traits))
     return scores
+
+
+def needs_product(traits: Traits) -> bool:
+    """Whether a runtime gathers weights, or fills buckets of gradients, product by product."""
+    return bool(traits.live_elements or traits.retry_seconds)
 
 
 def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) -> Num:

@@ -51,10 +51,38 @@ def oom_probability(total: Num, capacity: Num, spread: Num) -> Num:
     >>> float(oom_probability(80.0, 80.0, 0.025))
     0.5
     """
-    distance = np.log(total / capacity)
-    usual = 0.5 * (1 + np.tanh(distance / spread / 2))
-    stray = 0.5 * (1 + np.tanh(distance / STRAY_SPREAD / 2))
+    usual = overflow_probability(total, capacity, spread)
+    stray = overflow_probability(total, capacity, STRAY_SPREAD)
     return (1 - STRAY_SHARE) * usual + STRAY_SHARE * stray
+
+
+def overflow_probability(total: Num, capacity: Num, spread: Num) -> Num:
+    r"""Probability that bytes predicted to be ``total`` are more than ``capacity``, of one spread alone.
+
+    .. math:: p = \frac{1}{1 + e^{-\ln(S / C) / \sigma}}
+
+    Parameters
+    ----------
+    total, capacity : Num
+        Predicted use :math:`S` and what there is, :math:`C`. [byte]
+    spread : Num
+        Scale :math:`\sigma` of the logarithm of measured over predicted memory. [-]
+
+    Returns
+    -------
+    Num
+        Between 0 and 1. [-]
+
+    References
+    ----------
+    .. [1] D. R. Cox, as in `oom_probability`.
+
+    Examples
+    --------
+    >>> float(overflow_probability(80.0, 80.0, 0.025))
+    0.5
+    """
+    return 0.5 * (1 + np.tanh(np.log(total / capacity) / spread / 2))
 
 
 def safe_share(probability: float, spread: float) -> float:

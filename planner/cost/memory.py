@@ -113,7 +113,7 @@ class PassBytes:
     largest_layer : Num
         Weights that learn in the largest layer. [element]
     product : Num
-        Weights of the largest product, where a runtime gathers them one by one. [element]
+        Weights of the largest product, where `needs_product`. [element]
     gathered_layer, gathered_head, gathered_embedding : Num
         Weights of the largest layer, and of the ends that a stage has, gathered for use.
     head : Num

@@ -233,7 +233,7 @@ class Pricer:
         return Operator(
             "attention",
             "core_attn",
-            forward=forward * slow,
+            forward=forward * slow + case.traits.read_back_seconds,
             backward=backward * slow,
             kept=2 * self.tokens * heads * value_dim,
             saved=saved,

@@ -14,6 +14,7 @@ from planner.cost.activation_offload import (
     exposed_copies_seconds,
     layer_passes,
 )
+from planner.cost.allocator import retried_seconds
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, stage_message_seconds
@@ -240,13 +241,16 @@ def price_step(
         nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
         offload = offload + exposed_copies_seconds(case, plan, passes.layers)
     memory = stage_memory(case, plan, nbytes, held, stages)
+    total = device_bytes(case, memory)
+    if case.traits.retry_seconds:
+        optimizer = optimizer + retried_seconds(case, nbytes, total)
     step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
     least = least_seconds(case, plan, end)
     return StepPrice(
         step=step,
         bound=passes.bound + least,
         floor=passes.floor + least,
-        total_bytes=np.max(device_bytes(case, memory), axis=0),
+        total_bytes=np.max(total, axis=0),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,

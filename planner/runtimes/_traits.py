@@ -132,8 +132,8 @@ class Traits:
         Weights gathered at most beside those of the product that runs, where parameters are sharded; 0
         stands for two layers. [element]
     bucket_elements : float
-        Gradients that are reduced at once where they are sharded, or the largest product's if these are
-        more; 0 stands for a layer. [element]
+        Gradients that are reduced at once where they or their optimizer states are sharded, or the largest
+        product's if these are more; 0 stands for a layer. [element]
     flat_buckets : float
         Flat buffers of ``bucket_elements`` that wait for backward where only optimizer states, or gradients
         too, are sharded. [-]
@@ -156,6 +156,9 @@ class Traits:
     launch_blocking : bool
         Whether the host waits for every kernel (``CUDA_LAUNCH_BLOCKING=1``), so that its time for a layer
         comes on top of the device's.
+    read_back_seconds : float
+        Time in which the device idles before each forward attention, recomputed ones too, since the host
+        reads a value back and launches no further until then: the longest sequence of the batch. [s]
     message_host_seconds : float
         Host time that each message between stages costs its rank: to synchronise and launch again. [s]
     expert_host_seconds : float
@@ -170,6 +173,9 @@ class Traits:
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
         Allocator slack as a share of activations and workspace. [-]
+    retry_seconds : float
+        Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and
+        asks for them again; 0 where segments can grow. [s]
     loss_beside_backward : bool
         Whether the loss's buffers are still held while the first layer's backward runs.
     memory_spread : float
@@ -239,11 +245,13 @@ class Traits:
     host_seconds_forward: float = 0.0
     host_seconds_backward: float = 0.0
     launch_blocking: bool = False
+    read_back_seconds: float = 0.0
     message_host_seconds: float = 0.0
     expert_host_seconds: float = 0.0
     expert_layer_host_seconds: float = 0.0
     stacked_experts: bool = False
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
+    retry_seconds: float = 0.0
     loss_beside_backward: bool = False
     memory_spread: float = 0.025

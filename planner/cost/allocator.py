@@ -1,0 +1,75 @@
+"""What a caching allocator costs where a device is nearly full."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.cost.fit import overflow_probability
+from planner.cost.memory import GATHERED_BYTES, PassBytes
+from planner.numeric import Num
+
+
+def bucket_elements(case: Case, passes: PassBytes) -> Num:
+    """Gradients of the largest bucket. [element]
+
+    A tensor is never cut: a bucket is closed by the one that fills it, and an embedding or a head comes into
+    one that is half full in the mean.
+
+    References
+    ----------
+    .. [1] Aleph Alpha, ``scaling``, ``src/scaling/core/optimizer/allreduce.py``, ``allreduce_no_retain``,
+       https://github.com/Aleph-Alpha/scaling.
+    """
+    full = case.traits.bucket_elements
+    ends = np.maximum(passes.gathered_head, passes.gathered_embedding) / GATHERED_BYTES
+    return np.maximum(full + passes.product, full / 2 + ends)
+
+
+def step_buffer_bytes(case: Case, passes: PassBytes) -> Num:
+    """Bytes that the end of a step takes for a moment, beside the blocks that the passes leave cached. [byte]
+
+    A bucket of gradients is laid end to end and cast to the type in which it is reduced, and as many stepped
+    weights are gathered into one buffer.
+    """
+    each = case.gradient_bytes + case.traits.all_reduced_bytes + GATHERED_BYTES
+    return each * bucket_elements(case, passes)
+
+
+def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
+    r"""Mean seconds of a step in which an allocator gives cached blocks back and takes them again.
+
+    .. math::
+       t = \frac{t_r}{1 + e^{-\ln((S + B) / C) / \sigma}}
+
+    Parameters
+    ----------
+    case : Case
+        Time of a retry :math:`t_r`, capacity :math:`C`, spread of memory :math:`\sigma`.
+    passes : PassBytes
+        What the step's own buffers :math:`B` depend on.
+    total_bytes : Num
+        What the device reports in use at the peak of the passes, :math:`S`. [byte]
+
+    Returns
+    -------
+    Num
+        Seconds. [s]
+
+    Notes
+    -----
+    Blocks of the passes are many and small, and none but those of more logits than a bucket has gradients can
+    hold a buffer of the step. Where the device has no room for it beside them, all that are free are returned
+    to the device, which waits for it, and the next passes ask for each of them again. Segments that can grow
+    (``expandable_segments``) have no such retry.
+
+    References
+    ----------
+    .. [1] PyTorch, ``c10/cuda/CUDACachingAllocator.cpp``, ``malloc`` and ``release_cached_blocks``; counted
+       by ``num_alloc_retries`` of ``torch.cuda.memory_stats``.
+    """
+    traits, capacity = case.traits, float(case.pool.accelerator.memory_visible)
+    wanted = total_bytes + step_buffer_bytes(case, passes)
+    held = passes.loss / traits.logit_bytes > bucket_elements(case, passes)
+    chance = overflow_probability(wanted, capacity, traits.memory_spread)
+    return traits.retry_seconds * np.where(held, 0.0, chance)

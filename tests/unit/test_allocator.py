@@ -1,0 +1,83 @@
+"""What an allocator's retries cost, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.cost.allocator import bucket_elements, retried_seconds, step_buffer_bytes
+from planner.cost.case import Case, case_of
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.memory import PassBytes
+from tests.unit.cost_jobs import job, plan_of, runtime
+
+NONE = PassBytes(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+TRAITS: dict[str, Any] = {"gradient_dtype": "bf16", "all_reduced_bytes": 4.0, "bucket_elements": 5e8}
+
+
+def case(**traits: Any) -> Case:
+    work = job()
+    return case_of(plan_of(work), work, runtime(**(TRAITS | traits)))
+
+
+def priced(**traits: Any) -> Estimate:
+    work = job()
+    return estimate(plan_of(work, micro_batch=2), work, runtime(**(TRAITS | traits)))
+
+
+def test_a_bucket_is_flattened_cast_and_gathered() -> None:
+    """Two bytes laid end to end, four cast to fp32, two of gathered weights: 8 for each of 5e8 gradients."""
+    assert step_buffer_bytes(case(), NONE) == 8 * 5e8
+
+
+def test_a_bucket_is_closed_by_the_product_that_fills_it() -> None:
+    assert bucket_elements(case(), replace(NONE, product=7e7)) == 5.7e8
+
+
+@pytest.mark.parametrize("end", ["gathered_head", "gathered_embedding"])
+def test_an_end_comes_into_a_half_full_bucket(end: str) -> None:
+    """A vocabulary of 128,000 times 6,656 is 8.52e8 weights, 1.7 GB in 16 bit; an eighth is 1.06e8."""
+    whole, part = ({end: 2.0 * 128_000 * 6_656 / cut} for cut in (1, 8))
+    assert bucket_elements(case(), replace(NONE, **whole)) == pytest.approx(2.5e8 + 8.52e8, rel=1e-3)
+    assert bucket_elements(case(), replace(NONE, **part)) == 5e8
+
+
+def test_half_of_the_time_where_the_buffers_just_fit() -> None:
+    one = case(retry_seconds=4.0)
+    capacity = float(one.pool.accelerator.memory_visible)
+    assert float(retried_seconds(one, NONE, capacity - 8 * 5e8)) == pytest.approx(2.0)
+    assert float(retried_seconds(one, NONE, 0.5 * capacity)) == pytest.approx(0.0, abs=1e-6)
+    assert float(retried_seconds(one, NONE, 1.5 * capacity)) == pytest.approx(4.0, rel=1e-3)
+
+
+def test_blocks_of_many_logits_hold_a_bucket() -> None:
+    """Four sequences of 2,048 tokens and 128,000 words are 1.05e9 logits, two 5.2e8: less than 5.7e8."""
+    one = case(retry_seconds=4.0, logit_bytes=16.0)
+    full = 1.5 * float(one.pool.accelerator.memory_visible)
+    loss = 16.0 * 2_048 * 128_000
+    four, two = (replace(NONE, loss=loss * count, product=7e7) for count in (4, 2))
+    assert float(retried_seconds(one, four, full)) == 0.0
+    assert float(retried_seconds(one, two, full)) == pytest.approx(4.0, rel=1e-3)
+
+
+def test_a_roomy_device_never_retries_and_a_full_one_pays_once_in_a_step() -> None:
+    plain, roomy = priced(), priced(retry_seconds=3.0)
+    assert roomy.step == pytest.approx(plain.step, abs=1e-6)
+    full = {"framework_bytes": plain.capacity}
+    paid = priced(retry_seconds=3.0, **full)
+    assert paid.step - priced(**full).step == pytest.approx(3.0, rel=1e-2)
+    assert paid.time.optimizer - plain.time.optimizer == pytest.approx(3.0, rel=1e-2)
+    assert paid.bound == pytest.approx(plain.bound)
+
+
+def test_a_value_read_back_costs_each_attention_forward() -> None:
+    """Twelve layers, eight micro-batches of two sequences on two ranks, once more where layers run again."""
+    work = job(gpus=2)
+    plans = [plan_of(work, micro_batch=2, recompute=name) for name in ("none", "full")]
+    for plan, times in zip(plans, (1, 2), strict=True):
+        idle = (
+            estimate(plan, work, runtime(read_back_seconds=1e-3)).step - estimate(plan, work, runtime()).step
+        )
+        assert idle == pytest.approx(times * 12 * float(plan.num_microbatches) * 1e-3)

@@ -221,7 +221,7 @@ ERAS: Final = (
         r"dist.?flash|ulysses|ring.?attention",
         "fsdp",
         "sequence-parallel research code on eager PyTorch (arXiv:2310.03294, 2309.14509)",
-        {**FSDP1, "early_stop": False, "cp_slowdown": 1.0, "cp_exposed": 0.1},
+        {**FSDP1, "early_stop": False, "cp_slowdown": 1.0, "cp_exposed": 0.1, "recompute_gathers": True},
         zero="3",
         recompute="full",
         sequence_parallel=False,

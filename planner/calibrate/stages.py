@@ -149,7 +149,9 @@ STAGES = (
                 3e-4,
                 SYNCHRONISED,
                 1.0,
-                shared=(("era", "zero-bubble-2023", "message_host_seconds"),),
+                shared=tuple(
+                    ("era", name, "message_host_seconds") for name in ("zero-bubble-2023", "sequence-2023")
+                ),
             ),
             Factor(("site", "vtrain-single", "scaleup_share"), 1.0, LINKS, 0.7),
         ),

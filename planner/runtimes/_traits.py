@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-AttentionKernel = Literal["flash-3", "flash-2", "flash-1", "triton-2023", "fused-softmax", "unfused"]
+AttentionKernel = Literal[
+    "flash-3", "flash-2", "flash-1", "triton-2023", "lightseq", "fused-softmax", "unfused"
+]
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,12 @@ class Traits:
     reuse_elements : float
         Weights within which a weight that recompute has used is kept for its backward, where parameters are
         sharded; 0 stands for a whole layer. [element]
+    sharded_calls : float
+        Calls of a layer in a forward pass, where parameters are sharded: each gathers the weights anew and
+        reduces their gradients by itself. [-]
+    recompute_gathers : bool
+        Whether recompute calls the layer's sharded unit again, and so gathers its weights a third time;
+        where the unit holds the recompute, backward's gather serves both.
     part_host_seconds : float
         Host time for one rank's part of one parameter, where sharded parameters are gathered and reduced as
         lists of parts; 0 where one buffer holds them. [s]
@@ -157,7 +165,8 @@ class Traits:
         Whether the host waits for every kernel (``CUDA_LAUNCH_BLOCKING=1``), so that its time for a layer
         comes on top of the device's.
     message_host_seconds : float
-        Host time that each message between stages costs its rank: to synchronise and launch again. [s]
+        Host time that each message between stages costs its rank, and each step of a context method that
+        waits for the device: to synchronise and launch again. [s]
     expert_host_seconds : float
         Host time for each local expert of a layer and micro-batch, both passes, where token counts must be
         read back before the grouped products start; 0 under a graph of the whole iteration. [s]
@@ -227,6 +236,8 @@ class Traits:
     owned_parameters: bool = False
     prefetch_elements: float = 0.0
     reuse_elements: float = 0.0
+    sharded_calls: float = 1.0
+    recompute_gathers: bool = False
     part_host_seconds: float = 0.0
     live_elements: float = 0.0
     bucket_elements: float = 0.0

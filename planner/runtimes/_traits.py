@@ -119,6 +119,9 @@ class Traits:
     dp_byte_seconds : float
         Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
         out of buckets, ranks that wait for one another. [s/byte]
+    step_gathers_wait : bool
+        Whether weights that the optimizer has stepped are sent round before the next pass starts, so that
+        nothing hides them.
     owned_parameters : bool
         Whether optimizer states are dealt out by whole parameters, each of them reduced to its owner and sent
         from it in a message of its own, where a shard is else a part of one buffer.
@@ -152,8 +155,8 @@ class Traits:
         Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
     sharded_wait : float
         Share of the passes that ranks wait for the slowest of them where weights are gathered layer by layer
-        from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed, torchtitan's to
-        its own runs. [-]
+        from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed, torchtitan's
+        to its own runs. [-]
     cp_slowdown : float
         Time of attention under context parallelism over its share of the whole: smaller calls and
         stitching. [-]
@@ -233,6 +236,7 @@ class Traits:
     dp_exposed: float = 0.3
     sharded_exposed: float = 0.0
     dp_byte_seconds: float = 0.0
+    step_gathers_wait: bool = False
     owned_parameters: bool = False
     prefetch_elements: float = 0.0
     reuse_elements: float = 0.0

@@ -358,7 +358,7 @@ def test_kin_without_runs_take_the_mean_of_the_others() -> None:
 
 
 def test_a_fit_starts_from_runtimes_without_what_runs_gave_them_before() -> None:
-    """Runs are priced with the shipped runtimes: a constant that is left out must not keep its shipped value."""
+    """Runs are priced with the shipped runtimes: a constant that is left out must not keep its value."""
     start = neutral_values(STAGES)
     fitted_before = {key for key in shipped_values() if key[0] in ("accelerator", "runtime")}
     assert fitted_before <= set(start)

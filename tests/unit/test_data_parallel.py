@@ -120,6 +120,20 @@ def test_sharded_parameters_are_exposed_at_least_so_much() -> None:
     assert seconds[3, 0.3] == pytest.approx(3 * seconds[3, 0.0])
 
 
+def test_weights_sent_round_before_the_next_pass_hide_behind_nothing() -> None:
+    def exposed(zero: int, waits: bool) -> tuple[float, float]:
+        traits = {"dp_exposed": 0.25, "step_gathers_wait": waits}
+        case, plan = setting(traits, zero=zero, micro_batch=2)
+        traffic = traffic_of(case, plan, weights())
+        return float(data_parallel_seconds(case, plan, traffic, ENDLESS, ENDLESS)), float(traffic.gather)
+
+    (hidden, gather), (waited, _) = exposed(1, False), exposed(1, True)
+    assert gather > 0
+    assert waited - hidden == pytest.approx(0.75 * gather)
+    assert exposed(3, True) == exposed(3, False)
+    assert exposed(0, True) == exposed(0, False)
+
+
 BILLION = {"prefetch_elements": 5e7, "reuse_elements": 1e9}
 
 

@@ -65,4 +65,15 @@ SWEEP: Final[Settings] = {
     "memory_spread": 0.038,
 }
 OVERLAPPED: Final[Settings] = {**IN_HOUSE, "dp_exposed": 0.3, "logit_bytes": 8.0}
+# https://github.com/InternLM/InternEvo, internlm/model and solver/optimizer/hybrid_zero_optim.py.
+INTERNEVO: Final[Settings] = {
+    **OVERLAPPED,
+    "fused_norm": True,
+    "norm_reads_fp32": True,
+    "fused_rope": True,
+    "vocab_parallel_loss": True,
+    "owned_parameters": True,
+    "all_reduced_bytes": 2.0,
+    "step_gathers_wait": True,
+}
 FSDP1: Final[Settings] = {**EAGER, "attention_copies": False, "hidden_collective_traffic": 5.0}

@@ -21,6 +21,7 @@ from planner.calibrate.era_settings import (
     GPT_2021,
     HALF,
     HALF_GRADIENTS,
+    INTERNEVO,
     MEGATRON_ON_ZERO,
     OVERLAPPED,
     SWEEP,
@@ -163,10 +164,10 @@ ERAS: Final = (
         "internevo-2023",
         r"intern.?(evo|lm)",
         "megatron-lm",
-        "InternEvo: the same on eager PyTorch, ZeRO-1 with 16-bit gradients all-reduced behind backward, whole "
-        "parameters owned by ranks and sent round before the next step (configs/7B_sft.py, "
-        "overlap_sync_param off); the loss casts logits to fp32 and writes their gradient in place",
-        {**OVERLAPPED, "owned_parameters": True, "all_reduced_bytes": 2.0, "step_gathers_wait": True},
+        "InternEvo: the kernels of flash-attn and apex, norms that read fp32; ZeRO-1 with 16-bit gradients "
+        "all-reduced behind backward, whole parameters owned by ranks and sent round before the next step "
+        "(configs/7B_sft.py); the loss casts logits to fp32 and writes their gradient in place",
+        INTERNEVO,
         sequence_parallel=False,
         no_flash="unfused",
     ),

@@ -179,6 +179,14 @@ STAGES = (
         "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
     ),
     Stage(
+        "InternEvo",
+        _source("internevo"),
+        # Others' are between 0.87 and 0.96.
+        (Factor(("era", "internevo-2023", "compute_derate"), 0.92, COMPUTE, 0.1),),
+        _layout,
+        "https://github.com/InternLM/InternEvo/blob/develop/doc/en/train_performance.md",
+    ),
+    Stage(
         "llm-foundry",
         _source("llm-foundry-mpt"),
         (

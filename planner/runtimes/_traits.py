@@ -30,6 +30,8 @@ class Traits:
     unfused_norm_bytes : float
         Bytes of an element that a norm of several kernels keeps besides: an fp32 copy of its input; 6 where
         the normalised element too stays in fp32, in place of 16 bit, to be multiplied by the weight. [byte]
+    norm_reads_fp32 : bool
+        Whether a fused norm reads a copy of its input that was cast to fp32, and keeps it for backward.
     compiled : bool
         Whether a compiler fuses the elementwise chains.
     dropout : bool
@@ -195,6 +197,7 @@ class Traits:
     fused_activation: bool = True
     fused_rope: bool = True
     unfused_norm_bytes: float = 4.0
+    norm_reads_fp32: bool = False
     compiled: bool = False
     dropout: bool = False
     vocab_parallel_loss: bool = True

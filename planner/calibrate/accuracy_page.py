@@ -23,15 +23,15 @@ WIDTH: Final = 105
 """Characters of a line of prose. [-]"""
 
 REMARKS: Final[Mapping[str, str]] = {
-    "internevo": "ZeRO-1 alone on up to 1,024 ranks: how much of its traffic hides behind the "
-    "backward pass is taken from the code's description, not fitted",
+    "internevo": "ZeRO-1 alone on up to 1,024 ranks: how much of its reductions hides behind the "
+    "backward pass is not fitted, and steps of few micro-batches take longer than those of many say",
     "megatron-sc21": "DeepSpeed's ZeRO-3 on up to 2,240 ranks: how far gathered weights overlap, and "
     "what a collective of so many ranks waits for, is not fitted",
     "deepspeed-azure-2022": "ZeRO-3 on 1,024 ranks: how far the prefetched weights hide is not fitted",
     "megatron-bridge": "a mixture of experts: fused dispatch, its overlap and the host's work differ "
     "from one recipe to the next and are not in the table",
-    "distflashattn": "long sequences in research code: its attention kernels and the waits between "
-    "their steps are slower than the library kernels that price them",
+    "distflashattn": "other codes than the paper's own, Megatron-LM and DeepSpeed-Ulysses, whose layout it "
+    "does not print",
     "dlperf-v100": "tensor parallelism across nodes of another site, whose network is not stated",
     "vtrain-single": "small layers on 4 and 8 accelerators: one host time for a layer stands for all "
     "sizes and degrees",

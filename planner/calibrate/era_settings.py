@@ -13,7 +13,8 @@ EAGER: Final[Settings] = {
     "vocab_parallel_loss": False,
     "fused_weight_gradient": False,
 }
-# The loss is a chain of fp32 kernels, counted in megatron/mpu/cross_entropy.py: 38 bytes forward, 14 back.
+# The loss is a chain of fp32 kernels, counted in megatron/mpu/cross_entropy.py: forward the cast, the largest, the
+# difference, the power, the sum and the quotient, 6 + 4 + 8 + 8 + 4 + 8 bytes; back the product and the cast, 8 + 6.
 GPT_2021: Final[Settings] = {
     "loss_traffic": 52.0,
     "attention": "fused-softmax",
@@ -66,4 +67,15 @@ SWEEP: Final[Settings] = {
     "memory_spread": 0.038,
 }
 OVERLAPPED: Final[Settings] = {**IN_HOUSE, "dp_exposed": 0.3, "logit_bytes": 8.0}
+# https://github.com/InternLM/InternEvo, internlm/model and solver/optimizer/hybrid_zero_optim.py.
+INTERNEVO: Final[Settings] = {
+    **OVERLAPPED,
+    "fused_norm": True,
+    "norm_reads_fp32": True,
+    "fused_rope": True,
+    "vocab_parallel_loss": True,
+    "owned_parameters": True,
+    "all_reduced_bytes": 2.0,
+    "step_gathers_wait": True,
+}
 FSDP1: Final[Settings] = {**EAGER, "attention_copies": False, "hidden_collective_traffic": 5.0}

@@ -13,6 +13,14 @@ _COMPILED: Settings = {"compiled": True, "fused_norm": True, "fused_activation":
 COMPILED_LOSS: Final[Settings] = {**_COMPILED, "logit_bytes": 6.0, "loss_traffic": 6.0}
 """What compiling the layers and the loss fuses."""
 
+# RulinShao/LightSeq, lightseq_async_attn.py: messages of a step travel beside the attention of the last, and
+# are waited for behind it; train_lightseq_no_trainer.py: weights, gradients and states in fp16.
+LIGHTSEQ: Final[Settings] = {
+    "attention": "lightseq",
+    "cp_exposed": 0.0,
+    **dict.fromkeys(("parameter_dtype", "gradient_dtype", "reduce_dtype"), "fp16"),
+}
+
 _OFF = r"( |=|: ?)(off|false|0)\b"
 
 STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
@@ -36,7 +44,9 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"cuda_launch_blocking=1", {"launch_blocking": True}),
         (r"mp_mode=pure", {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}),
         (r"mp_mode=default", {"gradient_dtype": "fp32", "reduce_dtype": "fp32", "early_stop": True}),
-        (r"dist.?flash(?!.*hf checkpointing)", {"recompute_attention": False}),
+        (r"dist.?flash", LIGHTSEQ),
+        # RulinShao/LightSeq, lightseq_ckpt_monkey_patch.py: units are called by halves, around attention.
+        (r"dist.?flash(?!.*hf checkpointing)", {"recompute_attention": False, "sharded_calls": 2.0}),
         (r"float8 rowwise", {"quantise_passes": 3.0, "low_bit_gathers": False}),
         (r"kernel=torch", {"attention": "unfused"}),
         # Release 2.1 and its commit of March 2021: messages between stages went whole.
@@ -61,10 +71,8 @@ def stated_traits(
             said |= settings
     if not era.compiles_loss:
         said = {name: value for name, value in said.items() if not name.startswith(("logit", "loss"))}
-    if flash_attn:
-        said["attention"] = FLASH[flash_attn]
-    elif flash_attn == 0:
-        said.setdefault("attention", era.no_flash)
+    if flash_attn is not None:
+        said.setdefault("attention", FLASH.get(flash_attn, era.no_flash))
     if fused_norm is not None:
         said["fused_norm"] = bool(fused_norm)
     return said

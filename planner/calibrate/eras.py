@@ -21,6 +21,7 @@ from planner.calibrate.era_settings import (
     GPT_2021,
     HALF,
     HALF_GRADIENTS,
+    INTERNEVO,
     MEGATRON_ON_ZERO,
     OVERLAPPED,
     SWEEP,
@@ -116,7 +117,8 @@ ERAS: Final = (
         "megatron-lm",
         "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism; "
         "in bf16 gradients are summed in fp32 beside the 16-bit ones and reduced through flat fp32 buckets "
-        "(BF16_Optimizer), in fp16 a step copies the gradients of a rank to one flat fp32 buffer",
+        "(deepspeed/runtime/bf16_optimizer.py), in fp16 a step copies the gradients of a rank to one flat fp32 "
+        "buffer (zero/stage_1_and_2.py)",
         {
             **GPT_2021,
             "scattered_messages": True,
@@ -163,9 +165,10 @@ ERAS: Final = (
         "internevo-2023",
         r"intern.?(evo|lm)",
         "megatron-lm",
-        "InternEvo: the same on eager PyTorch, ZeRO-1 whose traffic hides behind backward, ranks that own "
-        "whole parameters; the loss casts logits to fp32 and writes their gradient in place",
-        {**OVERLAPPED, "owned_parameters": True},
+        "InternEvo: the kernels of flash-attn and apex, norms that read fp32; ZeRO-1 with 16-bit gradients "
+        "all-reduced behind backward, whole parameters owned by ranks and sent round before the next step "
+        "(configs/7B_sft.py); the loss casts logits to fp32 and writes their gradient in place",
+        INTERNEVO,
         sequence_parallel=False,
         no_flash="unfused",
     ),
@@ -173,7 +176,7 @@ ERAS: Final = (
         "megatron-like-overlapped",
         r"colossal",
         "megatron-lm",
-        "Colossal-AI: as InternEvo, every parameter cut among all ranks",
+        "Colossal-AI: kernels one by one, ZeRO-1 whose traffic hides behind backward",
         OVERLAPPED,
         sequence_parallel=False,
         no_flash="unfused",
@@ -221,7 +224,7 @@ ERAS: Final = (
         r"dist.?flash|ulysses|ring.?attention",
         "fsdp",
         "sequence-parallel research code on eager PyTorch (arXiv:2310.03294, 2309.14509)",
-        {**FSDP1, "early_stop": False, "cp_slowdown": 1.0, "cp_exposed": 0.1},
+        {**FSDP1, "early_stop": False, "cp_slowdown": 1.0, "cp_exposed": 0.1, "recompute_gathers": True},
         zero="3",
         recompute="full",
         sequence_parallel=False,
@@ -318,8 +321,9 @@ ERAS: Final = (
         "litgpt",
         r"lit.?gpt|lightning",
         "fsdp",
-        "LitGPT on PyTorch FSDP or DDP, eager unless a compiler is named",
-        FSDP1,
+        "LitGPT on PyTorch FSDP or DDP, eager unless a compiler is named; keys and values are repeated "
+        "for all query heads (litgpt/model.py)",
+        {**FSDP1, "attention_copies": True},
         zero="3",
         no_flash="unfused",
     ),

@@ -145,7 +145,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             framework_gib=traits.framework_bytes / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
-            error_band=_band_of(first, float(outside)),
+            error_band=_band_of(first, float(outside), float(whole) / capacity),
             extrapolated=float(outside),
         )
         for step, live, whole, share, outside in table
@@ -165,10 +165,10 @@ def _extrapolated(
     return result
 
 
-def _band_of(run: PricedRun, extrapolated: float) -> float | None:
+def _band_of(run: PricedRun, extrapolated: float, used: float) -> float | None:
     if run.era in UNMEASURED and run.job.hardware.pool.calibration is None:
         return None
-    band = error_band(run.runtime.name, run.job.hardware.pool, extrapolated)
+    band = error_band(run.runtime.name, run.job.hardware.pool, extrapolated, used)
     return None if band is None else band.share
 
 

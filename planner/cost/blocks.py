@@ -17,17 +17,22 @@ from planner.numeric import Num
 
 def norm_operator(pricer: Pricer, name: str) -> Operator:
     """Price a norm of the residual stream; its result is the input of the products that follow."""
-    case, model = pricer.case, pricer.case.model
+    case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
     elements = pricer.local_tokens * model.hidden
+    moved = traffic.NORM[traits.fused_norm]
+    if traits.norm_reads_fp32:
+        more = traffic.NORM_CAST
+        moved = traffic.Traffic(moved.forward + more.forward, moved.backward + more.backward)
+    copy = 0.0 if traits.fused_norm else traits.unfused_norm_bytes
     result_tokens = pricer.local_tokens if case.traits.sequence_regather else pricer.tokens
     return pricer.elementwise(
         name,
         "norm",
         elements,
-        traffic.NORM[case.traits.fused_norm],
+        moved,
         kept=2 * elements + 4 * pricer.local_tokens,
         saved=case.precision.saved_input_bytes * result_tokens * model.hidden
-        + (0.0 if case.traits.fused_norm else case.traits.unfused_norm_bytes * elements),
+        + (copy + 4.0 * traits.norm_reads_fp32) * elements,
         params=float(model.norm_params),
     )
 

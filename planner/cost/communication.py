@@ -97,7 +97,8 @@ def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Excha
         nbytes = ACTIVATION_BYTES * elements(pricer.tokens, q_width, kv_width, plan.cp)
         alone = case.context.seconds(nbytes, plan.cp, plan.tp, case.tiers)
         hidden = exposed_seconds(alone, compute, case.traits.cp_exposed)
-        seconds.append(hidden if case.context.overlaps else alone)
+        waits = case.traits.message_host_seconds * case.context.waits(plan.cp)
+        seconds.append((hidden if case.context.overlaps else alone) + waits)
         sent.append(nbytes * case.context.sent_share(plan.cp))
     return Exchange(seconds[0], seconds[1], sent[0], sent[1])
 

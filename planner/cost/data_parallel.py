@@ -119,6 +119,11 @@ def gradient_seconds(case: Case, group: Group) -> Num:
     return inside + 2 * _pass_seconds(case, group, part, group.replicas, stride)
 
 
+def gradient_calls(case: Case) -> float:
+    """How often a pass reduces each gradient, or a part of it: once for each call of its sharded unit. [-]"""
+    return case.traits.sharded_calls if case.sharding.shards_parameters else 1.0
+
+
 def weight_seconds(case: Case, group: Group) -> Num:
     """Seconds to gather the weights of a group once. [s]"""
     return _pass_seconds(case, group, group.gathered, group.shards, group.stride)
@@ -134,18 +139,22 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     """How often weights are gathered: twice a pass or more where they are sharded, else once a step. [-]
 
     A weight is let go after it was used again, unless it comes back within ``reuse_elements`` weights; one
-    that has x of its layer's elements behind it comes back after 2 x.
+    that has x of its layer's elements behind it comes back after 2 x. Where recompute calls a layer's unit
+    from outside, forward, recompute and backward each gather it.
 
     References
     ----------
     .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``release_sub_module``:
        ``stage3_max_reuse_distance``.
+    .. [2] PyTorch, ``torch/distributed/fsdp/_runtime_utils.py``, ``_pre_forward_unshard`` and
+       ``_pre_backward_hook``: every call of a unit gathers its weights, and so does the backward of each.
     """
     kept = case.traits.reuse_elements
     if not case.sharding.shards_parameters:
         return float(case.sharding.shards_optimizer)
-    if not kept or not case.recompute.whole_layer:
-        return 2.0
+    whole = case.recompute.whole_layer
+    if not kept or not whole:
+        return (2.0 + (case.traits.recompute_gathers and whole)) * case.traits.sharded_calls
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
     return 3.0 - np.minimum(1.0, kept / np.maximum(2.0 * layer, 1.0))
 
@@ -198,7 +207,7 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
     listed: Num = 0.0
     parts = groups(case, plan, held)
     for group in parts:
-        reduce = reduce + gradient_seconds(case, group)
+        reduce = reduce + gradient_calls(case) * gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
             gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
         if case.sharding.shards_parameters and case.traits.part_host_seconds:
@@ -267,7 +276,8 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
         beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
         share = np.where(beyond, np.maximum(share, traits.sharded_exposed), share)
     last = reduce + gather
-    exposed = exposed_seconds(last, window, share)
+    waits = gather * (traits.step_gathers_wait and not sharding.shards_parameters)
+    exposed = exposed_seconds(last - waits, window, share) + waits
     if sharding.shards_gradients:
         each = last if sharding.shards_parameters else reduce
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
@@ -296,7 +306,7 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[Group]) -> tuple[Num, Num
     for group in parts:
         part = group.params * case.reduce_bytes / group.shards
         once = ring_sent_bytes(group.params * shard_bytes(case), group.shards)
-        reduced = reduced + once + 2 * ring_sent_bytes(part, group.replicas)
+        reduced = reduced + gradient_calls(case) * (once + 2 * ring_sent_bytes(part, group.replicas))
         weights = ring_sent_bytes(group.gathered, group.shards)
         gathered = gathered + weights * gathers(case, plan, group)
     return reduced, gathered

@@ -213,9 +213,9 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     details = piece_details(case, plan, layers, totals)
     step = float(result.step)
     extrapolated = _extrapolated_seconds(plan, details, stages, passes) / step
-    band = error_band(runtime.name, job.hardware.pool, extrapolated)
-    capacity = min(float(job.hardware.pool.accelerator.memory_visible), memory_limit or float("inf"))
-    peak = float(result.total_bytes)
+    device = float(job.hardware.pool.accelerator.memory_visible)
+    capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
+    band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device)
     fits = peak <= capacity
     tokens = float(job.workload.tokens_per_step)
     return Estimate(

@@ -25,6 +25,14 @@ backward (J. Hagemann et al., "Efficient Parallelization Layouts," arXiv:2311.05
 is worth 14 percentage points of MFU).
 """
 
+NORM_CAST: Final = Traffic(8.0, 14.0)
+"""What a fused norm moves more where it reads a copy of its input in fp32. [byte]
+
+Forward the copy is written and read; backward both kernels, of the input's gradient and of the weight's, read
+it, and the gradient is written in fp32 and cast back (InternEvo, ``internlm/model/modeling_internlm.py``,
+around the mixed-type norm of NVIDIA's apex).
+"""
+
 RESIDUAL: Final = {True: Traffic(6.0, 2.0), False: Traffic(6.0, 4.0)}
 """Addition to the residual stream, by whether backward's addition is fused into a neighbour. [byte]"""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-AttentionKernel = Literal["flash-3", "flash-2", "flash-1", "triton-2023", "fused-softmax", "unfused"]
+AttentionKernel = Literal[
+    "flash-3", "flash-2", "flash-1", "triton-2023", "lightseq", "fused-softmax", "unfused"
+]
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Traits:
     unfused_norm_bytes : float
         Bytes of an element that a norm of several kernels keeps besides: an fp32 copy of its input; 6 where
         the normalised element too stays in fp32, in place of 16 bit, to be multiplied by the weight. [byte]
+    norm_reads_fp32 : bool
+        Whether a fused norm reads a copy of its input that was cast to fp32, and keeps it for backward.
     compiled : bool
         Whether a compiler fuses the elementwise chains.
     dropout : bool
@@ -117,6 +121,9 @@ class Traits:
     dp_byte_seconds : float
         Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
         out of buckets, ranks that wait for one another. [s/byte]
+    step_gathers_wait : bool
+        Whether weights that the optimizer has stepped are sent round before the next pass starts, so that
+        nothing hides them.
     owned_parameters : bool
         Whether optimizer states are dealt out by whole parameters, each of them reduced to its owner and sent
         from it in a message of its own, where a shard is else a part of one buffer.
@@ -125,6 +132,12 @@ class Traits:
     reuse_elements : float
         Weights within which a weight that recompute has used is kept for its backward, where parameters are
         sharded; 0 stands for a whole layer. [element]
+    sharded_calls : float
+        Calls of a layer in a forward pass, where parameters are sharded: each gathers the weights anew and
+        reduces their gradients by itself. [-]
+    recompute_gathers : bool
+        Whether recompute calls the layer's sharded unit again, and so gathers its weights a third time;
+        where the unit holds the recompute, backward's gather serves both.
     part_host_seconds : float
         Host time for one rank's part of one parameter, where sharded parameters are gathered and reduced as
         lists of parts; 0 where one buffer holds them. [s]
@@ -144,8 +157,8 @@ class Traits:
         Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
     sharded_wait : float
         Share of the passes that ranks wait for the slowest of them where weights are gathered layer by layer
-        from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed; torchtitan's
-        0.03 is an assumption, which its runs bear (0.02 within a factor of three). [-]
+        from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed, torchtitan's
+        to its own runs. [-]
     cp_slowdown : float
         Time of attention under context parallelism over its share of the whole: smaller calls and
         stitching. [-]
@@ -160,7 +173,8 @@ class Traits:
         Time in which the device idles before each forward attention, recomputed ones too, since the host
         reads a value back and launches no further until then: the longest sequence of the batch. [s]
     message_host_seconds : float
-        Host time that each message between stages costs its rank: to synchronise and launch again. [s]
+        Host time that each message between stages costs its rank, and each step of a context method that
+        waits for the device: to synchronise and launch again. [s]
     expert_host_seconds : float
         Host time for each local expert of a layer and micro-batch, both passes, where token counts must be
         read back before the grouped products start; 0 under a graph of the whole iteration. [s]
@@ -189,6 +203,7 @@ class Traits:
     fused_activation: bool = True
     fused_rope: bool = True
     unfused_norm_bytes: float = 4.0
+    norm_reads_fp32: bool = False
     compiled: bool = False
     dropout: bool = False
     vocab_parallel_loss: bool = True
@@ -230,9 +245,12 @@ class Traits:
     dp_exposed: float = 0.3
     sharded_exposed: float = 0.0
     dp_byte_seconds: float = 0.0
+    step_gathers_wait: bool = False
     owned_parameters: bool = False
     prefetch_elements: float = 0.0
     reuse_elements: float = 0.0
+    sharded_calls: float = 1.0
+    recompute_gathers: bool = False
     part_host_seconds: float = 0.0
     live_elements: float = 0.0
     bucket_elements: float = 0.0

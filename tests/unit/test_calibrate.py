@@ -13,7 +13,7 @@ import pytest
 
 from planner.calibrate import site_solve
 from planner.calibrate.catalogue import shipped_catalogue
-from planner.calibrate.constants import predictions_with
+from planner.calibrate.constants import predictions_with, shipped_values
 from planner.calibrate.conventions import Measured
 from planner.calibrate.fit import Factor, fit, memory_log_errors
 from planner.calibrate.pricing import Prediction
@@ -23,10 +23,12 @@ from planner.calibrate.site_file import as_json, base_file, cluster_yaml
 from planner.calibrate.site_fit import SHARES, fit_site, other_constants, runs_needed
 from planner.calibrate.site_runs import SiteRuns, site_runs
 from planner.calibrate.site_solve import SCATTER
+from planner.calibrate.stages import STAGES, neutral_values
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
 from planner.errors import InputError
 from planner.inputs.load_hardware import load_hardware
+from planner.runtimes._traits import Traits
 
 HEAD = (
     "id,source,gpu,gpus_per_node,num_gpus,framework,model,seq_len,tp,pp,cp,dp,zero,micro_batch,global_batch,"
@@ -353,3 +355,13 @@ def test_kin_without_runs_take_the_mean_of_the_others() -> None:
 
     assert found("") == pytest.approx(1.0)
     assert found("chips") == pytest.approx(0.8, rel=0.02)
+
+
+def test_a_fit_starts_from_runtimes_without_what_runs_gave_them_before() -> None:
+    """Runs are priced with the shipped runtimes: a constant that is left out must not keep its value."""
+    start = neutral_values(STAGES)
+    fitted_before = {key for key in shipped_values() if key[0] in ("accelerator", "runtime")}
+    assert fitted_before <= set(start)
+    assert start["runtime", "torchtitan", "compute_derate"] == Traits().compute_derate == 1.0
+    assert start["runtime", "deepspeed", "sharded_wait"] == Traits().sharded_wait == 0.0
+    assert shipped_values()["runtime", "torchtitan", "compute_derate"] < 1.0

@@ -12,6 +12,7 @@ from planner.cost.data_parallel import (
     data_parallel_seconds,
     data_parallel_sent,
     gathers,
+    gradient_calls,
     groups,
     optimizer_seconds,
     traffic_of,
@@ -119,6 +120,20 @@ def test_sharded_parameters_are_exposed_at_least_so_much() -> None:
     assert seconds[3, 0.3] == pytest.approx(3 * seconds[3, 0.0])
 
 
+def test_weights_sent_round_before_the_next_pass_hide_behind_nothing() -> None:
+    def exposed(zero: int, waits: bool) -> tuple[float, float]:
+        traits = {"dp_exposed": 0.25, "step_gathers_wait": waits}
+        case, plan = setting(traits, zero=zero, micro_batch=2)
+        traffic = traffic_of(case, plan, weights())
+        return float(data_parallel_seconds(case, plan, traffic, ENDLESS, ENDLESS)), float(traffic.gather)
+
+    (hidden, gather), (waited, _) = exposed(1, False), exposed(1, True)
+    assert gather > 0
+    assert waited - hidden == pytest.approx(0.75 * gather)
+    assert exposed(3, True) == exposed(3, False)
+    assert exposed(0, True) == exposed(0, False)
+
+
 BILLION = {"prefetch_elements": 5e7, "reuse_elements": 1e9}
 
 
@@ -140,6 +155,31 @@ def test_recompute_gathers_again_what_it_could_not_keep(
     case, plan, group = dense_group(BILLION, 12 * layer, recompute)
     assert gathers(case, plan, group) == pytest.approx(expected)
     assert float(gathers(*dense_group({"reuse_elements": 0.0}, 12 * layer)[:2], group)) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("around", "calls", "recompute", "gathered", "reduced"),
+    [
+        (False, 1.0, "full", 2, 1),
+        (True, 1.0, "none", 2, 1),
+        (True, 1.0, "full", 3, 1),
+        (True, 2.0, "full", 6, 2),
+    ],
+)
+def test_recompute_around_a_sharded_unit_gathers_it_again(
+    around: bool, calls: float, recompute: str, gathered: int, reduced: int
+) -> None:
+    """Counted in PyTorch 2.13's FSDP on two ranks of gloo, reentrant checkpoints, four layers.
+
+    Plain or with the checkpoint inside 9 gathers and 5 reductions, the root's one among them; around each
+    layer 13 and 5; around halves of two neighbours 25 and 9.
+    """
+    traits = {"recompute_gathers": around, "sharded_calls": calls}
+    case, plan, group = dense_group(traits, PARAMS, recompute)
+    assert gathers(case, plan, group) == gathered
+    assert gradient_calls(case) == reduced
+    expected = 15 / 16 * (gathered * 2 + reduced * case.reduce_bytes) * PARAMS
+    assert float(data_parallel_sent(case, plan, weights())) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("layer", "pieces"), [(5e6, 1.2), (5e7, 12), (5e9, 84)])

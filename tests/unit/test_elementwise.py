@@ -37,6 +37,15 @@ def test_addition_reads_two_and_writes_one() -> None:
     assert elementwise.RESIDUAL[True].forward == moved(2, 1)
 
 
+def test_a_norm_that_reads_fp32_moves_a_copy_twice_as_wide() -> None:
+    """Forward x is cast, read and y written; backward both kernels read dy and the copy, dx is cast back."""
+    wide, half = 4.0, HALF
+    forward = (half + wide) + (wide + half)
+    backward = (half + wide + wide) + (half + wide) + (wide + half)
+    whole = [sum(parts) for parts in zip(elementwise.NORM[True], elementwise.NORM_CAST, strict=True)]
+    assert whole == [forward, backward]
+
+
 def test_dropout_also_moves_a_byte_of_mask() -> None:
     """Moves the element, and writes or reads one byte of mask (arXiv:2205.05198, sec. 4)."""
     assert (moved(1, 1) + 1, moved(1, 1) + 1) == elementwise.DROPOUT

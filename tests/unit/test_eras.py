@@ -135,6 +135,16 @@ def test_attention_is_what_the_column_says_before_the_era() -> None:
     assert said("kernel=flash_attention2 + rms kernel", "megatron-like", flash=2).attention == "flash-2"
 
 
+def test_the_kernel_of_a_code_is_more_than_the_version_of_its_backward() -> None:
+    """LightSeq calls FlashAttention-2 backward alone; its checkpoints cut each layer around attention."""
+    own = said("distflashattn |  | rematerialization-aware", "sequence-2023", flash=2)
+    assert (own.attention, own.sharded_calls, own.recompute_attention) == ("lightseq", 2.0, False)
+    plain = said("distflashattn |  | hf checkpointing", "sequence-2023", flash=2)
+    assert (plain.attention, plain.sharded_calls, plain.recompute_attention) == ("lightseq", 1.0, True)
+    assert plain.recompute_gathers
+    assert said("deepspeed-ulysses |  | ", "sequence-2023", flash=2).attention == "flash-2"
+
+
 def test_norm_overlap_and_reduction_are_taken_from_the_row() -> None:
     assert said("", "megatron-like", norm=1).fused_norm
     assert not said("", "megatron-core", norm=0).fused_norm

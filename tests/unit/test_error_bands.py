@@ -97,6 +97,15 @@ def test_more_extrapolation_than_the_runs_had_adds_the_error_of_unmeasured_curve
     assert band(pool(), extrapolated=0.1).share == 0.2
 
 
+def test_a_device_that_is_nearly_full_has_a_wider_band_and_says_so() -> None:
+    full, free = (error_band("megatron-lm", pool(), 0.0, used) for used in (0.9, 0.8))
+    assert full is not None
+    assert free is not None
+    assert (full.share, free.share) == (pytest.approx(1.3 * 0.2), 0.2)
+    assert "nearly full" in full.basis
+    assert error_band("nanotron", pool(), 0.0, 0.9) is None
+
+
 def test_what_was_never_measured_has_no_band_unless_its_own_runs_give_one() -> None:
     own = Calibration(runs=12, runtimes=("nanotron",), band=sourced(0.07))
     assert error_band("nanotron", pool(), 0.0) is None

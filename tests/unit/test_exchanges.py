@@ -9,7 +9,12 @@ import pytest
 
 from planner.cost.block_cost import layer_cost, layer_detail, priced_layer
 from planner.cost.case import case_of
-from planner.cost.communication import BlockExchanges, beside_message_seconds, stage_message_seconds
+from planner.cost.communication import (
+    BlockExchanges,
+    Exchange,
+    beside_message_seconds,
+    stage_message_seconds,
+)
 from planner.cost.operators import Pricer
 from planner.inputs.model import ModelSpec
 from planner.techniques.recompute import RECOMPUTES
@@ -142,6 +147,20 @@ def test_a_ring_hides_behind_attention_and_a_gather_does_not() -> None:
     gather = exchanges(traits=traits, cp=2, cp_method="all-gather").cp
     assert ring.forward < gather.forward
     assert ring.forward_sent == gather.forward_sent == 1 / 2 * 2 * SEQ * 2 * 4 * 128
+
+
+@pytest.mark.parametrize(("method", "cp", "waits"), [("lightseq", 8, 5), ("lightseq", 1, 0), ("ring", 8, 0)])
+def test_a_code_that_waits_for_the_device_pays_its_host_in_each_step(
+    method: str, cp: int, waits: int
+) -> None:
+    """LightSeq synchronises before each of its P / 2 + 1 steps of a pass."""
+
+    def messages(host: float) -> Exchange:
+        return exchanges(traits={"message_host_seconds": host}, cp=cp, cp_method=method).cp
+
+    slow, fast = messages(1e-3), messages(0.0)
+    assert slow.forward - fast.forward == pytest.approx(waits * 1e-3)
+    assert slow.backward - fast.backward == pytest.approx(waits * 1e-3)
 
 
 def test_attention_is_slower_under_context_parallelism_by_the_trait() -> None:

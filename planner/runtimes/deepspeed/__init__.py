@@ -34,7 +34,6 @@ ENTRY = Runtime(
         live_elements=1e9,
         bucket_elements=5e8,
         flat_buckets=2.0,
-        sharded_wait=0.03,
     ),
     default_zero=3,
     zero_stages=(0, 1, 2, 3),

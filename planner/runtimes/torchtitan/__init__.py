@@ -38,7 +38,6 @@ ENTRY = Runtime(
         dp_exposed=0.05,
         dp_window=1.0,
         hidden_collective_traffic=3.0,
-        sharded_wait=0.03,
     ),
     default_zero=3,
     zero_stages=(0, 2, 3),

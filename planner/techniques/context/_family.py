@@ -29,6 +29,11 @@ def equal_shares(cp: Num) -> Num:
     return 1.0 + 0.0 * cp
 
 
+def no_waits(cp: Num) -> Num:
+    """Return zero: the host runs ahead of the device. [-]"""
+    return 0.0 * cp
+
+
 @dataclass(frozen=True)
 class ContextMethod:
     """One way to split attention along the sequence.
@@ -55,6 +60,8 @@ class ContextMethod:
         Elements that a rank holds beside its own part while it computes attention.
     idle_factor : callable
         Time of attention over that of equal shares of its work, from cp. [-]
+    waits : callable
+        How often the host waits for the device in a pass of attention, from cp. [-]
     """
 
     name: str
@@ -68,6 +75,7 @@ class ContextMethod:
     sent_share: Callable[[Num], Num]
     gathered_elements: Buffer
     idle_factor: Callable[[Num], Num] = equal_shares
+    waits: Callable[[Num], Num] = no_waits
     aliases: tuple[str, ...] = ()
 
 

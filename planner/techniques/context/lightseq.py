@@ -27,6 +27,16 @@ def idle_factor(cp: Num) -> Num:
     return 1.0 + np.where(np.mod(cp, 2.0) == 0, 1.0 / cp, 0.0)
 
 
+def waits(cp: Num) -> Num:
+    """Steps of a pass, before each of which the host waits for the device. [-]
+
+    References
+    ----------
+    .. [1] RulinShao/LightSeq, ``lightseq/lightseq_async_attn.py``, ``_lightseq_forward``.
+    """
+    return np.where(cp > 1, np.floor(cp / 2) + 1, 0.0)
+
+
 ENTRY = ContextMethod(
     name="lightseq",
     cite="arXiv:2310.03294",
@@ -39,5 +49,6 @@ ENTRY = ContextMethod(
     sent_share=ring_share,
     gathered_elements=two_chunks,
     idle_factor=idle_factor,
+    waits=waits,
     aliases=("distflashattn",),
 )

@@ -93,6 +93,8 @@ class Traits:
         on arrival; with sequence parallelism they hold parts anyway.
     tp_bandwidth_share : float
         Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
+    message_multiprocessors : float
+        Multiprocessors that products leave to the tensor-parallel messages that they hide. [-]
     tp_exposed, cp_exposed, ep_exposed, pp_exposed : float
         Share of these messages that no compute hides. [-]
     overlaps_experts : bool
@@ -211,6 +213,7 @@ class Traits:
     p2p_occupies: bool = True
     scattered_messages: bool = False
     tp_bandwidth_share: float = 0.75
+    message_multiprocessors: float = 0.0
     tp_exposed: float = 1.0
     cp_exposed: float = 0.5
     ep_exposed: float = 1.0

@@ -25,6 +25,9 @@ class Traits:
         Whether keys and values are repeated to all query heads, and the output copied, before they are kept.
     fused_norm, fused_activation, fused_rope : bool
         Whether these are one kernel each, or a chain of elementwise ones.
+    norm_in_product : bool
+        Whether the norm before a product of attention or of a dense feed-forward is part of that product's
+        layer, so that recompute of norms does not reach it.
     unfused_norm_bytes : float
         Bytes of an element that a norm of several kernels keeps besides: an fp32 copy of its input; 6 where
         the normalised element too stays in fp32, in place of 16 bit, to be multiplied by the weight. [byte]
@@ -184,6 +187,7 @@ class Traits:
     fused_norm: bool = True
     fused_activation: bool = True
     fused_rope: bool = True
+    norm_in_product: bool = False
     unfused_norm_bytes: float = 4.0
     compiled: bool = False
     dropout: bool = False

@@ -89,6 +89,20 @@ def test_a_frozen_base_gathers_no_input_again() -> None:
         assert sent.backward_sent == sent.forward_sent == 4 * 3 / 4 * 2 * SEQ * HIDDEN
 
 
+@pytest.mark.parametrize(("kind", "alone"), [("dense", 0), ("experts", 1)])
+def test_recompute_reaches_only_norms_that_are_not_part_of_a_product(kind: str, alone: int) -> None:
+    """Of two norms of a layer those before attention and a dense feed-forward are; 2 T h bytes each."""
+
+    def freed(fused: bool) -> float:
+        work = job(MODELS[kind])
+        found = Pricer(case_of(plan_of(work), work, runtime(norm_in_product=fused)), plan_of(work))
+        layer = priced_layer(found, "a")
+        none, norms = (read_choice(dict(RECOMPUTES), name) for name in ("none", "selective:norm"))
+        return float(layer_cost(layer, none, found).held - layer_cost(layer, norms, found).held)
+
+    assert (freed(False), freed(True)) == (2 * 2 * SEQ * HIDDEN, alone * 2 * SEQ * HIDDEN)
+
+
 def test_products_beside_messages_run_on_the_multiprocessors_that_are_left() -> None:
     """16 of H100's 132: forward after row-split products, backward in both of column-split ones."""
     alone, _ = overlapped()

@@ -63,6 +63,7 @@ ENTRY = Runtime(
     # Transformer Engine's default for overlap without tuned buffers: 16 multiprocessors for a message, and
     # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
     traits=Traits(
+        norm_in_product=True,
         low_bit_gathers=True,
         message_multiprocessors=16.0,
         tp_exposed=0.25,

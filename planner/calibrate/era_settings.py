@@ -34,6 +34,7 @@ BRIDGE: Final[Settings] = {
     "logit_bytes": 4.0,
     "loss_traffic": 10.0,
     "low_bit_weights": "alone",
+    "message_multiprocessors": 0.0,
     "adapts": "qkv",
     "dispatcher": "fused",
 }

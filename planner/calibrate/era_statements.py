@@ -40,6 +40,9 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
             {"dp_exposed": 1.0},
         ),
         (rf"\btp[ _](comm[ _])?overlap{_OFF}|\b(no|without) overlap", {"tp_exposed": 1.0}),
+        # Fine-tuning recipes (Megatron-Bridge, configs/llama/llama3_llm_finetune.py) have no
+        # tp_comm_overlap_cfg, which those for pre-training tune: Transformer Engine's default holds.
+        (r"\btask=(sft|lora)\b", {"message_multiprocessors": 16.0}),
         (r"reduce-scatter and all-gather overlapped", {"dp_exposed": 0.3}),
         (r"cuda_launch_blocking=1", {"launch_blocking": True}),
         (r"mp_mode=pure", {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}),

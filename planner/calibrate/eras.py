@@ -76,7 +76,7 @@ ERAS: Final = (
         r"nemo",
         "megatron-bridge",
         "NeMo with Megatron-core before Megatron-Bridge, loss not fused; a blank vpp is fully interleaved",
-        {**HALF_GRADIENTS, "loss_traffic": 28.0, "adapts": "qkv"},
+        {**HALF_GRADIENTS, "loss_traffic": 28.0, "adapts": "qkv", "message_multiprocessors": 0.0},
         interleaved="single-layer",
         packs=True,
     ),

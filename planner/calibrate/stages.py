@@ -265,18 +265,6 @@ STAGES = (
                 Factor(("accelerator", name, "training_share"), 0.9, COMPUTE, 0.15, "recipes")
                 for name in ("h100-80gb-sxm", "b200-180gb", "gb200-186gb", "gb300")
             ),
-            Factor(
-                ("runtime", "megatron-bridge", "tp_exposed"),
-                0.35,
-                "share of tensor-parallel messages that nothing hides [-]",
-                0.2,
-            ),
-            Factor(
-                ("runtime", "megatron-bridge", "dp_exposed"),
-                0.3,
-                "share of data-parallel messages that nothing hides [-]",
-                0.7,
-            ),
             Factor(("era", "nemo-2024", "compute_derate"), 0.95, COMPUTE, 0.15),
         ),
         _model,

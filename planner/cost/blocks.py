@@ -15,7 +15,7 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.numeric import Num
 
 
-def norm_operator(pricer: Pricer, name: str) -> Operator:
+def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
     """Price a norm of the residual stream; its result is the input of the products that follow."""
     case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
     elements = pricer.local_tokens * model.hidden
@@ -27,7 +27,7 @@ def norm_operator(pricer: Pricer, name: str) -> Operator:
     result_tokens = pricer.local_tokens if case.traits.sequence_regather else pricer.tokens
     return pricer.elementwise(
         name,
-        "norm",
+        module,
         elements,
         moved,
         kept=2 * elements + 4 * pricer.local_tokens,
@@ -216,9 +216,29 @@ MIXERS: dict[type, Callable[..., list[Operator]]] = {
 FFNS: dict[type, Callable[..., list[Operator]]] = {DenseFfn: dense_operators, Experts: expert_operators}
 
 
+IN_PRODUCT = "norm_in_product"
+"""Module of a norm that is one with the product after it: no module that recompute can name."""
+
+
+def norm_modules(pricer: Pricer, block: Block) -> list[str]:
+    """Module of each norm of a layer: its own, or that of the product after it.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_layer_specs.py``: before attention whose queries, keys
+       and values are one product, and before a dense feed-forward, the norm is part of the product's layer;
+       ``megatron/core/transformer/transformer_layer.py``: recompute of norms leaves such layers as they are.
+    """
+    if not pricer.case.traits.norm_in_product or block.norms != 2:
+        return ["norm"] * block.norms
+    one = (isinstance(block.mixer, Attention), isinstance(block.ffn, DenseFfn))
+    return [IN_PRODUCT if fused else "norm" for fused in one]
+
+
 def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
     """Price every operator of one layer."""
-    norms = [norm_operator(pricer, f"norm_{place}") for place in range(block.norms)]
+    modules = norm_modules(pricer, block)
+    norms = [norm_operator(pricer, f"norm_{place}", module) for place, module in enumerate(modules)]
     return [
         *norms,
         *MIXERS[type(block.mixer)](pricer, block.mixer),

@@ -56,7 +56,7 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0) -> Ex
     """Price the tensor-parallel collectives of ``sublayers`` pairs of column- and row-split products.
 
     With sequence parallelism each pair gathers its input and reduce-scatters its result, and both again
-    backward, where the input is gathered once more for the weight gradient if it was kept sharded. Without,
+    backward, where the input is gathered once more for a weight gradient if it was kept sharded. Without,
     one all-reduce each way, which is two ring passes (arXiv:2205.05198, sec. 4.2.2). ``gathered`` is what a
     gather moves over 16 bit.
     """
@@ -65,8 +65,51 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0) -> Ex
     once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
     sent = ring_sent_bytes(nbytes, plan.tp)
     forward = (1.0 + gathered) * sublayers
-    backward = forward + gathered * sublayers * (case.sequence_parallel and case.traits.sequence_regather)
+    again = case.sequence_parallel and case.traits.sequence_regather and case.method.trains_base
+    backward = forward + gathered * sublayers * again
     return Exchange(forward * once, backward * once, forward * sent, backward * sent)
+
+
+def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -> Exchange:
+    """Price the collectives of a layer, each of them hidden by the product beside it and by no more.
+
+    Forward a gather is hidden by the product that reads it, a reduce-scatter by the one that makes it;
+    backward the gathers of an input and of a gradient by data gradients, the reduce-scatter by the weight
+    gradient. Layers of other products are priced as if something hid every message, however long.
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/module/base.py``,
+       ``initialize_ub``: which product overlaps with what.
+    """
+    case, named = pricer.case, {operator.name: operator for operator in operators}
+    plain = tensor_exchange(pricer, sublayers, gathered_share(case))
+    pairs = [(named[into], named[out]) for into, out in SPLIT_PAIRS if into in named and out in named]
+    kept = not (case.sequence_parallel and case.traits.sequence_regather)
+    if case.traits.tp_exposed >= 1 or kept or len(pairs) < sublayers:
+        return plain
+    nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
+    reduced = ring_seconds(nbytes, pricer.plan.tp, 1.0, case.tensor_tiers)
+    gathered = gathered_share(case) * reduced
+    share = case.traits.tp_exposed
+    forward: Num = 0.0
+    backward: Num = 0.0
+    for into, out in pairs:
+        forward = forward + exposed_seconds(gathered, into.forward, share)
+        forward = forward + exposed_seconds(reduced, out.forward, share)
+        backward = backward + exposed_seconds(gathered, out.backward - out.weight_gradient, share)
+        again = exposed_seconds(gathered, into.backward - into.weight_gradient, share)
+        backward = backward + again * case.method.trains_base
+        backward = backward + exposed_seconds(reduced, into.weight_gradient, share)
+    return Exchange(forward, backward, plain.forward_sent, plain.backward_sent)
+
+
+SPLIT_PAIRS = (
+    ("qkv", "attention_out"),
+    ("mlp_in", "mlp_out"),
+    ("shared_experts_in", "shared_experts_out"),
+)
+"""Products split by columns, each with the one after it that is split by rows."""
 
 
 def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
@@ -165,7 +208,7 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
     experts = isinstance(block.ffn, Experts)
     shared = isinstance(block.ffn, Experts) and block.ffn.shared_inner > 0
     return BlockExchanges(
-        tp=tensor_exchange(pricer, 1 + (not experts or shared), gathered_share(pricer.case)),
+        tp=hidden_exchange(pricer, operators, 1 + (not experts or shared)),
         cp=context_exchange(pricer, block, core),
         ep=expert_exchange(pricer, block.ffn) if isinstance(block.ffn, Experts) else Exchange(),
     )

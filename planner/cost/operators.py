@@ -149,10 +149,15 @@ class Pricer:
         """Price a linear layer: a product forward, two backward, casts, and the gradient's accumulation."""
         case = self.case
         curve = product_curve(case, name)
-        forward = gemm_seconds(rows, outputs, inputs, curve) + cast_seconds(case, rows * inputs, curve)
-        data = gemm_seconds(rows, inputs, outputs, curve) + cast_seconds(case, rows * outputs, curve)
+        column, row = name in COLUMN_SPLIT, name in ROW_SPLIT
+        crowded = self._crowded(curve) if column or row else 1.0
+        forward = gemm_seconds(rows, outputs, inputs, curve) * (crowded if row else 1.0)
+        forward = forward + cast_seconds(case, rows * inputs, curve)
+        data = gemm_seconds(rows, inputs, outputs, curve) * (crowded if column else 1.0)
+        data = data + cast_seconds(case, rows * outputs, curve)
         weights = inputs * outputs + bias * outputs
         weight, trained = self._weight_gradient(rows, inputs, outputs, weights, curve)
+        weight = weight * (crowded if column else 1.0)
         adapted = case.traits.adapts in ("all", module)
         trained = trained if adapted or case.method.trains_base else 0.0 * weights
         extra = self._dequantise_seconds(inputs * outputs)
@@ -182,6 +187,20 @@ class Pricer:
         if case.method.trains_base:
             return weights * case.trained_linear_bytes
         return weights * case.frozen_linear_bytes + trained * case.weight_bytes
+
+    def _crowded(self, curve: GemmCurve) -> Num:
+        """Time of a product that leaves multiprocessors to the message it hides, over that of one alone. [-]
+
+        References
+        ----------
+        .. [1] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/module/base.py``,
+           ``initialize_ub``: forward the reduce-scatter after a row-split product is hidden by it, backward
+           the gather and the reduce-scatter of a column-split one by its two products.
+        """
+        taken = self.case.traits.message_multiprocessors
+        if not (taken and self.case.sequence_parallel and self.case.traits.tp_exposed < 1):
+            return 1.0
+        return np.where(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
 
     def _weight_gradient(
         self, rows: Num, inputs: Num, outputs: Num, weights: Num, curve: GemmCurve
@@ -279,6 +298,13 @@ References
    and router are not layers of Transformer Engine.
 .. [2] torchtitan, ``torchtitan/components/quantization/float8.py``: ``filter_fqns`` names the output layer.
 """
+
+
+COLUMN_SPLIT = frozenset({"qkv", "mlp_in", "shared_experts_in"})
+"""Products whose weights tensor parallelism splits by columns: their input is gathered."""
+
+ROW_SPLIT = frozenset({"attention_out", "mlp_out", "shared_experts_out"})
+"""Products whose weights it splits by rows: their result is reduced."""
 
 
 def product_curve(case: Case, name: str) -> GemmCurve:

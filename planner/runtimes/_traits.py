@@ -27,6 +27,9 @@ class Traits:
         Whether keys and values are repeated to all query heads, and the output copied, before they are kept.
     fused_norm, fused_activation, fused_rope : bool
         Whether these are one kernel each, or a chain of elementwise ones.
+    norm_in_product : bool
+        Whether the norm before a product of attention or of a dense feed-forward is part of that product's
+        layer, so that recompute of norms does not reach it.
     unfused_norm_bytes : float
         Bytes of an element that a norm of several kernels keeps besides: an fp32 copy of its input; 6 where
         the normalised element too stays in fp32, in place of 16 bit, to be multiplied by the weight. [byte]
@@ -97,6 +100,8 @@ class Traits:
         on arrival; with sequence parallelism they hold parts anyway.
     tp_bandwidth_share : float
         Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
+    message_multiprocessors : float
+        Multiprocessors that products leave to the tensor-parallel messages that they hide. [-]
     tp_exposed, cp_exposed, ep_exposed, pp_exposed : float
         Share of these messages that no compute hides. [-]
     overlaps_experts : bool
@@ -202,6 +207,7 @@ class Traits:
     fused_norm: bool = True
     fused_activation: bool = True
     fused_rope: bool = True
+    norm_in_product: bool = False
     unfused_norm_bytes: float = 4.0
     norm_reads_fp32: bool = False
     compiled: bool = False
@@ -232,6 +238,7 @@ class Traits:
     p2p_occupies: bool = True
     scattered_messages: bool = False
     tp_bandwidth_share: float = 0.75
+    message_multiprocessors: float = 0.0
     tp_exposed: float = 1.0
     cp_exposed: float = 0.5
     ep_exposed: float = 1.0

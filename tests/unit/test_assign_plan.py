@@ -29,6 +29,7 @@ from tests.unit.cost_jobs import (
     MODELS,
     MOE,
     any_runtime,
+    faster,
     job,
     model,
     plan_of,
@@ -138,15 +139,22 @@ def test_the_assigned_plan_is_the_best_of_all(pp: int, share: float) -> None:
 
 
 def test_of_equally_fast_splits_the_one_with_less_memory_is_taken() -> None:
-    """Ten layers on four stages: the short ones hold the most micro-batches, and the head."""
+    """Ten layers on four stages: the short ones hold the most micro-batches, and the head.
+
+    Without the rule the last digit of a time decides, which a little faster accelerator turns.
+    """
     work = job(model("ten", {"a": {"mixer": GQA, "ffn": DENSE}}, "10 a"), 8, global_batch=64)
-    costs = plan_costs(plan_of(work, pp=4, zero=1), work, runtime(), ["none"], 1e12)
-    plain = replace(costs, problem=replace(costs.problem, extra_seconds=np.zeros(4)))
-    found = [best_partition(stage_columns(plain, 0, tie=tie), 1.0, 31.0) for tie in (0.0, 1e-7)]
-    assert found[0] is not None
-    assert found[1] is not None
-    assert found[1].sizes == (2, 3, 3, 2) != found[0].sizes
-    assert found[1].value == pytest.approx(found[0].value, rel=1e-6)
+    others = set()
+    for compute in (1.0, 1.01, 1.02, 1.03, 1.04, 1.05):
+        costs = plan_costs(plan_of(work, pp=4, zero=1), faster(work, compute), runtime(), ["none"], 1e12)
+        plain = replace(costs, problem=replace(costs.problem, extra_seconds=np.zeros(4)))
+        found = [best_partition(stage_columns(plain, 0, tie=tie), 1.0, 31.0) for tie in (0.0, 1e-7)]
+        assert found[0] is not None
+        assert found[1] is not None
+        assert found[1].sizes == (2, 3, 3, 2)
+        assert found[1].value == pytest.approx(found[0].value, rel=1e-6)
+        others.add(found[0].sizes)
+    assert len(others) > 1
 
 
 def test_limits_of_the_test_above_make_a_difference() -> None:
@@ -191,11 +199,12 @@ def test_modules_take_the_place_of_whole_layers(pp: int) -> None:
         WORK, pp=pp, tp=2 if pp == 1 else 1, ep=2, zero=1, recompute="full", sequence_parallel=pp == 1
     )
     names = module_names(plan, WORK, runtime(), known_modules(WORK, runtime()))
-    limit = estimate(replace(plan, recompute=names[1]), WORK, runtime()).peak
-    found = Improver(scan(limit)).best(plan)
+    known = [estimate(replace(plan, recompute=name), WORK, runtime()) for name in ("none", *names)]
+    enough = next(one for one in known if one.peak < known[0].peak)
+    found = Improver(scan(enough.peak)).best(plan)
     assert found is not None
-    assert found.peak <= limit
-    assert found.step <= estimate(replace(plan, recompute=names[1]), WORK, runtime()).step
+    assert found.peak <= enough.peak
+    assert found.step <= enough.step
     assert found.plan.recompute.startswith("selective:")
 
 

@@ -16,6 +16,7 @@ from planner.cost.communication import (
     stage_message_seconds,
 )
 from planner.cost.operators import Pricer
+from planner.formulas.collectives import ring_seconds
 from planner.inputs.model import ModelSpec
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
@@ -61,6 +62,64 @@ def test_inputs_cast_before_they_are_gathered_travel_in_8_bit(precision: str, ga
         (2 * gathered + 2 * 2) * once,
         (4 * gathered + 2 * 2) * once,
     )
+
+
+def overlapped(**fields: Any) -> tuple[Pricer, BlockExchanges]:
+    """Return the messages of a layer on four ranks, a quarter of which nothing hides, and their pricer."""
+    work = job(MODELS["dense"])
+    plan = plan_of(work, tp=4, sequence_parallel=True)
+    found = Pricer(case_of(plan, work, runtime(tp_exposed=0.25, **fields)), plan)
+    return found, priced_layer(found, "a").exchanges
+
+
+def test_a_long_product_hides_all_but_the_stated_share_and_a_short_one_no_more_than_its_time() -> None:
+    """Ten ring passes of a layer: a quarter shows where links are fast; all but the products where slow."""
+    fast, quick = overlapped(tp_bandwidth_share=10.0)
+    slow, late = overlapped(tp_bandwidth_share=1e-6)
+    whole = ring_seconds(2.0 * SEQ * HIDDEN, 4, 1.0, fast.case.tensor_tiers)
+    assert (quick.tp.forward, quick.tp.backward) == pytest.approx((whole, 1.5 * whole))
+    named = {op.name: op for op in priced_layer(slow, "a").operators}
+    pairs = [named[name] for name in ("qkv", "attention_out", "mlp_in", "mlp_out")]
+    once = ring_seconds(2.0 * SEQ * HIDDEN, 4, 1.0, slow.case.tensor_tiers)
+    assert late.tp.forward == pytest.approx(4 * once - sum(op.forward for op in pairs))
+    beside = sum(op.backward for op in pairs) - sum(op.weight_gradient for op in (pairs[1], pairs[3]))
+    assert late.tp.backward == pytest.approx(6 * once - beside)
+
+
+def test_a_frozen_base_gathers_no_input_again() -> None:
+    work = job(MODELS["dense"], method="lora")
+    plan = plan_of(work, tp=4, sequence_parallel=True)
+    for share in (0.25, 1.0):
+        sent = priced_layer(Pricer(case_of(plan, work, runtime(tp_exposed=share)), plan), "a").exchanges.tp
+        assert sent.backward_sent == sent.forward_sent == 4 * 3 / 4 * 2 * SEQ * HIDDEN
+
+
+@pytest.mark.parametrize(("kind", "alone"), [("dense", 0), ("experts", 1)])
+def test_recompute_reaches_only_norms_that_are_not_part_of_a_product(kind: str, alone: int) -> None:
+    """Of two norms of a layer those before attention and a dense feed-forward are; 2 T h bytes each."""
+
+    def freed(fused: bool) -> float:
+        work = job(MODELS[kind])
+        found = Pricer(case_of(plan_of(work), work, runtime(norm_in_product=fused)), plan_of(work))
+        layer = priced_layer(found, "a")
+        none, norms = (read_choice(dict(RECOMPUTES), name) for name in ("none", "selective:norm"))
+        return float(layer_cost(layer, none, found).held - layer_cost(layer, norms, found).held)
+
+    assert (freed(False), freed(True)) == (2 * 2 * SEQ * HIDDEN, alone * 2 * SEQ * HIDDEN)
+
+
+def test_products_beside_messages_run_on_the_multiprocessors_that_are_left() -> None:
+    """16 of H100's 132: forward after row-split products, backward in both of column-split ones."""
+    alone, _ = overlapped()
+    beside, _ = overlapped(message_multiprocessors=16.0)
+    before, after = ({op.name: op for op in priced_layer(found, "a").operators} for found in (alone, beside))
+    slower = 132 / (132 - 16)
+    for name in ("attention_out", "mlp_out"):
+        assert after[name].forward == pytest.approx(before[name].forward * slower)
+        assert after[name].backward == before[name].backward
+    for name in ("qkv", "mlp_in"):
+        assert after[name].forward == before[name].forward
+        assert after[name].backward == pytest.approx(before[name].backward * slower)
 
 
 def test_scales_by_rows_cast_thrice_and_nothing_in_16_bit() -> None:

@@ -60,7 +60,17 @@ ENTRY = Runtime(
     title="Megatron-Bridge",
     versions=("0.7",),
     cite="https://github.com/NVIDIA-NeMo/Megatron-Bridge/tree/067f987df03b8355b03192d88d70f1709fedf51a",
-    traits=Traits(tp_exposed=0.5, pp_exposed=0.5, sharded_exposed=0.3, dispatcher="all-to-all"),
+    # Transformer Engine's default for overlap without tuned buffers: 16 multiprocessors for a message, and
+    # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
+    traits=Traits(
+        norm_in_product=True,
+        low_bit_gathers=True,
+        message_multiprocessors=16.0,
+        tp_exposed=0.25,
+        pp_exposed=0.5,
+        sharded_exposed=0.3,
+        dispatcher="all-to-all",
+    ),
     default_zero=1,
     zero_stages=MEGATRON_LM.zero_stages,
     schedules=MEGATRON_LM.schedules,

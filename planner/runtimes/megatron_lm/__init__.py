@@ -47,6 +47,8 @@ ENTRY = Runtime(
     cite="https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553",
     # Experts as fitted to Megatron-Bridge, whose layers with experts are Megatron-core's own.
     traits=Traits(
+        norm_in_product=True,
+        low_bit_gathers=True,
         sharded_exposed=0.3,
         expert_host_seconds=5.7e-4,
         expert_layer_host_seconds=9.1e-3,

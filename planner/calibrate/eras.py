@@ -63,7 +63,7 @@ ERAS: Final = (
     ),
     Era(
         "nemo-2025",
-        r"nemo.*\b(2\.\d|2[5-9]\.\d\d)",
+        r"nemo.*\b(2\.\d|2[5-9]\.\d\d)|nemo-?2\b",
         "megatron-bridge",
         "NeMo 2, whose recipes became Megatron-Bridge's",
         BRIDGE,
@@ -346,8 +346,9 @@ ERAS: Final = (
     ),
     Era(
         "fsdp",
-        r"fsdp|accelerate|pytorch|transformers|\btrl\b|axolotl|hugging|torch.?tune|llama.?factory|unsloth|\bpeft\b|"
-        r"\bolmo|modalities|xtuner|fairseq|fairscale|metaseq|foundation.?model|vescale|sage.?maker|\bsmp\b|optimum",
+        r"fsdp|accelerate|pytorch|transformers|\bhf\b|\btrl\b|axolotl|hugging|torch.?tune|llama.?factory|unsloth|"
+        r"\bpeft\b|\bolmo|modalities|xtuner|fairseq|fairscale|metaseq|foundation.?model|vescale|sage.?maker|\bsmp\b|"
+        r"optimum",
         "fsdp",
         "PyTorch FSDP, eager unless a compiler is named",
         FSDP1,

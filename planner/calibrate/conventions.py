@@ -117,7 +117,7 @@ def _causal(run: Run, model: ModelSpec, plan: Plan) -> Num:
 
 
 def _megatron(run: Run, model: ModelSpec, plan: Plan) -> Num:
-    """By Megatron's own formula: causal and without recompute in Megatron-core, which runs on Hopper and later."""
+    """By Megatron's own formula: causal and without recompute in the Megatron-core of Hopper and later."""
     return (_causal if re.match(NEW, run.gpu) else _hardware)(run, model, plan)
 
 

@@ -154,12 +154,18 @@ def stage_defaults(run: Run, era: Era) -> dict[str, object]:
 
 
 def habit_defaults(run: Run, era: Era) -> dict[str, object]:
-    """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism."""
-    words = run.framework.lower()
+    """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism.
+
+    References
+    ----------
+    .. [1] torchtitan, ``torchtitan/distributed/fsdp.py``: ``reshard_after_forward`` is by default true
+       without a pipeline and false with one.
+    """
+    words, kept = run.framework.lower(), era.runtime == "torchtitan" and (run.pp or 1) > 1
     stage, hosted = _STAGE.search(words), _HOSTED_STATES.search(words)
     chosen: dict[str, object] = {
         "precision": "fp16" if _WITHOUT_BF16.match(run.gpu) else era.precision,
-        "zero": stage[1] if stage else "2" if hosted and hosted[1] == "offload" else era.zero,
+        "zero": stage[1] if stage else "2" if (hosted and hosted[1] == "offload") or kept else era.zero,
         "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.recompute,
         "seq_parallel": int(era.sequence_parallel and (run.tp or 1) > 1),
         "offload": "optimizer" if hosted else "none",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.case import Case
-from planner.cost.memory import GATHERED_BYTES, StageWeights, filled_expert_shards, gathered_bytes
+from planner.cost.case import Case, filled_expert_shards, piped
+from planner.cost.memory import GATHERED_BYTES, StageWeights, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num
@@ -131,19 +131,26 @@ def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num
 
 
 def gathers(case: Case, plan: Plan, group: Group) -> Num:
-    """How often weights are gathered: twice a pass or more where they are sharded, else once a step. [-]
+    """How often weights are gathered: in a pass where they are sharded, else in a step. [-]
 
     A weight is let go after it was used again, unless it comes back within ``reuse_elements`` weights; one
-    that has x of its layer's elements behind it comes back after 2 x.
+    that has x of its layer's elements behind it comes back after 2 x. What stays gathered from forward to
+    backward is gathered once in a pass, and in a pipeline once in a step; what does not is kept there from
+    one micro-batch's backward to the next one's forward.
 
     References
     ----------
+    .. [2] PyTorch, ``torch/distributed/pipelining/stage.py``, ``backward_maybe_with_nosync``:
+       ``set_reshard_after_backward(False)`` and ``set_requires_gradient_sync(False)`` until the step's end.
     .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``release_sub_module``:
        ``stage3_max_reuse_distance``.
     """
     kept = case.traits.reuse_elements
     if not case.sharding.shards_parameters:
         return float(case.sharding.shards_optimizer)
+    if case.traits.sharded_at_rest:
+        whole = case.sharding.keeps_gathered
+        return np.where(piped(case, plan), 1.0 / plan.num_microbatches if whole else 1.0, 2.0 - whole)
     if not kept or not case.recompute.whole_layer:
         return 2.0
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
@@ -165,7 +172,11 @@ def part_seconds(case: Case, plan: Plan, group: Group) -> Num:
 
 def reductions(case: Case, plan: Plan) -> Num:
     """How often a step reduces the gradients: in every pass where they are sharded, else once."""
-    return plan.num_microbatches if case.sharding.shards_gradients else 1.0
+    if not case.sharding.shards_gradients:
+        return 1.0
+    if not case.traits.sharded_at_rest:
+        return plan.num_microbatches
+    return np.where(piped(case, plan), 1.0, plan.num_microbatches)
 
 
 @dataclass(frozen=True)
@@ -262,8 +273,11 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     traits = case.traits
     reduce, gather = traffic.reduce, traffic.gather
     sharding, window = case.sharding, traits.dp_window * slowest
-    each = gather * sharding.shards_parameters + reduce * sharding.shards_gradients
-    once = gather * (not sharding.shards_parameters) + reduce * (not sharding.shards_gradients)
+    passing: Num = np.where(piped(case, plan), 0.0, 1.0) if traits.sharded_at_rest else 1.0
+    gathered: Num = sharding.shards_parameters * (passing if sharding.keeps_gathered else 1.0)
+    reduced: Num = sharding.shards_gradients * passing
+    each = gather * gathered + reduce * reduced
+    once = gather * _once(plan, gathered, sharding.shards_parameters) + reduce * (1.0 - reduced)
     beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
     least = np.where(beyond, traits.sharded_exposed * sharding.shards_parameters, 0.0)
     share = np.maximum(traits.dp_exposed, least)
@@ -275,6 +289,11 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
         return exposed
     hidden = _sent(case, plan, traffic.reduced, traffic.gathered) * traits.hidden_collective_traffic
     return exposed + hidden / case.kernels.memory_bandwidth
+
+
+def _once(plan: Plan, gathered: Num, sharded: bool) -> Num:
+    """How often what is gathered once in a step counts: `gathers` tells it for a pass where it is sharded."""
+    return (1.0 - gathered) * (plan.num_microbatches if sharded else 1.0)
 
 
 def data_parallel_sent(case: Case, plan: Plan, held: StageWeights) -> Num:

@@ -168,3 +168,10 @@ def test_a_size_in_brackets_belongs_to_the_name() -> None:
     assert found.name == "gpt3-175b"
     assert (found := named_model("DeepSeekV3 (w/o MTP)")) is not None
     assert found.name == "deepseek-v3"
+
+
+def test_torchtitan_keeps_weights_gathered_in_a_pipeline(catalogue: Catalogue) -> None:
+    """Its default: ``reshard_after_forward`` is false where there is a pipeline."""
+    titan: dict[str, object] = {"framework": "torchtitan", "zero": ""}
+    assert ready(catalogue, **titan).plan.zero == 2
+    assert ready(catalogue, **titan, pp=1, dp=16).plan.zero == 3

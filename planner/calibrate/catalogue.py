@@ -120,7 +120,8 @@ def named_model(name: str) -> ModelSpec | None:
     """
     index = _model_index()
     last = name.rpartition("/")[2]
-    stem = index.get(simple(name)) or index.get(simple(last)) or index.get(simple(_REMARKS.sub(" ", last)))
+    spellings = (name, last, _REMARKS.sub(" ", last), re.sub(r"[()]", " ", last))
+    stem = next((index[simple(text)] for text in spellings if simple(text) in index), None)
     return load_model(stem) if stem else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from planner.calibrate.era import NEW
 from planner.calibrate.run_table import Run
 from planner.cost.estimate import step_flops
 from planner.inputs.hardware import Accelerator
@@ -115,6 +116,11 @@ def _causal(run: Run, model: ModelSpec, plan: Plan) -> Num:
     return step_flops(model, run.seq_len or 0, 1.0)
 
 
+def _megatron(run: Run, model: ModelSpec, plan: Plan) -> Num:
+    """By Megatron's own formula: causal and without recompute in the Megatron-core of Hopper and later."""
+    return (_causal if re.match(NEW, run.gpu) else _hardware)(run, model, plan)
+
+
 _Count = Callable[[Run, ModelSpec, Plan], Num]
 CONVENTIONS: Final[tuple[tuple[re.Pattern[str], _Count], ...]] = (
     (re.compile(r"8\*?p\*?tok"), _by_size),
@@ -123,6 +129,7 @@ CONVENTIONS: Final[tuple[tuple[re.Pattern[str], _Count], ...]] = (
     (re.compile(r"megatron-bridge|causal"), _causal),
     (re.compile(r"sequence-parallel paper"), _useful),
     (re.compile(r"hardware|counts recompute|96 ?\*? ?b"), _hardware),
+    (re.compile(r"megatron.?(lm.?)?(formula|flops)"), _megatron),
 )
 """Words of ``flops_convention`` and the count that each means; other words mean an unknown count."""
 

@@ -64,7 +64,7 @@ ERAS: Final = (
     ),
     Era(
         "nemo-2025",
-        r"nemo.*\b(2\.\d|2[5-9]\.\d\d)",
+        r"nemo.*\b(2\.\d|2[5-9]\.\d\d)|nemo-?2\b",
         "megatron-bridge",
         "NeMo 2, whose recipes became Megatron-Bridge's",
         BRIDGE,
@@ -117,8 +117,8 @@ ERAS: Final = (
         "megatron-lm",
         "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism; "
         "in bf16 gradients are summed in fp32 beside the 16-bit ones and reduced through flat fp32 buckets "
-        "(deepspeed/runtime/bf16_optimizer.py), in fp16 a step copies the gradients of a rank to one flat fp32 "
-        "buffer (zero/stage_1_and_2.py)",
+        "(deepspeed/runtime/bf16_optimizer.py), in fp16 a step copies the gradients of a rank to one flat "
+        "fp32 buffer (zero/stage_1_and_2.py)",
         {
             **GPT_2021,
             "scattered_messages": True,
@@ -350,8 +350,9 @@ ERAS: Final = (
     ),
     Era(
         "fsdp",
-        r"fsdp|accelerate|pytorch|transformers|\btrl\b|axolotl|hugging|torch.?tune|llama.?factory|unsloth|\bpeft\b|"
-        r"\bolmo|modalities|xtuner|fairseq|fairscale|metaseq|foundation.?model|vescale|sage.?maker|\bsmp\b|optimum",
+        r"fsdp|accelerate|pytorch|transformers|\bhf\b|\btrl\b|axolotl|hugging|torch.?tune|llama.?factory|unsloth|"
+        r"\bpeft\b|\bolmo|modalities|xtuner|fairseq|fairscale|metaseq|foundation.?model|vescale|sage.?maker|\bsmp\b|"
+        r"optimum",
         "fsdp",
         "PyTorch FSDP, eager unless a compiler is named",
         FSDP1,

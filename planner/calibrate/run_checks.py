@@ -24,10 +24,13 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
+from planner.units import GIB
 
 LOOSE_RULES: Final = ("batch-divides", "stages-have-layers")
 """Rules that real runs bend: a smaller last micro-batch, virtual stages with only embedding or head."""
 MAX_LAYERS: Final = 10_000
+FULL: Final = 100.0
+"""The whole of a rate. [%]"""
 ENDS: Final = 2
 """Stages that may hold no layer: those of the embedding and the head. [-]"""
 
@@ -126,6 +129,23 @@ def check_degrees(run: Run) -> None:
         raise Refusal(run, "pp", found, "a layer for each stage, embedding and head counted")
 
 
+def check_architecture(run: Run) -> None:
+    """Refuse a run whose architecture columns contradict each other.
+
+    Raises
+    ------
+    Refusal
+        With the column, and what it would have to be.
+    """
+    heads, groups, experts, layers = run.heads or 1, run.kv_heads or 1, run.experts or 0, run.num_layers or 0
+    if heads % groups:
+        raise Refusal(run, "kv_heads", str(groups), f"a divisor of {heads} heads")
+    if experts and (run.topk or 0) > experts:
+        raise Refusal(run, "topk", str(run.topk), f"at most {experts} experts")
+    if experts and (run.n_moe_layers or 0) > layers:
+        raise Refusal(run, "n_moe_layers", str(run.n_moe_layers), f"at most {layers} layers")
+
+
 def check_structure(run: Run, plan: Plan, job: Job) -> None:
     """Refuse a run whose batch or experts do not divide.
 
@@ -139,9 +159,32 @@ def check_structure(run: Run, plan: Plan, job: Job) -> None:
         raise Refusal(run, "global_batch", found, "at least one micro-batch")
     if plan.pp > 1 and plan.num_microbatches % 1:
         raise Refusal(run, "global_batch", found, "a whole number of micro-batches, since pp is above 1")
+    if plan.cp * plan.dp % plan.zero_shards and run.zero.startswith("hsdp"):
+        raise Refusal(run, "zero", repr(run.zero), f"shards that divide dp {run.dp} · cp {run.cp}")
     for violation in violations(structural_rules(plan, job.model, job.workload, job.gpus)):
         if violation.rule not in LOOSE_RULES:
             raise Refusal(run, violation.rule, violation.found, violation.expected)
+
+
+SLACK: Final = 1.25
+"""Device memory that a source may print over what the accelerator shows: GB for GiB, and odd rows. [-]"""
+
+
+def check_figures(run: Run, capacity: float) -> None:
+    """Refuse a run that prints more than all of its accelerator's rate or memory.
+
+    Raises
+    ------
+    Refusal
+        With the figure and its limit.
+    """
+    for column in ("mfu_pct", "hfu_pct"):
+        share = getattr(run, column)
+        if share is not None and share > FULL:
+            raise Refusal(run, column, f"{share:g}", "at most 100% of the peak")
+    if run.peak_mem_gib is not None and run.peak_mem_gib * GIB > SLACK * capacity:
+        limit = f"what a {run.gpu} has, {capacity / GIB:.0f} GiB"
+        raise Refusal(run, "peak_mem_gib", f"{run.peak_mem_gib:g}", limit)
 
 
 def check_speed(run: Run, job: Job, measured: Measured) -> None:

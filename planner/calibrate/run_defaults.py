@@ -18,7 +18,9 @@ from planner.calibrate.packing import DOCUMENT, packed
 from planner.calibrate.run_checks import (
     MAX_LAYERS,
     Refusal,
+    check_architecture,
     check_degrees,
+    check_figures,
     check_names,
     check_precision,
     check_speed,
@@ -49,6 +51,10 @@ from planner.runtimes._traits import Traits
 
 KERNELS: Final = {"flash-3": "the accelerator's best"}
 """Attention kernels whose name in a trait says less than a reader needs."""
+
+
+SIZE_ROUNDING: Final = 0.15
+"""Share by which a printed size, often a label such as 7B, may differ from the model's. [-]"""
 
 
 @dataclass(frozen=True)
@@ -222,6 +228,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     spec = catalogue.known(run)
     run = filled(run, era, hardware, catalogue, spec)
     check_degrees(run)
+    check_architecture(run)
     model = run_model(run, spec)
     task, workload = _workload(run)
     plan = run_plan(run, model, era)
@@ -231,6 +238,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_names(run, plan)
     check_precision(run, hardware)
     check_structure(run, plan, job)
+    check_figures(run, float(hardware.pool.accelerator.memory_visible))
     measured = measured_time(run, model, plan, hardware.pool.accelerator)
     check_speed(run, job, measured)
     words = " | ".join((run.framework, run.overlap, run.notes)).lower()
@@ -241,6 +249,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
         defaults["model"] = spec.name
     if packs:
         defaults["document_tokens"] = DOCUMENT
+    if start.params_b and abs(model.params / (start.params_b * 1e9) - 1) > SIZE_ROUNDING:
+        defaults["params_b"] = round(model.params / 1e9, 2)
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
 
 
@@ -288,9 +298,7 @@ def filled(
     if (run.num_layers or 0) > MAX_LAYERS:
         raise Refusal(run, "num_layers", str(run.num_layers), f"at most {MAX_LAYERS}")
     run = run.with_values(stage_defaults(run, era))
-    run = run.with_values(habit_defaults(run, era))
-    offload = "none" if run.offload.lower().startswith("cpu offload used for") else run.offload
-    return run.with_values({"offload": offload})
+    return run.with_values(habit_defaults(run, era))
 
 
 def taken(start: Run, run: Run, plan: Plan, facts: tuple[Fact, ...]) -> dict[str, object]:

@@ -35,6 +35,8 @@ VOCABULARIES: Final = (
 )
 GPT_VOCABULARY: Final = 51200
 """GPT-2's 50,257 entries padded as in Megatron's scaling tables (arXiv:2104.04473, table 1). [-]"""
+PLAIN_WIDTH: Final = 4
+"""Width of a plain feed-forward over that of its model. [-]"""
 LAYER_WEIGHTS: Final = 12
 """Weights of a plain layer over the square of its width: four for attention, eight for a feed-forward. [-]"""
 HEAD_DIM: Final = 128
@@ -80,8 +82,8 @@ def architecture_defaults(run: Run, spec: ModelSpec | None) -> dict[str, object]
     if spec is not None:
         return {column: value for column, value in columns(spec).items() if getattr(run, column) is None}
     name = run.model.lower()
-    gated = run.gated_mlp if run.gated_mlp is not None else int(bool(GATED.search(name) or run.experts))
     hidden = run.hidden or hidden_width(run)
+    gated = is_gated(run, hidden) if run.gated_mlp is None else run.gated_mlp
     heads, head_dim = run.heads or whole_heads(run, hidden), run.head_dim
     if head_dim is None and hidden and heads and hidden % heads == 0:
         head_dim = hidden // heads
@@ -102,6 +104,16 @@ def architecture_defaults(run: Run, spec: ModelSpec | None) -> dict[str, object]
     if hidden and run.params_b and run.num_layers is None and not run.experts:
         chosen["num_layers"] = layers_by_size(run.params_b, full, run.pp or 1)
     return {key: value for key, value in chosen.items() if getattr(run, key) is None and value is not None}
+
+
+def is_gated(run: Run, hidden: int | None) -> int:
+    """Return whether a feed-forward is gated: by name, or as its width tells.
+
+    Plain ones are four times as wide as the model, as in arXiv:1706.03762, and gated ones of another width,
+    so that their three products have as many weights as two (arXiv:2002.05202, sec. 3).
+    """
+    wide = bool(run.ffn_hidden and hidden and run.ffn_hidden != PLAIN_WIDTH * hidden)
+    return int(bool(GATED.search(run.model.lower()) or run.experts or wide))
 
 
 def hidden_width(run: Run) -> int | None:

@@ -17,14 +17,6 @@ from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 
 SCHEDULES: Final = {"interleaved": "interleaved-1f1b"}
-CP_METHODS: Final = (
-    ("distflash", "lightseq"),
-    ("ulysses", "all-to-all"),
-    ("a2a", "all-to-all"),
-    ("all-to-all", "all-to-all"),
-    ("all-gather", "all-gather"),
-    ("allgather", "all-gather"),
-)
 UNACCUMULATED: Final = 16
 """Sequences up to which a rank without pipeline stages is taken to run its batch in one pass. [-]"""
 PASS_TOKENS: Final = 16_384
@@ -162,12 +154,18 @@ def stage_defaults(run: Run, era: Era) -> dict[str, object]:
 
 
 def habit_defaults(run: Run, era: Era) -> dict[str, object]:
-    """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism."""
-    words = run.framework.lower()
+    """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism.
+
+    References
+    ----------
+    .. [1] torchtitan, ``torchtitan/distributed/fsdp.py``: ``reshard_after_forward`` is by default true
+       without a pipeline and false with one.
+    """
+    words, kept = run.framework.lower(), era.runtime == "torchtitan" and (run.pp or 1) > 1
     stage, hosted = _STAGE.search(words), _HOSTED_STATES.search(words)
     chosen: dict[str, object] = {
         "precision": "fp16" if _WITHOUT_BF16.match(run.gpu) else era.precision,
-        "zero": stage[1] if stage else "2" if hosted and hosted[1] == "offload" else era.zero,
+        "zero": stage[1] if stage else "2" if (hosted and hosted[1] == "offload") or kept else era.zero,
         "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.recompute,
         "seq_parallel": int(era.sequence_parallel and (run.tp or 1) > 1),
         "offload": "optimizer" if hosted else "none",
@@ -225,18 +223,6 @@ def offload_name(text: str) -> str:
     ('activations:20', 'optimizer', 'none')
     """
     return _HOSTED_OPTIMIZER.sub("optimizer", _HOSTED_LAYERS.sub(r"activations:\1", text.lower()))
-
-
-def cp_method_name(text: str) -> str:
-    """Return a run table's context-parallel method as the planner spells it: a ring unless it says otherwise.
-
-    Examples
-    --------
-    >>> cp_method_name("Ulysses"), cp_method_name("all_gather"), cp_method_name("distflashattn (balanced)")
-    ('all-to-all', 'all-gather', 'lightseq')
-    """
-    plain = text.lower().replace("_", "-")
-    return next((name for word, name in CP_METHODS if word in plain), "ring")
 
 
 def layout_layers(notes: str, stages: int) -> tuple[int, ...] | None:
@@ -349,7 +335,7 @@ def run_plan(run: Run, model: ModelSpec, era: Era) -> Plan:
         zero=zero,
         recompute=recompute_name(run.recompute, int(-(-model.num_layers // pp)), era.selective),
         sequence_parallel=bool(run.seq_parallel) and tp > 1,
-        cp_method=cp_method_name(run.cp_method),
+        cp_method=run.cp_method,
         schedule=schedule if pp > 1 else "1f1b",
         offload=offload_name(run.offload),
         stage_layers=stage_layers(run, model, era),

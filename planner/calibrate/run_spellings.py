@@ -22,16 +22,39 @@ NEAR: Final = 0.08
 """Share by which the memory in a name may differ from the accelerator's: labels count some of it. [-]"""
 
 _FORMATS: Final = (
-    (re.compile(r"nvfp4|^fp4$"), "nvfp4"),
-    (re.compile(r"mxfp8"), "mxfp8"),
+    (re.compile(r"nv-?fp4|^fp4$"), "nvfp4"),
+    (re.compile(r"mx-?fp8|(fp8|float8)-mx(-|$)"), "mxfp8"),
     (re.compile(r"(fp8|float8).*(block|sub|-sc$)"), "fp8-block"),
     (re.compile(r"^(bf16-)?(fp8|float8)"), "fp8"),
     (re.compile(r"^(bf16|bfloat16)"), "bf16"),
     (re.compile(r"^(fp16|float16|amp$)"), "fp16"),
 )
-_WHOLE: Final = re.compile(r"(full-)?uniform(:\d+)?|full-(recompute|uniform|block)|yes|on|true|1|all|every")
+_WHOLE: Final = re.compile(
+    r"(full-)?uniform([:-]\d+)?|full-(recompute|uniform|block)|yes|on|true|1|all|every|every_?layer"
+    r"|(activation|gradient)[_-]?checkpoint(ing)?"
+)
+_BLOCKS: Final = re.compile(r"(?:full)?[(+:-]?block[:+=-]?(\d+)\)?")
 _NONE: Final = re.compile(r"no|off|false|0")
+_NOTHING: Final = re.compile(r"no|off|false|0|none|cpu offload used for.*")
+"""Words of an offload that none is: the last tells of some rows, and not which."""
+_CP_METHODS: Final = (
+    ("distflash", "lightseq"),
+    ("lightseq", "lightseq"),
+    ("ulysses", "all-to-all"),
+    ("a2a", "all-to-all"),
+    ("all-to-all", "all-to-all"),
+    ("all-gather", "all-gather"),
+    ("allgather", "all-gather"),
+)
 _MODULE: Final = re.compile(r"(core[_-]?attn|attention|mlp|moe(_act)?|layer-?norm|norm|mla_up_proj)(\+\w+)*")
+
+
+OTHER_SCHEDULES: Final = {
+    "none": "", "afab": "gpipe", "all-forward-all-backward": "gpipe",
+    "looped-bfs": "breadth-first", "looped-dfs": "interleaved-1f1b",
+    "zero-bubble-h1": "zb-h1", "zero-bubble-v": "zb-v", "interleaved-zero-bubble": "interleaved-zb",
+}  # fmt: skip
+"""What sources call a schedule and no runtime does: arXiv:2211.05953 of looped ones, arXiv:2401.10241."""
 
 
 def words(name: str) -> tuple[str, ...]:
@@ -75,6 +98,8 @@ def precision_name(text: str) -> str:
     --------
     >>> precision_name("BF16-mixed"), precision_name("fp8_tensorwise"), precision_name("FP8-SC")
     ('bf16', 'fp8', 'fp8-block')
+    >>> precision_name("FP8-MX"), precision_name("fp8-mixed")
+    ('mxfp8', 'fp8')
     """
     if text in PRECISIONS:
         return text
@@ -84,15 +109,23 @@ def precision_name(text: str) -> str:
 
 @cache
 def schedule_name(text: str) -> str:
-    """Return a schedule as the planner spells it, whatever its case; ``interleaved`` stays."""
+    """Return a schedule as the planner spells it, whatever its case; ``interleaved`` stays.
+
+    Examples
+    --------
+    >>> schedule_name("Interleaved 1F1B"), schedule_name("AFAB"), schedule_name("1F1B")
+    ('interleaved-1f1b', 'gpipe', '1f1b')
+    """
     if text in SCHEDULES or text in ("", "interleaved"):
         return text
+    words = re.sub(r"[-_ ]+", "-", text.lower())
     names = {
         spelling.lower(): entry.name
         for entry in SCHEDULES.values()
         for spelling in (*entry.aliases, entry.name)
     }
-    return names.get(text.lower().replace("_", "-"), text)
+    names |= {name.replace("-", ""): known for name, known in names.items()} | OTHER_SCHEDULES
+    return names.get(words, names.get(words.replace("-", ""), text))
 
 
 @cache
@@ -103,8 +136,13 @@ def recompute_words(text: str) -> str:
     --------
     >>> recompute_words("uniform:1"), recompute_words("Selective:moe_act,layernorm"), recompute_words("mlp")
     ('full', 'selective:moe_act+layernorm', 'selective:mlp')
+    >>> recompute_words("full (block, 8)"), recompute_words("Selective (core_attn)")
+    ('block:8', 'selective:core_attn')
     """
     plain = text.lower().replace(",", "+").replace(" ", "")
+    if (some := _BLOCKS.fullmatch(plain)) is not None:
+        return f"block:{some[1]}"
+    plain = re.sub(r"^selective\((.+)\)$", r"\1", plain)
     if _WHOLE.fullmatch(plain):
         return "full"
     if _NONE.fullmatch(plain):
@@ -114,9 +152,24 @@ def recompute_words(text: str) -> str:
     return {"selective:op": "selective:per-op"}.get(plain, plain)
 
 
+@cache
+def context_method(text: str) -> str:
+    """Return a context-parallel method as the planner spells it: a ring unless it says otherwise.
+
+    Examples
+    --------
+    >>> context_method("Ulysses"), context_method("all_gather"), context_method("distflashattn (balanced)")
+    ('all-to-all', 'all-gather', 'lightseq')
+    """
+    plain = text.lower().replace("_", "-")
+    return next((name for word, name in _CP_METHODS if word in plain), "ring" if text else "")
+
+
 def spelled(run: Run) -> Run:
     """Return a run whose techniques are spelled as the planner spells them."""
     values = {
+        "cp_method": context_method(run.cp_method),
+        "offload": "none" if _NOTHING.fullmatch(run.offload.lower()) else run.offload,
         "precision": precision_name(run.precision),
         "schedule": schedule_name(run.schedule),
         "recompute": recompute_words(run.recompute),

@@ -134,8 +134,21 @@ def _amount(text: str) -> float:
     return number
 
 
+_TRUTH: Final = {"true": "1", "yes": "1", "on": "1", "y": "1", "false": "0", "no": "0", "off": "0", "n": "0"}
+_STAGES: Final = {
+    "none": "0", "no": "0", "ddp": "0", "no_shard": "0",
+    "distributed optimizer": "1", "distributed-optimizer": "1",
+    "shard_grad_op": "2", "full_shard": "3",
+}  # fmt: skip
+"""Words for a ZeRO stage: Megatron-LM's option and PyTorch FSDP's ``ShardingStrategy``."""
+_COUNTERS: Final = {
+    "max_memory_allocated": "allocated", "max_memory_reserved": "reserved", "nvidia-smi": "device",
+}  # fmt: skip
+"""Words for a counter of memory: PyTorch's functions, the driver's tool."""
+
+
 def _switch(text: str) -> int:
-    return {0.0: 0, 1.0: 1}[float(text)]
+    return {0.0: 0, 1.0: 1}[float(_TRUTH.get(text.lower(), text))]
 
 
 def _kernel(text: str) -> int:
@@ -143,16 +156,18 @@ def _kernel(text: str) -> int:
 
 
 def _shards(text: str) -> str:
-    match = re.fullmatch(r"(?:zero|stage)?[-_ ]?([0-3])(?:\.0)?|(hsdp:[1-9]\d*)", text.lower())
+    plain = _STAGES.get(text.lower(), text.lower())
+    match = re.fullmatch(r"(?:zero|stage)?[-_ ]?([0-3])(?:\.0)?|(hsdp:[1-9]\d*)", plain)
     if match is None:
         raise ValueError
     return match[1] or match[2]
 
 
 def _memory_kind(text: str) -> str:
-    if text.lower() not in ("allocated", "reserved", "device"):
+    plain = _COUNTERS.get(text.lower(), text.lower())
+    if plain not in ("allocated", "reserved", "device"):
         raise ValueError
-    return text.lower()
+    return plain
 
 
 _Reader = Callable[[str], object]

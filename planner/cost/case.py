@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
 
 from planner.formulas.collectives import Tier
 from planner.formulas.kernels import Kernels
 from planner.inputs.hardware import Pool
 from planner.inputs.model import Experts, ModelSpec
 from planner.inputs.workload import DTYPE_BYTES, Workload
+from planner.numeric import Num
 from planner.plan import Plan
 from planner.registry import find
+from planner.rules import Mask
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
@@ -181,6 +185,38 @@ class Case:
         )
 
 
+def filled_expert_shards(case: Case, plan: Plan) -> Num:
+    """Shards of the experts' states that are not padding alone: experts on a rank over those of its shard.
+
+    Accelerate cuts a layer's experts, one parameter in transformers 5, by whole experts (PyTorch FSDP2 chunks
+    dimension 0 and pads the last shards).
+    """
+    if not case.traits.stacked_experts or not case.has_experts:
+        return plan.expert_shards
+    experts = case.experts / plan.ep
+    return experts / np.ceil(experts / plan.expert_shards)
+
+
+def piped(case: Case, plan: Plan) -> Mask:
+    """Whether a pipeline's passes leave gradients whole, and weights that stay gathered, until its end."""
+    return np.greater(plan.pp, 1) & (case.traits.sharded_at_rest and case.sharding.shards_gradients)
+
+
+@lru_cache(maxsize=16)
+def sharding_of(zero: int, at_rest: bool) -> Sharding:
+    """Return what a ZeRO stage shards in a runtime that shards all weights at rest, or does not.
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/distributed/fsdp/_fully_shard/_fully_shard.py``, ``reshard_after_forward``: if
+       false, parameters stay gathered after forward, and backward needs no all-gather.
+    """
+    found = find(SHARDINGS, f"zero{zero}", "--zero")
+    if not at_rest or not found.shards_gradients or found.shards_parameters:
+        return found
+    return replace(found, shards_parameters=True, keeps_gathered=True)
+
+
 def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
     """Look the plan's and the workload's techniques up.
 
@@ -197,7 +233,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         recompute=read_choice(dict(RECOMPUTES), plan.recompute),
         context=find(CONTEXT_METHODS, plan.cp_method, "--cp-method"),
         schedule=find(SCHEDULES, plan.schedule, "--schedule"),
-        sharding=find(SHARDINGS, f"zero{plan.zero}", "--zero"),
+        sharding=sharding_of(plan.zero, runtime.traits.sharded_at_rest),
         offload=read_offload(OFFLOADS, plan.offload),
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),

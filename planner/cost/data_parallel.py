@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.case import Case
-from planner.cost.memory import GATHERED_BYTES, StageWeights, filled_expert_shards, gathered_bytes
+from planner.cost.case import Case, filled_expert_shards, piped
+from planner.cost.memory import GATHERED_BYTES, StageWeights, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num
@@ -136,14 +136,18 @@ def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num
 
 
 def gathers(case: Case, plan: Plan, group: Group) -> Num:
-    """How often weights are gathered: twice a pass or more where they are sharded, else once a step. [-]
+    """How often weights are gathered: in a pass where they are sharded, else in a step. [-]
 
     A weight is let go after it was used again, unless it comes back within ``reuse_elements`` weights; one
     that has x of its layer's elements behind it comes back after 2 x. Where recompute calls a layer's unit
-    from outside, forward, recompute and backward each gather it.
+    from outside, forward, recompute and backward each gather it. What stays gathered from forward to
+    backward is gathered once in a pass, and in a pipeline once in a step; what does not is kept there from
+    one micro-batch's backward to the next one's forward.
 
     References
     ----------
+    .. [2] PyTorch, ``torch/distributed/pipelining/stage.py``, ``backward_maybe_with_nosync``:
+       ``set_reshard_after_backward(False)`` and ``set_requires_gradient_sync(False)`` until the step's end.
     .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``release_sub_module``:
        ``stage3_max_reuse_distance``.
     .. [2] PyTorch, ``torch/distributed/fsdp/_runtime_utils.py``, ``_pre_forward_unshard`` and
@@ -152,9 +156,14 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     kept = case.traits.reuse_elements
     if not case.sharding.shards_parameters:
         return float(case.sharding.shards_optimizer)
-    whole = case.recompute.whole_layer
+    traits, whole = case.traits, case.recompute.whole_layer
+    if traits.sharded_at_rest:
+        keeps = case.sharding.keeps_gathered
+        calls = 2.0 - keeps + (traits.recompute_gathers and whole and not keeps)
+        in_pipeline = 1.0 / plan.num_microbatches if keeps else 1.0
+        return np.where(piped(case, plan), in_pipeline, calls) * traits.sharded_calls
     if not kept or not whole:
-        return (2.0 + (case.traits.recompute_gathers and whole)) * case.traits.sharded_calls
+        return 2.0
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
     return 3.0 - np.minimum(1.0, kept / np.maximum(2.0 * layer, 1.0))
 
@@ -174,7 +183,11 @@ def part_seconds(case: Case, plan: Plan, group: Group) -> Num:
 
 def reductions(case: Case, plan: Plan) -> Num:
     """How often a step reduces the gradients: in every pass where they are sharded, else once."""
-    return plan.num_microbatches if case.sharding.shards_gradients else 1.0
+    if not case.sharding.shards_gradients:
+        return 1.0
+    if not case.traits.sharded_at_rest:
+        return plan.num_microbatches
+    return np.where(piped(case, plan), 1.0, plan.num_microbatches)
 
 
 @dataclass(frozen=True)
@@ -268,24 +281,36 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     .. [1] S. Li et al., arXiv:2006.15704, sec. 3.2.3 (buckets behind the last backward).
     .. [2] Y. Zhao et al., "PyTorch FSDP," arXiv:2304.11277, sec. 3.3 (prefetch of the next unit).
     """
-    traits = case.traits
-    reduce, gather = traffic.reduce, traffic.gather
-    sharding, window = case.sharding, traits.dp_window * slowest
+    traits, sharding = case.traits, case.sharding
+    window = traits.dp_window * slowest
+    each, last = passing_seconds(case, plan, traffic)
     share: Num = traits.dp_exposed
     if sharding.shards_parameters:
         beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
         share = np.where(beyond, np.maximum(share, traits.sharded_exposed), share)
-    last = reduce + gather
-    waits = gather * (traits.step_gathers_wait and not sharding.shards_parameters)
+    waits = traffic.gather * (traits.step_gathers_wait and not sharding.shards_parameters)
     exposed = exposed_seconds(last - waits, window, share) + waits
     if sharding.shards_gradients:
-        each = last if sharding.shards_parameters else reduce
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
         exposed = exposed + plan.num_microbatches * traffic.listed
     if not traits.hidden_collective_traffic:
         return exposed
     hidden = _sent(case, plan, traffic.reduced, traffic.gathered) * traits.hidden_collective_traffic
     return exposed + hidden / case.kernels.memory_bandwidth
+
+
+def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:
+    """Seconds of traffic in each pass, and in the last, with what travels once in a step beside. [s]"""
+    sharding, reduce, gather = case.sharding, traffic.reduce, traffic.gather
+    if not case.traits.sharded_at_rest:
+        last = reduce + gather
+        return last if sharding.shards_parameters else reduce * sharding.shards_gradients, last
+    passing = np.where(piped(case, plan), 0.0, 1.0)
+    gathered: Num = sharding.shards_parameters * (passing if sharding.keeps_gathered else 1.0)
+    reduced = sharding.shards_gradients * passing
+    times = plan.num_microbatches if sharding.shards_parameters else 1.0
+    each = gather * gathered + reduce * reduced
+    return each, each + gather * ((1.0 - gathered) * times) + reduce * (1.0 - reduced)
 
 
 def data_parallel_sent(case: Case, plan: Plan, held: StageWeights) -> Num:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.block_cost import LayerCost
-from planner.cost.case import Case
+from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.operators import SCORES_KEPT
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.numeric import Num
@@ -152,30 +152,21 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
         largest = np.maximum(largest, trained)
         gathered = np.maximum(gathered, gathered_bytes(case, trained, cost.stored + cost.expert_stored))
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    embedding = _gathered_end(case, stages, costs, ("embedding",))
+    tied = np.minimum(_end(stages, costs, ("tied_head",), None), 1.0)
     return PassBytes(
         activations=_activations(case, plan, costs, stages),
         rebuilt=rebuilt,
         loss=np.minimum(_end(stages, costs, ("head", "tied_head"), None), 1.0) * _logits(case, plan, tokens),
         largest_layer=largest,
         gathered_layer=gathered,
-        gathered_head=_gathered_end(case, stages, costs, ("head", "tied_head")),
-        gathered_embedding=_gathered_end(case, stages, costs, ("embedding",)),
-        head=_end(stages, costs, ("head", "tied_head"), "trained"),
+        gathered_head=_gathered_end(case, stages, costs, ("head",)) + tied * embedding,
+        gathered_embedding=embedding,
+        head=_end(stages, costs, ("head",), "trained")
+        + tied * _end(stages, costs, ("embedding",), "trained"),
         one_layer=held,
         product=product,
     )
-
-
-def filled_expert_shards(case: Case, plan: Plan) -> Num:
-    """Shards of the experts' states that are not padding alone: experts on a rank over those of its shard.
-
-    Accelerate cuts a layer's experts, one parameter in transformers 5, by whole experts (PyTorch FSDP2 chunks
-    dimension 0 and pads the last shards).
-    """
-    if not case.traits.stacked_experts or not case.has_experts:
-        return plan.expert_shards
-    experts = case.experts / plan.ep
-    return experts / np.ceil(experts / plan.expert_shards)
 
 
 def stage_memory(
@@ -197,8 +188,13 @@ def stage_memory(
         copies = copies * schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     kept_bytes = case.gradient_bytes + case.traits.gradient_copy_bytes
     gradients = gradients * (schedule.weight_copies * kept_bytes)
+    trained = held.trained + held.expert_trained
+    gathered: Num = 0.0
+    if case.traits.sharded_at_rest and sharding.shards_gradients:
+        gradients = np.where(piped(case, plan), trained * case.reduce_bytes, gradients)
+        gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
     lasting = case.traits.persistent_gradients and not sharding.shards_parameters
-    peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients)
+    peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients, gathered)
     peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
@@ -253,13 +249,15 @@ def waiting_bytes(case: Case) -> float:
     return buckets * case.traits.bucket_elements * case.reduce_bytes
 
 
-def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> Peak:
+def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered: Num) -> Peak:
     """Return the peak where gradients come with the backward pass, and sharded weights layer by layer.
 
     Three moments compete: the loss, or the head's own gradient, with the head gathered; the backward of the
     last layer, with all activations, two gathered layers and one whole gradient to be reduced; and that of
     the first, with the embedding gathered next and all gradients there. In the first micro-batch of a step
-    the gradients of the step before are gone, but for the buckets that plain data parallelism keeps.
+    the gradients of the step before are gone, but for the buckets that plain data parallelism keeps. Where
+    weights stay gathered, those of all layers are there until the last one's backward; in a pipeline until
+    the step's end.
 
     References
     ----------
@@ -271,11 +269,14 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num) -> P
     earlier = gradients * np.where((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
     latest = earlier if passes.grown is None else np.maximum(earlier, gradients * passes.grown)
     layer = sharded * passes.gathered_layer
-    loss = passes.activations + head_peak(case, plan, passes) + earlier
+    body = (gathered - passes.gathered_head) * case.sharding.keeps_gathered
+    loss = passes.activations + head_peak(case, plan, passes) + earlier + body
     beside = (passes.loss + sharded * passes.gathered_head) * case.traits.loss_beside_backward
     live = live_bytes(case.traits, passes)
-    last = passes.activations + passes.rebuilt + beside + np.minimum(2 * layer, live) + reduced + latest
+    last = passes.activations + passes.rebuilt + beside + reduced + latest
+    last = last + np.maximum(np.minimum(2 * layer, live), body)
     following = np.minimum(layer + np.maximum(sharded * passes.gathered_embedding, layer), live)
+    following = np.where(piped(case, plan), np.maximum(following, gathered), following)
     first = passes.one_layer + passes.rebuilt + following + reduced + gradients
     whole = np.maximum(np.maximum(loss, last), first)
     at_first = first >= whole

@@ -89,6 +89,9 @@ class Traits:
         are kept whole.
     persistent_gradients : bool
         Whether the gradient buffer lives through the whole step.
+    sharded_at_rest : bool
+        Whether ZeRO-2 too shards weights between steps and holds them gathered from forward to backward, and
+        a pipeline gathers or reduces what it can once in a step (PyTorch FSDP).
     gradient_blocks_idle : bool
         Whether memory of gradients freed after a step stays with the allocator and serves nothing else.
     stages_end_apart : bool
@@ -233,6 +236,7 @@ class Traits:
     recompute_attention: bool = True
     sequence_regather: bool = True
     persistent_gradients: bool = True
+    sharded_at_rest: bool = False
     gradient_blocks_idle: bool = False
     stages_end_apart: bool = False
     p2p_occupies: bool = True

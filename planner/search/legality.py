@@ -92,12 +92,18 @@ class Legal:
         return Legal(self.names, self.rows[rows], self.masks[:, rows])
 
 
+PLAIN = "1f1b"
+"""What to call the schedule of a plan without a pipeline."""
+
+
 def twin_passes(plan: Plan, names: PassNames, choices: Choices) -> NDArray[np.bool_]:
-    """Whether a row is the same plan as one with plainer names for its passes."""
+    """Whether a row is the same plan as one with plainer names for its passes: no ranks, or no stages."""
     plainer = names.sequence_parallel != min(choices.sequence_parallel)
     twin: NDArray[np.bool_] = (np.asarray(plan.tp) == 1) & plainer
     other: NDArray[np.bool_] = (np.asarray(plan.cp) == 1) & (names.cp_method != choices.cp_method[0])
-    return np.logical_or(twin, other)
+    schedule = PLAIN if PLAIN in choices.schedule else choices.schedule[0]
+    unstaged: NDArray[np.bool_] = (np.asarray(plan.pp) == 1) & (names.schedule != schedule)
+    return np.logical_or(np.logical_or(twin, other), unstaged)
 
 
 def twin_states(plan: Plan, names: StateNames, choices: Choices) -> NDArray[np.bool_]:

@@ -59,6 +59,8 @@ def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals
     mean = Stages({piece: count + 0.0 * ranks for piece, count in share.items()}, ranks)
     passes = pass_bytes(case, plan, {piece: costs[piece] for piece in share}, mean)
     passes = replace(passes, loss=0.0 * passes.loss)
+    if case.model.tied_embeddings:
+        passes = replace(passes, gathered_head=passes.gathered_embedding)
     if case.offload.layers:
         passes = replace(passes, activations=0.0 * passes.activations)
     memory = stage_memory(case, plan, passes, stage_weights(case, costs, mean), mean)

@@ -81,6 +81,40 @@ def test_peak_bytes(row: dict[str, str]) -> None:
     assert peak(row) / number(row, "peak_total") - 1 == pytest.approx(-short, abs=0.02)
 
 
+KEPT = (
+    ("llama3-8b", "none", 8192, 33_545_861_620),
+    ("llama3-8b", "full", 8192, 23_067_965_748),
+    ("llama2-7b", "full", 4096, 8_494_807_348),
+)
+"""Eight layers on eight ranks with ``reshard_after_forward=False``: model, recompute, tokens, peak bytes."""
+
+
+@pytest.mark.parametrize(("model", "recompute", "tokens", "total"), KEPT)
+def test_weights_that_stay_gathered_are_there_at_the_peak(
+    model: str, recompute: str, tokens: int, total: int
+) -> None:
+    """ZeRO-2 on FSDP2 shards weights between steps; 16-bit copies of all are there at the loss."""
+    plain = next(row for row in ROWS if row["impl"] == "plain" and row["param_dtype"] == "fp32")
+    row = plain | {"model": model, "layers": "8", "ac": recompute, "seq": str(tokens)}
+    work = Workload(seq_len=tokens, global_batch=8)
+    job = Job(model_of(row), cluster("dgx-h100"), 8, work)
+    plan = plan_of(job, micro_batch=1, recompute=RECOMPUTE[recompute], zero=2, zero_shards=8)
+    fsdp = replace(runtime("fsdp", **traits_of(row)), rules=lambda plan, job: [])
+    assert estimate(plan, job, fsdp).stages[0].allocated / total - 1 == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_tied_head_is_gathered_for_the_loss() -> None:
+    """PyTorch 2.13's tracker on eight ranks: fp32 shards and Adam, one gathered table, 12 bytes a logit."""
+    plain = next(row for row in ROWS if row["impl"] == "plain" and row["param_dtype"] == "fp32")
+    tied = load_model("llama3.2-1b")
+    job = Job(tied, cluster("dgx-h100"), 8, Workload(seq_len=8192, global_batch=8))
+    plan = plan_of(job, micro_batch=1, recompute="full", zero=3, zero_shards=8)
+    fsdp = replace(runtime("fsdp", **traits_of(plain | {"ac": "full"})), rules=lambda plan, job: [])
+    stage = estimate(plan, job, fsdp).stages[0]
+    at_loss = 2 * tied.vocab * tied.hidden + 12 * 8192 * tied.vocab
+    assert stage.workspace == pytest.approx(at_loss, rel=1e-3)
+
+
 def test_most_rows_agree_to_a_thousandth() -> None:
     near = [abs(peak(row) / number(row, "peak_total") - 1) < 2e-3 for row in ROWS]
     assert sum(near) >= 0.85 * len(near)

@@ -64,6 +64,28 @@ def test_volume_of_the_third_stage() -> None:
     assert sent(3, micro_batch=1) == pytest.approx(2 * once)
 
 
+AT_REST = {"sharded_at_rest": True}
+
+
+@pytest.mark.parametrize(("zero", "each"), [(2, 2 + 4), (3, 2 + 2 + 4)])
+def test_fsdp_gathers_and_reduces_in_every_pass(zero: int, each: int) -> None:
+    """PyTorch's FSDP2 without a pipeline: ``reshard_after_forward=False`` spares backward's gather alone."""
+    for micro_batch in (1, 2):
+        case, plan = setting(AT_REST, zero=zero, micro_batch=micro_batch)
+        passes = 2 // micro_batch
+        nbytes = float(data_parallel_sent(case, plan, weights()))
+        assert nbytes == pytest.approx(15 / 16 * passes * each * PARAMS)
+
+
+@pytest.mark.parametrize(("zero", "each", "once"), [(2, 0, 2 + 4), (3, 2, 4)])
+def test_a_pipeline_of_fsdp_stages_reduces_once(zero: int, each: int, once: int) -> None:
+    """torch/distributed/pipelining/stage.py: no reduction and no resharding until the last backward."""
+    case, plan = setting(AT_REST, zero=zero, pp=2, micro_batch=1)
+    assert plan.num_microbatches == 4
+    expected = 7 / 8 * (4 * each + once) * PARAMS
+    assert data_parallel_sent(case, plan, weights()) == pytest.approx(expected)
+
+
 def test_frozen_weights_are_gathered_as_they_are_stored() -> None:
     """LoRA under ZeRO-3: a billion adapter weights learn, ten billion frozen ones travel in 16 bit, twice."""
     case, plan = setting(workload={"method": "lora"}, zero=3, micro_batch=2)

@@ -168,7 +168,7 @@ def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Cata
         ({"micro_batch": 64}, ["column global_batch", "256 over micro-batch 64 · dp 8", "at least one"]),
         ({"global_batch": 4, "pp": 1, "dp": 16}, ["column global_batch", "at least one"]),
         ({"ep": 4}, ["experts-divide", "no experts"]),
-        ({"experts": 8, "topk": 9, "moe_ffn": 1024}, ["row 7", "the columns make no model", "topk"]),
+        ({"experts": 8, "topk": 9, "moe_ffn": 1024}, ["row 7, column topk: found 9", "at most 8 experts"]),
         ({"experts": 8, "moe_ffn": 1024}, ["column model: found 'own'", "its topk, which", "blank"]),
         ({"experts": 8, "topk": 2, "moe_ffn": 512, "ep": 3}, ["experts-divide", "ep 3"]),
         ({"step_time_s": None}, ["neither time, memory nor outcome"]),

@@ -44,7 +44,7 @@ def test_columns_are_those_of_the_schema() -> None:
         ("a-2,a100,8,fsdp,1,8,2,0,3,0,", "step_time_s", "a finite number above 0"),
         ("a-2,a100,inf,fsdp,1,8,2,1,3,0,", "num_gpus", "a whole number above 0, at most 10^12"),
         ("a-2,a100,8,fsdp,1,8,2,1.5,4,0,", "zero", "0, 1, 2, 3 or hsdp:<shard size>"),
-        ("a-2,a100,8,fsdp,1,8,2,1.5,3,yes,", "oom", "0 or 1"),
+        ("a-2,a100,8,fsdp,1,8,2,1.5,3,maybe,", "oom", "0 or 1"),
         (",a100,8,fsdp,1,8,2,1.5,3,0,", "id", "a unique key"),
         ("a-2,a100,8,fsdp", "-", "11, as in the header"),
     ],

@@ -169,3 +169,13 @@ def test_distinct_combinations_are_those_of_numpy() -> None:
     wanted, places = np.unique(np.stack(columns), axis=1, return_inverse=True)
     assert np.array_equal(np.stack(values), wanted)
     assert np.array_equal(which, places.reshape(-1))
+
+
+def test_a_plan_without_stages_is_offered_under_one_schedule() -> None:
+    """Torchtitan's ten schedules are the same program where there is no pipeline."""
+    work = work_of("dense")
+    titan = runtime("torchtitan")
+    scan = Scan(work, titan, make_space(work, {}), choices_of(titan, {}), ENDLESS, ENDLESS, keep=100_000)
+    plans = [candidate.plan for candidate in scan.run(objective_column("time")).best]
+    assert {plan.schedule for plan in plans if plan.pp == 1} == {"1f1b"}
+    assert len({plan.schedule for plan in plans if plan.pp == 2}) > 3

@@ -26,6 +26,7 @@ ENTRY = Runtime(
         early_stop=True,
         parameter_dtype="fp32",
         persistent_gradients=False,
+        sharded_at_rest=True,
         attention_copies=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,

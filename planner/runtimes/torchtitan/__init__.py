@@ -33,6 +33,7 @@ ENTRY = Runtime(
         low_bit_weights="passing",
         low_bit_gathers=True,
         persistent_gradients=False,
+        sharded_at_rest=True,
         gradient_blocks_idle=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost.block_cost import LayerCost
-from planner.cost.case import Case, case_of
+from planner.cost.case import Case, case_of, filled_expert_shards
 from planner.cost.data_parallel import data_parallel_seconds, optimizer_seconds, traffic_of
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.legal import HOST_SHARE
-from planner.cost.memory import StageWeights, filled_expert_shards, gathered_bytes
+from planner.cost.memory import StageWeights, gathered_bytes
 from planner.formulas.collectives import ring_seconds
 from planner.numeric import Column, Num
 from planner.plan import Plan
@@ -124,7 +124,8 @@ class _Priced:
         self.case = case_of(plan, job, runtime)
         self.mean = float(job.model.num_layers / plan.pp)
         kept = plan if not self.case.sharding.shards_parameters else replace(plan, zero=2)
-        self.problem = plan_costs(kept, job, runtime, [plan.recompute], limit).problem
+        resident = replace(runtime, traits=replace(runtime.traits, sharded_at_rest=False))
+        self.problem = plan_costs(kept, job, resident, [plan.recompute], limit).problem
         self.costs = layer_costs(self.case, plan, list(job.model.blocks))
         self.slack = 1.0 + self.case.traits.reserve_share
 

@@ -23,6 +23,8 @@ class Sharding:
         What each rank keeps only a part of.
     aliases : tuple of str
         Other spellings.
+    keeps_gathered : bool
+        Whether parameters that are sharded between steps stay gathered from forward to backward.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Sharding:
     shards_gradients: bool
     shards_parameters: bool
     aliases: tuple[str, ...] = ()
+    keeps_gathered: bool = False
 
     def optimizer_shards(self, shards: Num) -> Num:
         """Ranks that share the optimizer states. [-]"""

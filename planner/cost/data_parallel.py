@@ -156,14 +156,13 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     kept = case.traits.reuse_elements
     if not case.sharding.shards_parameters:
         return float(case.sharding.shards_optimizer)
-    traits, whole = case.traits, case.recompute.whole_layer
+    traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
+    times = 1.0 if keeps else 2.0 + (traits.recompute_gathers and whole)
     if traits.sharded_at_rest:
-        keeps = case.sharding.keeps_gathered
-        calls = 2.0 - keeps + (traits.recompute_gathers and whole and not keeps)
         in_pipeline = 1.0 / plan.num_microbatches if keeps else 1.0
-        return np.where(piped(case, plan), in_pipeline, calls) * traits.sharded_calls
+        return np.where(piped(case, plan), in_pipeline, times) * traits.sharded_calls
     if not kept or not whole:
-        return 2.0
+        return times * traits.sharded_calls
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
     return 3.0 - np.minimum(1.0, kept / np.maximum(2.0 * layer, 1.0))
 

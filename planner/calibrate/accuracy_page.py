@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 from typing import Any, Final
 
-from planner.calibrate.accuracy import KINDS, Accuracy, Line, error_of
+from planner.calibrate.accuracy_lines import KINDS, Accuracy, Line, error_of
 from planner.calibrate.accuracy_risk import ABOUT, HEAD, risk_cells
 from planner.calibrate.constants import Key
 from planner.calibrate.scores import GROUP_KEYS

@@ -6,8 +6,7 @@ import os
 import sys
 from typing import Final
 
-DEBUG: Final = "PLANNER_DEBUG"
-"""Environment variable that asks for the traceback of an internal error."""
+from planner.cli.variables import DEBUG
 
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130

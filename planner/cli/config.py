@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from planner.cli.files import PLAN_FORMAT, is_plan_file
 from planner.cli.options import Format, FormatOption
+from planner.cli.variables import DEBUG, PREFIX
 
 PROJECT_FILE: Final = "planner.yaml"
-PLAN_FORMAT: Final = "planner/plan/"
-"""A plan file may stand under the project file's name; it is no configuration."""
 
 JOB_COMMANDS: Final = ("search", "estimate", "mfu")
 PRINTING: Final = (*JOB_COMMANDS, "explain", "compare", "simulate", "validate")
@@ -100,7 +100,7 @@ def settings() -> dict[str, Setting]:
         if path.is_file():
             found |= from_file(path)
     for name, key in KEYS.items():
-        variable = f"PLANNER_{name.upper()}"
+        variable = f"{PREFIX}{name.upper()}"
         text = os.environ.get(variable, "").strip()
         if text:
             value = [part.strip() for part in text.split(",")] if key.several else text
@@ -158,8 +158,6 @@ def default_map(made: Mapping[str, Setting]) -> dict[str, dict[str, Any]]:
 
 def tell(context: Any, made: Mapping[str, Setting]) -> None:
     """Say on standard error which options of a command come from the configuration, and from where."""
-    from planner.cli.mfu import is_plan_file
-
     model = context.params.get("model")
     if context.params.get("quiet") or not made or (model and is_plan_file(Path(model))):
         return
@@ -180,11 +178,10 @@ def _is_taken(context: Any, parameter: str) -> bool:
 
 def unknown_variables() -> list[str]:
     """Return the variables that look like settings and are none, each with the nearest that is one."""
-    from planner.cli.app import DEBUG
     from planner.errors import nearest
 
-    known = [f"PLANNER_{name.upper()}" for name in KEYS]
-    wrong = sorted(name for name in os.environ if name.startswith("PLANNER_") and name not in (*known, DEBUG))
+    known = [f"{PREFIX}{name.upper()}" for name in KEYS]
+    wrong = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in (*known, DEBUG))
     hints = {name: nearest(name, known) for name in wrong}
     return [f"{name} is no setting{f'; nearest: {near}' if near else ''}" for name, near in hints.items()]
 

@@ -1,11 +1,26 @@
-"""Files written whole or not at all."""
+"""Files of users: plans known as such, results written whole or not at all."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from planner.errors import InputError, Problem
+
+PLAN_FORMAT: Final = "planner/plan/"
+"""What the format of a plan file begins with."""
+
+
+def is_plan_file(path: Path) -> bool:
+    """Whether a path is a file that says it is a plan."""
+    try:
+        return (
+            path.is_file()
+            and f"format: {PLAN_FORMAT}" in path.read_text(encoding="utf-8", errors="replace")[:4096]
+        )
+    except OSError:
+        return False
 
 
 def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> None:

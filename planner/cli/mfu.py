@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli.files import is_plan_file
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.versions import version_notes
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from planner.cli.progress import Progress
     from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
-
-PLAN_MARK = "format: planner/plan/"
 
 
 @spread
@@ -112,14 +111,6 @@ def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> Estim
     if isinstance(answer, Unpriced):
         raise unpriced(answer, asked.model.name)
     return answer
-
-
-def is_plan_file(path: Path) -> bool:
-    """Whether a path is a file that says it is a plan."""
-    try:
-        return path.is_file() and PLAN_MARK in path.read_text(encoding="utf-8", errors="replace")[:4096]
-    except OSError:
-        return False
 
 
 def refuse_beside(job: JobOptions, plan: PlanOptions) -> None:

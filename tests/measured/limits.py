@@ -10,7 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.calibrate.accuracy import Line, accuracy_of, line_of, read_folder
+from planner.calibrate.accuracy import accuracy_of, read_folder
+from planner.calibrate.accuracy_lines import Line, line_of
 
 RUNS = Path(__file__).parent / "runs"
 ROOM = 1.03

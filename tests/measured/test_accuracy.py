@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from planner.calibrate.accuracy import Accuracy, Line, accuracy_of, line_of, read_folder
+from planner.calibrate.accuracy import accuracy_of, read_folder
+from planner.calibrate.accuracy_lines import Accuracy, Line, line_of
 from tests.measured.limits import LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
 from tests.measured.matched import RUNS
 

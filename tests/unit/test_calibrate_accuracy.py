@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from planner.calibrate.accuracy import Accuracy, line_of, lines_of, main
+from planner.calibrate.accuracy import main
+from planner.calibrate.accuracy_lines import Accuracy, line_of, lines_of
 from planner.calibrate.accuracy_page import called, page, worst_table
 from planner.calibrate.accuracy_plot import scatter
 from planner.calibrate.run_defaults import Skip

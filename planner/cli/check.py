@@ -54,7 +54,7 @@ def check(
         raise InputError(Problem("--tolerance", f"{tolerance:g}", "a share above 0, such as 0.1"))
     saved = read_plan_file(plan, with_node_size)
     opened = open_device(device)
-    notes = list(saved.changed)
+    notes = list(saved.notes)
     if not allow_busy:
         check_free(opened, open_driver(uuid_of(opened)))
         notes += check_works(opened)

@@ -201,7 +201,7 @@ def read_saved(path: Path) -> PlanFile:
     check_precision(saved.job.hardware, saved.job.workload, reading)
     check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
-    for line in (*saved.changed, *version_notes([saved.job.hardware])):
+    for line in (*saved.notes, *version_notes([saved.job.hardware])):
         typer.echo(f"note: {line}", err=True)
     return saved
 

@@ -88,7 +88,7 @@ def emit(
     reading.finish()
     launch = Launch(out, target, launcher, target_version, force)
     wanted = wanted_target(launch, saved.runtime)
-    notes = [f"note: {line}" for line in (*saved.changed, *version_notes([saved.job.hardware]))]
+    notes = [f"note: {line}" for line in (*saved.notes, *version_notes([saved.job.hardware]))]
     if wanted.runtime.name != saved.runtime.name:
         notes.append(_told_apart(saved.runtime, wanted.runtime))
     with Progress(quiet, verbose) as progress:

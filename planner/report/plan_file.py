@@ -135,6 +135,14 @@ class PlanFile:
     order: tuple[str, ...] | None = None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a price of the plan is told with: what changed, and that its own order is not priced."""
+        if self.order is None:
+            return self.changed
+        own = f"figures are those of {self.plan.schedule}; simulate plays the order that the plan holds"
+        return (*self.changed, own)
+
+    @property
     def orders(self) -> Orders | None:
         """The same as passes."""
         return None if self.order is None else _orders(self.plan, self.order)

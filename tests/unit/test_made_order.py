@@ -140,6 +140,7 @@ def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:
     assert "an order made for it" in planner("simulate", str(file)).out.replace("\n", " ")
     assert planner("emit", str(file), "--out", str(again)).code == 0
     assert (again / "schedule.csv").read_text() == (out / "schedule.csv").read_text()
+    assert "plays the order that the plan holds" in planner("explain", str(file)).err
     elsewhere = planner("emit", str(file), "--out", str(tmp_path / "no"), "--target", "megatron-lm")
     assert elsewhere.code == 1
 

@@ -117,8 +117,8 @@ ERAS: Final = (
         "megatron-lm",
         "BigScience's and DeepSpeed's forks of Megatron-LM, 2021-22; ZeRO-1 beside pipeline parallelism; "
         "in bf16 gradients are summed in fp32 beside the 16-bit ones and reduced through flat fp32 buckets "
-        "(deepspeed/runtime/bf16_optimizer.py), in fp16 a step copies the gradients of a rank to one flat fp32 "
-        "buffer (zero/stage_1_and_2.py)",
+        "(deepspeed/runtime/bf16_optimizer.py), in fp16 a step copies the gradients of a rank to one flat "
+        "fp32 buffer (zero/stage_1_and_2.py)",
         {
             **GPT_2021,
             "scattered_messages": True,

@@ -13,9 +13,9 @@ EAGER: Final[Settings] = {
     "vocab_parallel_loss": False,
     "fused_weight_gradient": False,
 }
-# The loss is a chain of fp32 kernels, counted in megatron/mpu/cross_entropy.py: forward the cast, the
-# largest, the difference, the power, the sum and the quotient, 6 + 4 + 8 + 8 + 4 + 8 bytes; back the product
-# and the cast, 8 + 6.
+# The loss is a chain of fp32 kernels (megatron/mpu/cross_entropy.py): forward the cast, the largest,
+# the difference, the power, the sum and the quotient, 6 + 4 + 8 + 8 + 4 + 8 bytes; back the product and the
+# cast, 8 + 6.
 GPT_2021: Final[Settings] = {
     "loss_traffic": 52.0,
     "attention": "fused-softmax",

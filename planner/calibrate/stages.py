@@ -275,12 +275,6 @@ STAGES = (
         _expert_recipe,
         (
             Factor(
-                ("runtime", "megatron-bridge", "ep_overlapped"),
-                0.4,
-                "share of expert messages that nothing hides where they run beside compute [-]",
-                0.3,
-            ),
-            Factor(
                 ("era", "megatron-bridge", "ep_traffic"),
                 4.0,
                 "bytes of device memory moved for each byte sent to experts [-]",

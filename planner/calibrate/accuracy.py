@@ -18,7 +18,7 @@ from planner.calibrate.accuracy_page import page
 from planner.calibrate.accuracy_plot import scatter
 from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import Key, predictions_with, shipped_values
-from planner.calibrate.fit import ROWS_PER_FACTOR, mean_error, out_of_group_errors
+from planner.calibrate.fit import ROWS_PER_FACTOR, WITHOUT_FOLDS, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
 from planner.calibrate.run_table import Fault, Run, read_runs
 from planner.calibrate.stages import STAGES
@@ -59,15 +59,16 @@ def errors_out_of_group(
         Takes a line after each stage.
     """
     runs = prepared(rows, shipped_catalogue(), [])
-    timed = [run for run in runs if run.measured.seconds and not run.run.mark]
     errors: dict[Key, float] = {}
     for stage in STAGES:
-        wanted = [run for run in timed if stage.wanted(run)]
+        wanted = stage.runs_of(runs)
         if len(wanted) < ROWS_PER_FACTOR * len(stage.factors):
             continue
         keys = {factor.key for factor in stage.factors}
         fixed = {key: value for key, value in shipped_values().items() if key not in keys}
-        error = mean_error(out_of_group_errors(wanted, stage.factors, stage.group, fixed, 4, stage.measure))
+        error = mean_error(
+            out_of_group_errors(wanted, stage.factors, stage.group, fixed, WITHOUT_FOLDS, stage.measure)
+        )
         tell(f"{stage.name}: {len(wanted)} runs, {error:.1%} out of group")
         errors |= dict.fromkeys(keys, error)
     return errors

@@ -296,7 +296,8 @@ FOLDS: Final = {
 
 CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard error*
 is that of the logarithm. *Error* is that of step time out of group, of memory where the constant is one of
-memory: each of these runs priced with constants fitted without its group; *error without* is the same where
+memory, and of runs that may have run out the mean chance given to what did not happen: each of these runs
+priced with constants fitted without its group; *error without* is the same, over the same two folds, where
 this constant keeps its plain value.
 """
 

@@ -22,6 +22,12 @@ PULL = 0.02
 ROWS_PER_FACTOR = 3
 """Runs that a fit needs for each factor. [-]"""
 
+WITHOUT_FOLDS = 2
+"""Folds of the error out of group with a constant and without it: the same, to be compared. [-]"""
+
+SHIFT = 1e-2
+"""Shift of a factor's logarithm by which a likelihood's slope is taken. [-]"""
+
 Column = NDArray[np.float64]
 
 
@@ -133,6 +139,22 @@ def memory_log_errors(runs: Sequence[PricedRun], values: Values) -> Column:
     )
 
 
+def outcome_log_chances(runs: Sequence[PricedRun], values: Values) -> Column:
+    """Logarithm of the chance that was predicted for what happened: out of memory, or not. [-]
+
+    To make it small is to make the likelihood of all outcomes large: far from 0 the robust loss of a fit is
+    linear in it.
+    """
+    found = predictions_with(values)(runs)
+    chances = np.array(
+        [one.oom_probability if isinstance(one, Prediction) else float(bool(run.run.oom))
+         for one, run in zip(found, runs, strict=True)]
+    )  # fmt: skip
+    happened = np.where([bool(run.run.oom) for run in runs], chances, 1.0 - chances)
+    logs: Column = np.log(np.maximum(happened, 1e-12))
+    return logs
+
+
 Errors = Callable[[Sequence[PricedRun], Values], Column]
 """What a fit makes small: one logarithm for each run."""
 
@@ -159,7 +181,8 @@ def fit(
     fixed : mapping, optional
         Constants that hold.
     measure : callable
-        `log_errors` or `memory_log_errors`.
+        `log_errors`, `memory_log_errors` or `outcome_log_chances`, whose standard errors are those of maximum
+        likelihood, from the outer product of each run's slopes.
 
     Returns
     -------
@@ -198,6 +221,11 @@ def fit(
     values = named(best.x)
     left = measure(runs, values)
     information = best.jac.T @ best.jac / max(float(np.mean(left * left)), 1e-9)
+    if measure is outcome_log_chances:
+        scores = np.array(
+            [(measure(runs, named(best.x + step)) - left) / SHIFT for step in SHIFT * np.eye(len(start))]
+        )
+        information = scores @ scores.T
     errors = np.sqrt(np.diag(np.linalg.pinv(information)))
     return Fitted(
         values={key: float(f"{values[key]:.4g}") for factor in factors for key in factor.keys},

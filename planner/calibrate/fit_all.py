@@ -17,7 +17,7 @@ import yaml
 from planner.calibrate.bands import bands_of, coverage_of, lent_errors, site_errors
 from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import Key
-from planner.calibrate.fit import Factor, Fitted, fit, mean_error, out_of_group_errors
+from planner.calibrate.fit import WITHOUT_FOLDS, Factor, Fitted, fit, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.run_table import read_runs
@@ -32,12 +32,17 @@ HEADER = """# Fitted to measured training runs by: python -m planner.calibrate.f
 
 def timed_runs(folder: Path) -> list[PricedRun]:
     """Return the runs of all tables in a folder that have a time and no mark."""
+    return [run for run in known_runs(folder) if run.measured.seconds]
+
+
+def known_runs(folder: Path) -> list[PricedRun]:
+    """Return the runs of all tables in a folder that have no mark, with those that ran out of memory."""
     catalogue = shipped_catalogue()
     runs: list[PricedRun] = []
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as lines:
             rows = list(read_runs(lines, path.name).rows)
-        runs += [run for run in prepared(rows, catalogue, []) if run.measured.seconds and not run.run.mark]
+        runs += [run for run in prepared(rows, catalogue, []) if not run.run.mark]
     return runs
 
 
@@ -73,7 +78,7 @@ def _error_without(
     left_out: Factor, warm: Sequence[Factor], stage: Stage, runs: Sequence[PricedRun], fixed: dict[Key, float]
 ) -> float:
     others = [factor for factor in warm if factor.key != left_out.key]
-    return mean_error(out_of_group_errors(runs, others, stage.group, fixed, 2, stage.measure))
+    return mean_error(out_of_group_errors(runs, others, stage.group, fixed, WITHOUT_FOLDS, stage.measure))
 
 
 @dataclass
@@ -97,7 +102,7 @@ def fit_all(runs: Sequence[PricedRun]) -> Outcome:
     values = neutral_values(STAGES)
     outcome = Outcome()
     for stage in STAGES:
-        wanted = [run for run in runs if stage.wanted(run)]
+        wanted = stage.runs_of(runs)
         before = mean_error(stage.measure(wanted, values))
         found = fit(wanted, stage.factors, values, stage.measure)
         outside = out_of_group_errors(wanted, stage.factors, stage.group, values, 4, stage.measure)
@@ -116,9 +121,10 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
         sys.stderr.write("usage: python -m planner.calibrate.fit_all RUNS_DIR\n")
         return 2
-    runs = timed_runs(Path(arguments[0]))
+    runs = known_runs(Path(arguments[0]))
     constants = [asdict(entry) for entry in fit_all(runs).constants]
-    found = site_errors(runs, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
+    timed = [run for run in runs if run.measured.seconds]
+    found = site_errors(timed, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
     write("constants", {"constants": constants})
     told = {"bands": bands_of(found), "coverage": coverage_of(found), "lent_curves": lent_errors()}
     write("bands", told)

@@ -39,9 +39,8 @@ class Refit:
     def values(self, runs: Sequence[PricedRun]) -> dict[Key, float]:
         """Return the constants that these runs give."""
         values = neutral_values(self.stages)
-        timed = [run for run in runs if run.measured.seconds and not run.run.mark]
         for stage in self.stages:
-            values |= self.stage_values(stage, [run for run in timed if stage.wanted(run)], values)
+            values |= self.stage_values(stage, stage.runs_of(runs), values)
         return values
 
     def stage_values(self, stage: Stage, runs: Sequence[PricedRun], fixed: Values) -> Values:

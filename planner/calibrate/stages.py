@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from planner.calibrate.constants import Key
-from planner.calibrate.fit import Errors, Factor, log_errors, memory_log_errors
+from planner.calibrate.fit import Errors, Factor, log_errors, memory_log_errors, outcome_log_chances
 from planner.calibrate.run_defaults import PricedRun
 from planner.runtimes import plain_runtimes
 
@@ -31,7 +31,7 @@ class Stage:
     source : str
         Where the runs stand.
     measure : callable
-        What of the runs is fitted: their time, or their memory.
+        What of the runs is fitted: their time, their memory, or whether they ran out of it.
     """
 
     name: str
@@ -40,6 +40,16 @@ class Stage:
     group: Callable[[PricedRun], Hashable]
     source: str
     measure: Errors = log_errors
+
+    def runs_of(self, runs: Iterable[PricedRun]) -> list[PricedRun]:
+        """Return the runs without a mark that belong to it and were timed.
+
+        Where outcomes are fitted, those that ran out of memory count too; without one nothing is told.
+        """
+        judged = self.measure is outcome_log_chances
+        known = (run for run in runs if run.measured.seconds or (judged and run.run.oom))
+        own = [run for run in known if not run.run.mark and self.wanted(run)]
+        return own if not judged or any(run.run.oom for run in own) else []
 
 
 def _source(*names: str) -> Callable[[PricedRun], bool]:
@@ -79,15 +89,17 @@ def _weighed(wanted: Callable[[PricedRun], bool]) -> Callable[[PricedRun], bool]
 
 
 def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
-    """Return plain values of what runs are priced with already: a fit starts from nothing fitted before.
+    """Return the plain value of every constant of an accelerator, 1, and of a runtime: a fit starts there.
 
-    They are 1 for every constant of an accelerator, and a runtime's own trait for those of a runtime.
+    Those of eras and sites are in no run before they are fitted.
     """
-    factors = [factor for stage in stages for factor in stage.factors]
-    keys = [key for factor in factors for key in (factor.key, *factor.shared)]
-    plain = plain_runtimes()
-    own = {key: getattr(plain[key[1]].traits, key[2]) for key in keys if key[0] == "runtime"}
-    return own | {key: 1.0 for key in keys if key[0] == "accelerator"}
+    keys = [key for stage in stages for factor in stage.factors for key in factor.keys]
+    plain = {
+        (scope, owner, name): float(getattr(plain_runtimes()[owner].traits, name))
+        for scope, owner, name in keys
+        if scope == "runtime"
+    }
+    return plain | {key: 1.0 for key in keys if key[0] == "accelerator"}
 
 
 COMPUTE = "share of the kernels' stand-alone rate that its training steps reach [-]"
@@ -132,6 +144,22 @@ STAGES = (
         ),
         _model_and_size,
         "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking",
+    ),
+    Stage(
+        "memory of the layouts sweep",
+        _source("aleph-alpha-layouts"),
+        (
+            Factor(("era", "megatron-like", "reserve_share"), 0.3, SLACK, 1.0),
+            Factor(
+                ("era", "megatron-like", "memory_spread"),
+                0.03,
+                "spread of the logarithm of measured over predicted memory [-]",
+                0.5,
+            ),
+        ),
+        _layout,
+        "https://github.com/Aleph-Alpha/NeurIPS-WANT-submission-efficient-parallelization-layouts",
+        outcome_log_chances,
     ),
     Stage(
         "layouts sweep",

@@ -123,7 +123,8 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     waiting, made, inside = reduced, gradients, passes.rebuilt
     if case.traits.sharded_at_rest:
         gone = passes.one_layer * (not case.recompute.whole_layer)
-        waiting = np.maximum(case.reduce_bytes * sharded * passes.head, reduced - gone)
+        head = case.reduce_bytes * sharded * passes.head * (not case.traits.loss_beside_backward)
+        waiting = np.maximum(head, reduced - gone)
         inside = np.maximum(inside, GATHERED_BYTES * passes.largest_layer - passes.one_layer)
         made = np.maximum(earlier, gradients - unmade_bytes(case, plan, passes))
     last = passes.activations + inside + beside + waiting + latest

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
-from planner.cost.memory import PassBytes
+from planner.cost.peaks import PassBytes
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.formulas.activation_offload import copied_bytes, copy_exposed_seconds, offloaded_layers
 from planner.numeric import Num

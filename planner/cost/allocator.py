@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.fit import overflow_probability
-from planner.cost.memory import GATHERED_BYTES, PassBytes
+from planner.cost.peaks import GATHERED_BYTES, PassBytes
 from planner.numeric import Num
 
 

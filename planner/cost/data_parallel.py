@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.case import Case, filled_expert_shards, piped
-from planner.cost.memory import GATHERED_BYTES, StageWeights, gathered_bytes
+from planner.cost.memory import StageWeights
+from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num

@@ -20,7 +20,6 @@ from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, stage_message_seconds
 from planner.cost.data_parallel import data_parallel_seconds
 from planner.cost.memory import (
-    PassBytes,
     StageMemory,
     StageWeights,
     pass_bytes,
@@ -28,6 +27,7 @@ from planner.cost.memory import (
     stage_sum,
     stage_weights,
 )
+from planner.cost.peaks import PassBytes
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
 from planner.numeric import Num

@@ -7,7 +7,8 @@ from dataclasses import MISSING, fields, replace
 import numpy as np
 
 from planner.cost.case import Case, case_of
-from planner.cost.memory import PassBytes, StageWeights, stage_memory
+from planner.cost.memory import StageWeights, stage_memory
+from planner.cost.peaks import PassBytes
 from planner.cost.stages import Stages
 from planner.cost.step import device_bytes, mean_weights
 from planner.numeric import Column, Num

@@ -10,7 +10,7 @@ import pytest
 from planner.cost.allocator import bucket_elements, retried_seconds, step_buffer_bytes
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.memory import PassBytes
+from planner.cost.peaks import PassBytes
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 NONE = PassBytes(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of
 from planner.cost.layout import piece_costs, priced_layers
-from planner.cost.memory import PassBytes, pass_bytes, stage_memory, stage_weights, waiting_bytes
+from planner.cost.memory import pass_bytes, stage_memory, stage_weights
+from planner.cost.peaks import PassBytes, waiting_bytes
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.cost.step import hop_seconds
 from planner.numeric import Column

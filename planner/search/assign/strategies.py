@@ -16,7 +16,8 @@ from planner.cost.case import Case, case_of, filled_expert_shards
 from planner.cost.data_parallel import data_parallel_seconds, optimizer_seconds, traffic_of
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.legal import HOST_SHARE
-from planner.cost.memory import StageWeights, gathered_bytes
+from planner.cost.memory import StageWeights
+from planner.cost.peaks import gathered_bytes
 from planner.formulas.collectives import ring_seconds
 from planner.numeric import Column, Num
 from planner.plan import Plan

@@ -132,7 +132,6 @@ STAGES = (
         _source("vtrain-single"),
         (
             Factor(
-                # Of two minima, 1.6 and 1.2 ms or 0.5 and 2.3, the first is the lower by 6% of its loss.
                 ("era", "megatron-deepspeed", "host_seconds_forward"),
                 1.5e-3,
                 "host time to launch a layer, forward [s]",
@@ -145,16 +144,27 @@ STAGES = (
                 1.0,
             ),
             Factor(
-                ("era", "megatron-deepspeed", "message_host_seconds"),
-                3e-4,
-                SYNCHRONISED,
+                ("era", "megatron-deepspeed", "host_exposed"),
+                0.2,
+                "share of the shorter of host's and device's time that tensor-parallel ranks do not hide [-]",
                 1.0,
-                shared=(("era", "zero-bubble-2023", "message_host_seconds"),),
             ),
-            Factor(("site", "vtrain-single", "scaleup_share"), 1.0, LINKS, 0.7),
+            Factor(
+                ("era", "megatron-deepspeed", "elementwise_traffic"),
+                1.2,
+                "bytes that memory-bound kernels move over those counted for fused ones [-]",
+                0.7,
+            ),
         ),
         lambda priced: (priced.run.hidden, priced.plan.tp, priced.run.num_gpus),
         "https://github.com/VIA-Research/vTrain",
+    ),
+    Stage(
+        "Zero Bubble",
+        _source("zero-bubble"),
+        (Factor(("era", "zero-bubble-2023", "message_host_seconds"), 3e-4, SYNCHRONISED, 1.0),),
+        _model,
+        "https://arxiv.org/abs/2401.10241",
     ),
     Stage(
         "BLOOM's trials",

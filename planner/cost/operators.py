@@ -56,6 +56,8 @@ class Operator:
         Weights that learn, adapters included. [element]
     second : Num
         Share that runs again where every second product, and all that is bound by memory, is recomputed. [-]
+    launches : Num
+        Kernels that a pass launches beside those of its kind. [-]
     expert : bool
         Whether the weights belong to routed experts.
     outside_forward, outside_backward : Num
@@ -75,6 +77,7 @@ class Operator:
     stored: Num = 0.0
     trained: Num = 0.0
     second: Num = 0.0
+    launches: Num = 0.0
     expert: bool = False
     outside_forward: Num = 0.0
     outside_backward: Num = 0.0
@@ -239,6 +242,7 @@ class Pricer:
             saved=saved,
             result=widest,
             flops=flops,
+            launches=SPLIT_SOFTMAX * split_softmax(rows) if case.traits.attention == "fused-softmax" else 0.0,
             outside_forward=outside * forward,
             outside_backward=outside * backward,
         )
@@ -258,9 +262,15 @@ class Pricer:
         kernels, kind = self.case.kernels, self.case.traits.attention
         queries = seq * share
         if kind in SCORES_KEPT:
-            kernel = kernels.unfused if kind == "unfused" else kernels.fused_softmax
-            forward = unfused_attention_forward_seconds(1.0, rows, queries, seq, head_dim, kernel)
-            backward = unfused_attention_backward_seconds(1.0, rows, queries, seq, head_dim, kernel)
+            size = (1.0, rows, queries, seq, head_dim)
+            forward = unfused_attention_forward_seconds(*size, kernels.unfused)
+            backward = unfused_attention_backward_seconds(*size, kernels.unfused)
+            if kind == "fused-softmax":
+                split = split_softmax(rows)
+                whole = unfused_attention_forward_seconds(*size, kernels.fused_softmax)
+                forward = np.where(split, forward, whole)
+                whole = unfused_attention_backward_seconds(*size, kernels.fused_softmax)
+                backward = np.where(split, backward, whole)
             return forward, backward, SCORE_BYTES * rows * queries * seq
         curve = kernels.attention_for(round(head_dim))
         slower = attention_slowdown(self.case.pool.accelerator.arch, kind)
@@ -304,6 +314,25 @@ def mean_keys(seq: float, window: int | None, chunked: bool) -> Num:
     """Keys that a query sees in the mean: causal, within a sliding window or a chunk of the sequence. [-]"""
     reach = min(seq, float(window or seq))
     return visible_keys(reach, reach, reach) if chunked else visible_keys(seq, seq, reach)
+
+
+SPLIT_SOFTMAX = 4.0
+"""Kernels that the softmax of kept scores takes more where it is split: to cast, scale and mask, and to cast
+back. [-]
+"""
+
+
+def split_softmax(rows: Num) -> Num:
+    """Whether Megatron's fused softmax leaves so many heads of sequences to separate kernels.
+
+    Its kernel takes heads times sequences of a micro-batch by fours.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/model/fused_softmax.py``: ``is_kernel_available``.
+    """
+    result: Num = np.where(np.floor(rows / 4.0) * 4.0 == rows, 0.0, 1.0)
+    return result
 
 
 SCORES_KEPT = ("unfused", "fused-softmax")

@@ -262,15 +262,7 @@ class Pricer:
         kernels, kind = self.case.kernels, self.case.traits.attention
         queries = seq * share
         if kind in SCORES_KEPT:
-            size = (1.0, rows, queries, seq, head_dim)
-            forward = unfused_attention_forward_seconds(*size, kernels.unfused)
-            backward = unfused_attention_backward_seconds(*size, kernels.unfused)
-            if kind == "fused-softmax":
-                split = split_softmax(rows)
-                whole = unfused_attention_forward_seconds(*size, kernels.fused_softmax)
-                forward = np.where(split, forward, whole)
-                whole = unfused_attention_backward_seconds(*size, kernels.fused_softmax)
-                backward = np.where(split, backward, whole)
+            forward, backward = self._scores_seconds(rows, queries, seq, head_dim)
             return forward, backward, SCORE_BYTES * rows * queries * seq
         curve = kernels.attention_for(round(head_dim))
         slower = attention_slowdown(self.case.pool.accelerator.arch, kind)
@@ -278,6 +270,19 @@ class Pricer:
         forward = attention_forward_seconds(*size, curve, shared) * slower.forward
         backward = attention_backward_seconds(*size, curve, shared) * slower.backward
         return forward, backward, 4.0 * rows * queries
+
+    def _scores_seconds(self, rows: Num, queries: Num, seq: float, head_dim: float) -> tuple[Num, Num]:
+        """Seconds forward and backward where the scores go through memory, split softmax or not."""
+        kernels, size = self.case.kernels, (1.0, rows, queries, seq, head_dim)
+        forward = unfused_attention_forward_seconds(*size, kernels.unfused)
+        backward = unfused_attention_backward_seconds(*size, kernels.unfused)
+        if self.case.traits.attention == "unfused":
+            return forward, backward
+        split, fused = split_softmax(rows) > 0, kernels.fused_softmax
+        return (
+            np.where(split, forward, unfused_attention_forward_seconds(*size, fused)),
+            np.where(split, backward, unfused_attention_backward_seconds(*size, fused)),
+        )
 
 
 IN_16_BIT = frozenset({"head", "router"})

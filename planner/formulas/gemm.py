@@ -356,7 +356,7 @@ def misaligned_slowdown(stride: Num) -> Num:
     Parameters
     ----------
     stride : Num
-        Elements in a row. [element]
+        Elements in a row. [-]
 
     Returns
     -------

@@ -33,8 +33,8 @@ REMARKS: Final[Mapping[str, str]] = {
     "distflashattn": "other codes than the paper's own, Megatron-LM and DeepSpeed-Ulysses, whose layout it "
     "does not print",
     "dlperf-v100": "tensor parallelism across nodes of another site, whose network is not stated",
-    "vtrain-single": "small layers on 4 and 8 accelerators: one host time for a layer stands for all "
-    "sizes and degrees",
+    "vtrain-single": "one of the table's 32 times for a layer that contradicts its neighbours, in every "
+    "row that uses it",
     "litgpt-thunder": "compilers that fuse more, or less, than the one trait that stands for them",
     "torchtitan-nvfp4": "4-bit products of a preview: their rates are extrapolated",
     "torchtitan-asynctp-202506": "float8 with a scale for each row, which the table tells in its notes alone",

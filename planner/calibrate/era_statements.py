@@ -54,6 +54,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"kernel=torch", {"attention": "unfused"}),
         # Release 2.1 and its commit of March 2021: messages between stages went whole.
         (r"megatron-lm (8aa4619f|v?2\.[01]\b)", {"scattered_messages": False}),
+        (r"vocabulary not padded", {"padded_vocabulary": False}),
         (r"kernel=fused", {"attention": "fused-softmax"}),
     )
 )

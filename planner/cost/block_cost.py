@@ -17,6 +17,7 @@ from planner.cost.blocks import (
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
 from planner.cost.operators import SCORES_KEPT, Operator, Pricer
 from planner.formulas.experts import expert_host_seconds
+from planner.formulas.launches import launched_seconds
 from planner.inputs.model import Experts
 from planner.numeric import Num
 from planner.runtimes._traits import Traits
@@ -203,8 +204,8 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     if choice.whole_layer and traits.early_stop and last is not None:
         seconds, flops = seconds - last.forward, flops - last.flops
     whole = choice.whole_layer
-    if whole and traits.launch_blocking:
-        seconds = seconds + traits.host_seconds_forward
+    if whole and traits.host_seconds_forward:
+        seconds = launched_seconds(seconds, forward_host_seconds(layer, traits), exposed_host(pricer))
     return Again(
         seconds=seconds,
         flops=flops,
@@ -213,6 +214,25 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         cp=float(traits.recompute_attention if whole else "core_attn" in choice.modules),
         ep=float(whole or "moe" in choice.modules),
     )
+
+
+LAYER_LAUNCHES = 14.0
+"""Kernels that a pass of a layer with kept scores launches: two norms, four products and two batched ones,
+softmax, its dropout, a copy, an activation and two residual additions. [-]
+"""
+
+
+def forward_host_seconds(layer: PricedLayer, traits: Traits) -> Num:
+    """Host time to launch a layer's forward pass, kernels beside the usual ones included. [s]"""
+    return traits.host_seconds_forward * (1 + total(layer.operators, "launches") / LAYER_LAUNCHES)
+
+
+def exposed_host(pricer: Pricer) -> Num:
+    """Share of the shorter of the host's and the device's time that nothing hides. [-]"""
+    traits = pricer.case.traits
+    if traits.launch_blocking:
+        return 1.0
+    return np.where(pricer.plan.tp > 1, traits.host_exposed, 0.0) if traits.host_exposed else 0.0
 
 
 def expert_floor_seconds(layer: PricedLayer, pricer: Pricer) -> Num:
@@ -239,7 +259,8 @@ def host_floor_and_idle(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num]:
 def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     """Seconds of forward, input gradient and weight gradient. [s]
 
-    None is shorter than the host takes for it; where every launch blocks, the host's time comes on top.
+    None is shorter than the host takes for it; of the shorter of the two a share comes on top, all of it
+    where every launch blocks.
     """
     traits, context, sent = pricer.case.traits, layer.exchanges.cp, layer.exchanges.ep
     host, idle = host_floor_and_idle(layer, pricer)
@@ -247,14 +268,13 @@ def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     forward = total(layer.operators, "forward") + context.forward + idle
     inputs = total(layer.operators, "backward") - products + context.backward + idle
     weight = np.maximum(products + idle, host)
-    if traits.launch_blocking:
-        return (
-            forward + traits.host_seconds_forward + host,
-            inputs + traits.host_seconds_backward + host,
-            weight,
-        )
-    inputs = np.maximum(np.maximum(inputs, host - sent.backward), traits.host_seconds_backward - weight)
-    return np.maximum(forward, traits.host_seconds_forward + host - sent.forward), inputs, weight
+    if traits.host_seconds_forward:
+        exposed, launch = exposed_host(pricer), forward_host_seconds(layer, traits)
+        back = launch / traits.host_seconds_forward * traits.host_seconds_backward
+        both = launched_seconds(inputs + weight, back + host - sent.backward, exposed)
+        return launched_seconds(forward, launch + host - sent.forward, exposed), both - weight, weight
+    inputs = np.maximum(inputs, host - sent.backward)
+    return np.maximum(forward, host - sent.forward), inputs, weight
 
 
 def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, freed: Num) -> tuple[Num, Num]:

@@ -11,6 +11,7 @@ from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer, accumulation_bytes, cast_seconds
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
+from planner.formulas.gemm import misaligned_slowdown
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
 from planner.numeric import Num
 
@@ -267,6 +268,8 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     logits = pricer.tokens * (vocab if case.traits.vocab_parallel_loss else model.vocab)
     moved = traffic.Traffic(case.traits.loss_traffic / 3, case.traits.loss_traffic * 2 / 3)
     product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
+    if not case.traits.padded_vocabulary:
+        product = slowed(product, misaligned_slowdown(np.floor(vocab)))
     if tied:
         product = replace(product, params=0.0, stored=0.0, trained=0.0)
     else:
@@ -276,6 +279,16 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
         product,
         pricer.elementwise("loss", "head", logits, moved),
     ]
+
+
+def slowed(product: Operator, slowdown: Num) -> Operator:
+    """Return a product that takes ``slowdown`` times as long in every pass."""
+    return replace(
+        product,
+        forward=product.forward * slowdown,
+        backward=product.backward * slowdown,
+        weight_gradient=product.weight_gradient * slowdown,
+    )
 
 
 def _head_bytes(case: Case, product: Operator) -> Num:

@@ -56,6 +56,8 @@ class Operator:
         Weights that learn, adapters included. [element]
     second : Num
         Share that runs again where every second product, and all that is bound by memory, is recomputed. [-]
+    launches : Num
+        Kernels that a pass launches beside those of its kind. [-]
     expert : bool
         Whether the weights belong to routed experts.
     outside_forward, outside_backward : Num
@@ -75,6 +77,7 @@ class Operator:
     stored: Num = 0.0
     trained: Num = 0.0
     second: Num = 0.0
+    launches: Num = 0.0
     expert: bool = False
     outside_forward: Num = 0.0
     outside_backward: Num = 0.0
@@ -258,6 +261,7 @@ class Pricer:
             saved=saved,
             result=widest,
             flops=flops,
+            launches=SPLIT_SOFTMAX * split_softmax(rows) if case.traits.attention == "fused-softmax" else 0.0,
             outside_forward=outside * forward,
             outside_backward=outside * backward,
         )
@@ -277,9 +281,7 @@ class Pricer:
         kernels, kind = self.case.kernels, self.case.traits.attention
         queries = seq * share
         if kind in SCORES_KEPT:
-            kernel = kernels.unfused if kind == "unfused" else kernels.fused_softmax
-            forward = unfused_attention_forward_seconds(1.0, rows, queries, seq, head_dim, kernel)
-            backward = unfused_attention_backward_seconds(1.0, rows, queries, seq, head_dim, kernel)
+            forward, backward = self._scores_seconds(rows, queries, seq, head_dim)
             return forward, backward, SCORE_BYTES * rows * queries * seq
         curve = kernels.attention_for(round(head_dim))
         slower = attention_slowdown(self.case.pool.accelerator.arch, kind)
@@ -287,6 +289,19 @@ class Pricer:
         forward = attention_forward_seconds(*size, curve, shared) * slower.forward
         backward = attention_backward_seconds(*size, curve, shared) * slower.backward
         return forward, backward, 4.0 * rows * queries
+
+    def _scores_seconds(self, rows: Num, queries: Num, seq: float, head_dim: float) -> tuple[Num, Num]:
+        """Seconds forward and backward where the scores go through memory, split softmax or not."""
+        kernels, size = self.case.kernels, (1.0, rows, queries, seq, head_dim)
+        forward = unfused_attention_forward_seconds(*size, kernels.unfused)
+        backward = unfused_attention_backward_seconds(*size, kernels.unfused)
+        if self.case.traits.attention == "unfused":
+            return forward, backward
+        split, fused = split_softmax(rows) > 0, kernels.fused_softmax
+        return (
+            np.where(split, forward, unfused_attention_forward_seconds(*size, fused)),
+            np.where(split, backward, unfused_attention_backward_seconds(*size, fused)),
+        )
 
 
 IN_16_BIT = frozenset({"head", "router"})
@@ -330,6 +345,25 @@ def mean_keys(seq: float, window: int | None, chunked: bool) -> Num:
     """Keys that a query sees in the mean: causal, within a sliding window or a chunk of the sequence. [-]"""
     reach = min(seq, float(window or seq))
     return visible_keys(reach, reach, reach) if chunked else visible_keys(seq, seq, reach)
+
+
+SPLIT_SOFTMAX = 4.0
+"""Kernels that the softmax of kept scores takes more where it is split: to cast, scale and mask, and to cast
+back. [-]
+"""
+
+
+def split_softmax(rows: Num) -> Num:
+    """Whether Megatron's fused softmax leaves so many heads of sequences to separate kernels.
+
+    Its kernel takes heads times sequences of a micro-batch by fours.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/model/fused_softmax.py``: ``is_kernel_available``.
+    """
+    result: Num = np.where(np.floor(rows / 4.0) * 4.0 == rows, 0.0, 1.0)
+    return result
 
 
 SCORES_KEPT = ("unfused", "fused-softmax")

@@ -41,6 +41,8 @@ class Traits:
         Whether residual and attention dropout run, as in GPT recipes before 2022.
     vocab_parallel_loss : bool
         Whether logits stay divided by tp through the loss.
+    padded_vocabulary : bool
+        Whether a vocabulary is padded so that the head's products are aligned; unpadded, an odd one is slow.
     logit_bytes : float
         Live bytes of one logit at the loss, gradient included. [byte]
     split_logit_bytes : float
@@ -175,6 +177,9 @@ class Traits:
         Share of the kernels' stand-alone rate that the training step reaches. [-]
     host_seconds_forward, host_seconds_backward : float
         Host time to launch one layer: the floor of a layer's time. [s]
+    host_exposed : float
+        Share of the shorter of host's and device's time that nothing hides where tensor-parallel ranks meet
+        at every collective; without tensor parallelism none, and all of it under ``launch_blocking``. [-]
     launch_blocking : bool
         Whether the host waits for every kernel (``CUDA_LAUNCH_BLOCKING=1``), so that its time for a layer
         comes on top of the device's.
@@ -217,6 +222,7 @@ class Traits:
     compiled: bool = False
     dropout: bool = False
     vocab_parallel_loss: bool = True
+    padded_vocabulary: bool = True
     logit_bytes: float = 12.0
     split_logit_bytes: float = 0.0
     loss_traffic: float = 36.0
@@ -274,6 +280,7 @@ class Traits:
     compute_derate: float = 1.0
     host_seconds_forward: float = 0.0
     host_seconds_backward: float = 0.0
+    host_exposed: float = 0.0
     launch_blocking: bool = False
     read_back_seconds: float = 0.0
     message_host_seconds: float = 0.0

@@ -10,7 +10,7 @@ from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.communication import message_bytes
 from planner.cost.estimate import estimate
-from planner.cost.operators import Pricer
+from planner.cost.operators import Pricer, split_softmax
 from planner.cost.step import hop_seconds
 from planner.formulas.collectives import point_to_point_seconds, ring_seconds
 from planner.plan import Plan
@@ -46,6 +46,69 @@ def test_host_time_is_a_floor_where_launches_run_ahead() -> None:
         "none", launch_blocking=True, host_seconds_forward=FORWARD, host_seconds_backward=BACKWARD
     )
     assert FORWARD + BACKWARD < ahead.seconds < blocking.seconds
+
+
+@pytest.mark.parametrize(("tp", "shown"), [(1, 0.0), (2, 0.25)])
+def test_where_tensor_parallel_ranks_meet_a_share_of_the_shorter_is_not_hidden(tp: int, shown: float) -> None:
+    """A device of a thousandth of a second under a host of 0.25 s and 0.5 s, and the other way round."""
+    work = job(MODELS["dense"], 8)
+    plan = plan_of(work, tp=tp)
+
+    def seconds(**traits: Any) -> float:
+        pricer = Pricer(case_of(plan, work, runtime(**traits)), plan)
+        return float(layer_cost(priced_layer(pricer, "a"), pricer.case.recompute, pricer).seconds)
+
+    alone = seconds()
+    for host in (FORWARD, 1e-6):
+        times = {"host_seconds_forward": host, "host_seconds_backward": 2 * host}
+        more = seconds(**times, host_exposed=0.25) - seconds(**times)
+        shorter = min(3 * host, alone)
+        assert more == pytest.approx(shown * shorter, rel=0.2)
+
+
+def test_a_host_launches_again_what_is_recomputed() -> None:
+    times = {"host_seconds_forward": FORWARD, "host_seconds_backward": BACKWARD}
+    twice = layer("full", **times).seconds - layer("none", **times).seconds
+    more = layer("full").seconds - layer("none").seconds
+    assert twice == pytest.approx(FORWARD + more, rel=0.05)
+
+
+@pytest.mark.parametrize(("heads", "split"), [(4.0, 0.0), (2.0, 1.0), (14.0, 1.0), (16.0, 0.0), (1.0, 1.0)])
+def test_megatron_s_fused_softmax_takes_heads_by_fours(heads: float, split: float) -> None:
+    assert float(split_softmax(heads)) == split
+
+
+def test_a_split_softmax_launches_four_kernels_more_and_moves_the_bytes_of_the_unfused_one() -> None:
+    work = job(MODELS["dense"], 8, seq_len=1024)
+    found = {}
+    for tp in (4, 8):
+        plan = plan_of(work, tp=tp)
+        for kind in ("fused-softmax", "unfused"):
+            pricer = Pricer(case_of(plan, work, runtime(attention=kind)), plan)
+            found[tp, kind] = next(
+                op for op in priced_layer(pricer, "a").operators if op.module == "core_attn"
+            )
+    heads = MODELS["dense"].blocks["a"].mixer.heads
+    tp, other = (8, 4) if heads / 8 % 4 else (4, 8)
+    assert (heads / tp) % 4
+    assert (heads / other) % 4 == 0
+    assert float(found[tp, "fused-softmax"].launches) == 4.0
+    assert found[tp, "fused-softmax"].forward == found[tp, "unfused"].forward
+    assert float(found[other, "fused-softmax"].launches) == 0.0
+    assert found[other, "fused-softmax"].forward < found[other, "unfused"].forward
+
+
+def test_an_odd_vocabulary_is_slow_where_nobody_pads_it() -> None:
+    work = job(MODELS["dense"].model_copy(update={"vocab": 50257}), 8)
+    found = {}
+    for tp in (1, 2):
+        plan = plan_of(work, tp=tp)
+        for padded in (True, False):
+            pricer = Pricer(case_of(plan, work, runtime(padded_vocabulary=padded)), plan)
+            found[tp, padded] = next(op for op in priced_layer(pricer, "head").operators if op.name == "head")
+    assert found[1, False].forward == pytest.approx(2.8 * found[1, True].forward)
+    assert found[1, False].weight_gradient == pytest.approx(2.8 * found[1, True].weight_gradient)
+    assert found[2, False].forward == found[2, True].forward
 
 
 def pipelined(sequence_parallel: bool = False, **traits: Any) -> tuple[Case, Plan]:

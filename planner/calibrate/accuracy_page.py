@@ -297,8 +297,8 @@ FOLDS: Final = {
 CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard error*
 is that of the logarithm. *Error* is that of step time out of group, of memory where the constant is one of
 memory, and of runs that may have run out the mean chance given to what did not happen: each of these runs
-priced with constants fitted without its group; *error without* is the same, over the same two folds, where this
-constant keeps its plain value.
+priced with constants fitted without its group; *error without* is the same, over the same two folds, where
+this constant keeps its plain value.
 """
 
 BANDS: Final = """What an estimate prints as its error band, where no runs of the user's own say it better:

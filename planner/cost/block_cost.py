@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.blocks import (
     block_operators,
     embedding_operators,
@@ -15,7 +16,7 @@ from planner.cost.blocks import (
     prediction_operators,
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
-from planner.cost.operators import SCORES_KEPT, Operator, Pricer
+from planner.cost.operators import Operator, Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.formulas.launches import launched_seconds
 from planner.inputs.model import Experts

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from planner.cost.attention_core import mean_keys
 from planner.cost.block_cost import (
     LayerCost,
     LayerDetail,
@@ -18,7 +19,7 @@ from planner.cost.block_cost import (
     priced_layer,
 )
 from planner.cost.case import Case
-from planner.cost.operators import Pricer, mean_keys
+from planner.cost.operators import Pricer
 from planner.cost.stages import Piece, default_split, rank_counts
 from planner.inputs.model import Attention, ModelSpec
 from planner.plan import Plan

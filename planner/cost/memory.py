@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
-from planner.cost.operators import SCORES_KEPT
 from planner.cost.peaks import (
     PassBytes,
     gathered_bytes,

@@ -7,20 +7,18 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.cost.case import Case
-from planner.formulas.attention import (
-    attention_backward_seconds,
-    attention_extrapolated,
-    attention_flops,
-    attention_forward_seconds,
-    visible_keys,
+from planner.cost.attention_core import (
+    SCORES_KEPT,
+    SPLIT_SOFTMAX,
+    attention_outside,
+    attention_seconds,
+    mean_keys,
+    split_softmax,
 )
+from planner.cost.case import Case
+from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds, quantisation_seconds
-from planner.formulas.unfused_attention import (
-    unfused_attention_backward_seconds,
-    unfused_attention_forward_seconds,
-)
 from planner.numeric import Num
 from planner.plan import Plan
 
@@ -247,11 +245,11 @@ class Pricer:
         head_dim = (qk_dim + value_dim) / 2
         visible = mean_keys(seq, window, chunked)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
-        forward, backward, saved = self._attention_seconds(rows, seq, share, visible, head_dim, shared)
+        forward, backward, saved = attention_seconds(case, rows, seq, share, visible, head_dim, shared)
         widest = 2 * rows * seq * share * seq if case.traits.attention in SCORES_KEPT else 0.0
         stitching = 1.0 if splits else np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0)
         slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention_share)
-        outside = self._attention_outside(seq, head_dim) * slow
+        outside = attention_outside(case, seq, head_dim) * slow
         return Operator(
             "attention",
             "core_attn",
@@ -264,43 +262,6 @@ class Pricer:
             launches=SPLIT_SOFTMAX * split_softmax(rows) if case.traits.attention == "fused-softmax" else 0.0,
             outside_forward=outside * forward,
             outside_backward=outside * backward,
-        )
-
-    def _attention_outside(self, seq: float, head_dim: float) -> Num:
-        """One where no curve was fitted to such a sequence or head size, else zero."""
-        kernels = self.case.kernels
-        if self.case.traits.attention in SCORES_KEPT:
-            return float(kernels.borrowed)
-        other = round(head_dim) not in kernels.attention
-        return np.maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
-
-    def _attention_seconds(
-        self, rows: Num, seq: float, share: Num, visible: Num, head_dim: float, shared: Num
-    ) -> tuple[Num, Num, Num]:
-        """Seconds forward and backward, and bytes of the kernel's internals that are kept."""
-        kernels, kind = self.case.kernels, self.case.traits.attention
-        queries = seq * share
-        if kind in SCORES_KEPT:
-            forward, backward = self._scores_seconds(rows, queries, seq, head_dim)
-            return forward, backward, SCORE_BYTES * rows * queries * seq
-        curve = kernels.attention_for(round(head_dim))
-        slower = attention_slowdown(self.case.pool.accelerator.arch, kind)
-        size = (1.0, rows, queries, visible, head_dim)
-        forward = attention_forward_seconds(*size, curve, shared) * slower.forward
-        backward = attention_backward_seconds(*size, curve, shared) * slower.backward
-        return forward, backward, 4.0 * rows * queries
-
-    def _scores_seconds(self, rows: Num, queries: Num, seq: float, head_dim: float) -> tuple[Num, Num]:
-        """Seconds forward and backward where the scores go through memory, split softmax or not."""
-        kernels, size = self.case.kernels, (1.0, rows, queries, seq, head_dim)
-        forward = unfused_attention_forward_seconds(*size, kernels.unfused)
-        backward = unfused_attention_backward_seconds(*size, kernels.unfused)
-        if self.case.traits.attention == "unfused":
-            return forward, backward
-        split, fused = split_softmax(rows) > 0, kernels.fused_softmax
-        return (
-            np.where(split, forward, unfused_attention_forward_seconds(*size, fused)),
-            np.where(split, backward, unfused_attention_backward_seconds(*size, fused)),
         )
 
 
@@ -339,75 +300,3 @@ def accumulation_bytes(case: Case) -> float:
     Fused, the product reads and writes the buffer instead of its result; otherwise the result is read too.
     """
     return 2 * case.gradient_bytes + (-2.0 if case.traits.fused_weight_gradient else 2.0)
-
-
-def mean_keys(seq: float, window: int | None, chunked: bool) -> Num:
-    """Keys that a query sees in the mean: causal, within a sliding window or a chunk of the sequence. [-]"""
-    reach = min(seq, float(window or seq))
-    return visible_keys(reach, reach, reach) if chunked else visible_keys(seq, seq, reach)
-
-
-SPLIT_SOFTMAX = 4.0
-"""Kernels that the softmax of kept scores takes more where it is split: to cast, scale and mask, and to cast
-back. [-]
-"""
-
-
-def split_softmax(rows: Num) -> Num:
-    """Whether Megatron's fused softmax leaves so many heads of sequences to separate kernels.
-
-    Its kernel takes heads times sequences of a micro-batch by fours.
-
-    References
-    ----------
-    .. [1] Megatron-LM, ``megatron/model/fused_softmax.py``: ``is_kernel_available``.
-    """
-    result: Num = np.where(np.floor(rows / 4.0) * 4.0 == rows, 0.0, 1.0)
-    return result
-
-
-SCORES_KEPT = ("unfused", "fused-softmax")
-"""Kernels that leave the matrix of scores in memory."""
-
-SCORE_BYTES = 5.0
-"""Bytes kept of an attention score without a fused kernel: softmax, dropout mask, dropped. [byte]
-
-References
-----------
-.. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
-   arXiv:2205.05198, 2022, sec. 4.1.
-"""
-
-ATTENTION_SLOWDOWN = {
-    "flash-3": Traffic(1.0, 1.0),
-    "flash-2": Traffic(1.0, 1.0),
-    "flash-1": Traffic(1.89, 1.89),
-    "triton-2023": Traffic(1.22, 2.28),
-    "lightseq": Traffic(1.4, 0.57 / 0.63),
-}
-"""Time of older kernels over that of the accelerator's best, forward and backward. [-]
-
-FlashAttention-2 is about twice as fast as the first version, 0.53 of its time (T. Dao, arXiv:2307.08691,
-sec. 4.1); the Triton kernel of 2023 reached 0.54 of peak forward and 0.25 backward on the causal half on A100
-(MosaicML llm-foundry benchmark tables, scripts/train/benchmarking). LightSeq runs one in Triton forward, to
-which FlashAttention-2 is 1.3 to 1.5 times as fast, and FlashAttention-2 backward on whole blocks, where it
-reaches 0.63 of peak in place of the 0.57 of causal ones (sec. 4.1, fig. 6; RulinShao/LightSeq,
-lightseq/lightseq_async_attn.py).
-"""
-
-HOPPER_SLOWDOWN = {
-    "flash-2": Traffic(1.7, 1.6),
-    "flash-1": Traffic(3.2, 3.0),
-    "triton-2023": Traffic(2.07, 3.65),
-    "lightseq": Traffic(2.38, 1.6 * 0.57 / 0.63),
-}
-"""The same on Hopper, whose best is the third version: the second reaches 35% of its peak (J. Shah et al.,
-arXiv:2407.08608, sec. 1 and fig. 5). The Triton kernel of 2023 knows Hopper's own instructions as little as
-the second version, and is taken to be behind it as on A100; so are LightSeq's. [-]
-"""
-
-
-def attention_slowdown(arch: str, kind: str) -> Traffic:
-    """Time of an attention kernel over that of the accelerator's best, forward and backward. [-]"""
-    own = HOPPER_SLOWDOWN if arch == "hopper" else {}
-    return own.get(kind, ATTENTION_SLOWDOWN[kind])

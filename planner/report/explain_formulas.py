@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from planner.cost.attention_core import mean_keys
 from planner.cost.communication import ACTIVATION_BYTES, message_bytes
 from planner.cost.data_parallel import groups, shard_bytes
 from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
-from planner.cost.operators import mean_keys
 from planner.cost.played import is_played
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, point_to_point_seconds, ring_seconds

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from planner.cost.attention_core import split_softmax
 from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.communication import message_bytes
 from planner.cost.estimate import estimate
-from planner.cost.operators import Pricer, split_softmax
+from planner.cost.operators import Pricer
 from planner.cost.step import hop_seconds
 from planner.formulas.collectives import point_to_point_seconds, ring_seconds
 from planner.plan import Plan

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from planner.cost.attention_core import mean_keys
 from planner.cost.case import case_of
 from planner.cost.layout import (
     layer_weights,
@@ -16,7 +17,6 @@ from planner.cost.layout import (
     split_of,
     with_split,
 )
-from planner.cost.operators import mean_keys
 from planner.cost.step import piece_totals, total_table
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec

@@ -1,0 +1,129 @@
+"""The core of attention with each kind of kernel: seconds of either pass, and what it keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.formulas.attention import (
+    attention_backward_seconds,
+    attention_extrapolated,
+    attention_forward_seconds,
+    visible_keys,
+)
+from planner.formulas.elementwise import Traffic
+from planner.formulas.unfused_attention import (
+    unfused_attention_backward_seconds,
+    unfused_attention_forward_seconds,
+)
+from planner.numeric import Num
+
+SCORES_KEPT = ("unfused", "fused-softmax")
+"""Kernels that leave the matrix of scores in memory."""
+
+SCORE_BYTES = 5.0
+"""Bytes kept of an attention score without a fused kernel: softmax, dropout mask, dropped. [byte]
+
+References
+----------
+.. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
+   arXiv:2205.05198, 2022, sec. 4.1.
+"""
+
+ATTENTION_SLOWDOWN = {
+    "flash-3": Traffic(1.0, 1.0),
+    "flash-2": Traffic(1.0, 1.0),
+    "flash-1": Traffic(1.89, 1.89),
+    "triton-2023": Traffic(1.22, 2.28),
+    "lightseq": Traffic(1.4, 0.57 / 0.63),
+}
+"""Time of older kernels over that of the accelerator's best, forward and backward. [-]
+
+FlashAttention-2 is about twice as fast as the first version, 0.53 of its time (T. Dao, arXiv:2307.08691,
+sec. 4.1); the Triton kernel of 2023 reached 0.54 of peak forward and 0.25 backward on the causal half on A100
+(MosaicML llm-foundry benchmark tables, scripts/train/benchmarking). LightSeq runs one in Triton forward, to
+which FlashAttention-2 is 1.3 to 1.5 times as fast, and FlashAttention-2 backward on whole blocks, where it
+reaches 0.63 of peak in place of the 0.57 of causal ones (sec. 4.1, fig. 6; RulinShao/LightSeq,
+lightseq/lightseq_async_attn.py).
+"""
+
+HOPPER_SLOWDOWN = {
+    "flash-2": Traffic(1.7, 1.6),
+    "flash-1": Traffic(3.2, 3.0),
+    "triton-2023": Traffic(2.07, 3.65),
+    "lightseq": Traffic(2.38, 1.6 * 0.57 / 0.63),
+}
+"""The same on Hopper, whose best is the third version: the second reaches 35% of its peak (J. Shah et al.,
+arXiv:2407.08608, sec. 1 and fig. 5). The Triton kernel of 2023 knows Hopper's own instructions as little as
+the second version, and is taken to be behind it as on A100; so are LightSeq's. [-]
+"""
+
+SPLIT_SOFTMAX = 4.0
+"""Kernels that the softmax of kept scores takes more where it is split: to cast, scale and mask, and to cast
+back. [-]
+"""
+
+
+def attention_outside(case: Case, seq: float, head_dim: float) -> Num:
+    """One where no curve was fitted to such a sequence or head size, else zero."""
+    kernels = case.kernels
+    if case.traits.attention in SCORES_KEPT:
+        return float(kernels.borrowed)
+    other = round(head_dim) not in kernels.attention
+    return np.maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
+
+
+def attention_seconds(
+    case: Case, rows: Num, seq: float, share: Num, visible: Num, head_dim: float, shared: Num
+) -> tuple[Num, Num, Num]:
+    """Seconds forward and backward, and bytes of the kernel's internals that are kept."""
+    kernels, kind = case.kernels, case.traits.attention
+    queries = seq * share
+    if kind in SCORES_KEPT:
+        forward, backward = _scores_seconds(case, rows, queries, seq, head_dim)
+        return forward, backward, SCORE_BYTES * rows * queries * seq
+    curve = kernels.attention_for(round(head_dim))
+    slower = attention_slowdown(case.pool.accelerator.arch, kind)
+    size = (1.0, rows, queries, visible, head_dim)
+    forward = attention_forward_seconds(*size, curve, shared) * slower.forward
+    backward = attention_backward_seconds(*size, curve, shared) * slower.backward
+    return forward, backward, 4.0 * rows * queries
+
+
+def _scores_seconds(case: Case, rows: Num, queries: Num, seq: float, head_dim: float) -> tuple[Num, Num]:
+    """Seconds forward and backward where the scores go through memory, split softmax or not."""
+    kernels, size = case.kernels, (1.0, rows, queries, seq, head_dim)
+    forward = unfused_attention_forward_seconds(*size, kernels.unfused)
+    backward = unfused_attention_backward_seconds(*size, kernels.unfused)
+    if case.traits.attention == "unfused":
+        return forward, backward
+    split, fused = split_softmax(rows) > 0, kernels.fused_softmax
+    return (
+        np.where(split, forward, unfused_attention_forward_seconds(*size, fused)),
+        np.where(split, backward, unfused_attention_backward_seconds(*size, fused)),
+    )
+
+
+def attention_slowdown(arch: str, kind: str) -> Traffic:
+    """Time of an attention kernel over that of the accelerator's best, forward and backward. [-]"""
+    own = HOPPER_SLOWDOWN if arch == "hopper" else {}
+    return own.get(kind, ATTENTION_SLOWDOWN[kind])
+
+
+def split_softmax(rows: Num) -> Num:
+    """Whether Megatron's fused softmax leaves so many heads of sequences to separate kernels.
+
+    Its kernel takes heads times sequences of a micro-batch by fours.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/model/fused_softmax.py``: ``is_kernel_available``.
+    """
+    result: Num = np.where(np.floor(rows / 4.0) * 4.0 == rows, 0.0, 1.0)
+    return result
+
+
+def mean_keys(seq: float, window: int | None, chunked: bool) -> Num:
+    """Keys that a query sees in the mean: causal, within a sliding window or a chunk of the sequence. [-]"""
+    reach = min(seq, float(window or seq))
+    return visible_keys(reach, reach, reach) if chunked else visible_keys(seq, seq, reach)

@@ -32,7 +32,8 @@ from planner.report.explain import Explanation, explain, explain_document
 from planner.report.plan_file import Names, PlanFile, digest, plan_yaml, read_plan_file
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
-from planner.search.optimise import Request, SearchResult, search
+from planner.search.optimise import SearchResult, search
+from planner.search.request import Request
 from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord
 

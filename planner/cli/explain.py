@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.report.explain import Explanation
     from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
-    from planner.search.optimise import Request
+    from planner.search.request import Request
 
 MOST_RIVALS = 30
 
@@ -119,7 +119,7 @@ def found_for(saved: PlanFile) -> tuple[Estimate, ...]:
 
 def request_of(saved: PlanFile) -> Request:
     """Return the search of a file's job, whatever its plan's axes."""
-    from planner.search.optimise import Request
+    from planner.search.request import Request
 
     job = saved.job
     return Request(

@@ -11,7 +11,7 @@ from planner.errors import InputError, Problem
 from planner.rules import divides
 from planner.runtimes._family import Job
 from planner.runtimes._offered import head_counts
-from planner.search.optimise import Request
+from planner.search.request import Request
 from planner.search.space import make_space
 
 FARTHEST: Final = 64

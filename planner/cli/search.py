@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
     from planner.cost.estimate import Estimate
     from planner.report.made_order import MadeOrder
-    from planner.search.optimise import Request, SearchResult
+    from planner.search.optimise import SearchResult
+    from planner.search.request import Request
 
 OBJECTIVES = ("time", "cost", "memory", "energy")
 
@@ -175,7 +176,7 @@ def read(
     from planner.cli.axes import check_offload, check_world, one_count, read_axes
     from planner.cli.job import FILES, read_job
     from planner.cli.reading import Reading
-    from planner.search.optimise import Request
+    from planner.search.request import Request
 
     reading = Reading()
     axes = read_axes(plan, reading)

@@ -16,7 +16,7 @@ from planner.errors import InputError, Problem
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.report.plan_file import digest
-from planner.search.optimise import Request
+from planner.search.request import Request
 from planner.sweep.grid import Grid, Options, key_lines
 from planner.sweep.row import REFUSED, Outcome
 from planner.sweep.run import Case

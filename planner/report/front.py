@@ -11,7 +11,8 @@ from planner.cost.estimate import Estimate
 from planner.report.as_json import Document, plain, plan_record
 from planner.report.estimate_page import layout
 from planner.report.page import Page, Table, significant
-from planner.search.optimise import Request, search
+from planner.search.optimise import search
+from planner.search.request import Request
 from planner.units import GIB
 
 Tell = Callable[[float, str], None]

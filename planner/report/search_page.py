@@ -10,7 +10,8 @@ from planner.report.estimate_page import job_line, layout, trust
 from planner.report.limits import limits
 from planner.report.page import Page, Table, listed, percent, significant
 from planner.runtimes._offered import runtimes_with
-from planner.search.optimise import Request, SearchResult
+from planner.search.optimise import SearchResult
+from planner.search.request import Request
 from planner.units import GIB
 
 

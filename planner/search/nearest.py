@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from planner.search.assign.problem import NoAssignment
 from planner.search.assign.uneven import missing_memory, missing_record
 from planner.search.fits import fits_any
 from planner.search.legality import named, plan_rows
+from planner.search.request import Request, scan_of
 from planner.search.scan import ScanReport
 from planner.units import GIB
-
-if TYPE_CHECKING:
-    from planner.search.optimise import Request
 
 MOST_SPLIT = 16
 """Candidates asked what they need with the best split of their layers."""
@@ -73,8 +71,6 @@ def fewest_broken(request: Request, job: Job, runtime: Runtime) -> dict[str, obj
 
     Up to `MOST_ASKED` combinations of techniques are asked, each with as many degrees.
     """
-    from planner.search.optimise import scan_of
-
     scan = scan_of(request, job, runtime, keep=1)
     if not scan.space.size:
         return None
@@ -97,8 +93,6 @@ def _split(
     request: Request, job: Job, runtime: Runtime, reports: list[ScanReport]
 ) -> dict[str, object] | None:
     """Return what the plan that misses least needs at least, of those whose layers can be assigned."""
-    from planner.search.optimise import scan_of
-
     if request.uniform or request.fixed.get("stage_layers") is not None or len(reports) > 1:
         return None
     limit = scan_of(request, job, runtime, keep=1).limit
@@ -116,8 +110,6 @@ def _split(
 
 
 def _fits(request: Request) -> bool:
-    from planner.search.optimise import scan_of
-
     return any(fits_any(scan_of(request, job, runtime, keep=1)) for job, runtime in request.jobs())
 
 

@@ -4,80 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from planner.cost.estimate import Estimate
-from planner.cost.fit import safe_share
-from planner.cost.step import StepPrice
-from planner.inputs.hardware import HardwareProfile
-from planner.inputs.model import ModelSpec
-from planner.inputs.workload import Workload
-from planner.numeric import Column
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
-from planner.search.choices import choices_of, fixed_degrees
 from planner.search.nearest import nearest_that_fits
 from planner.search.refine import Refinement, refine
-from planner.search.scan import Scan, ScanReport
-from planner.search.space import make_space
+from planner.search.request import Request, objective_column, objective_value, scan_of
+from planner.search.scan import ScanReport
 
 Progress = Callable[[float, str], None]
 """Function of (share done, what is being done)."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """Everything that a search needs.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        What is trained.
-    clusters : tuple of HardwareProfile
-        Where; several are compared.
-    gpu_counts : tuple of int
-        Numbers of accelerators to compare.
-    workload : Workload
-        Sequences, batch, precision, optimizer.
-    runtimes : tuple of Runtime
-        Who runs it; several are compared.
-    fixed : mapping
-        Degrees and techniques that the user has set, by the names of `Plan`.
-    objective : str
-        ``time``, ``cost``, ``memory`` or ``energy``.
-    top : int
-        Plans to return.
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    oom_risk : float
-        Accepted probability of running out of memory. [-]
-    uniform : bool
-        Whether every layer of a plan keeps the same recompute choice and every stage nearly equal layers; if
-        not, the best plans are assigned by the solver too.
-    """
-
-    model: ModelSpec
-    clusters: tuple[HardwareProfile, ...]
-    gpu_counts: tuple[int, ...]
-    workload: Workload
-    runtimes: tuple[Runtime, ...]
-    fixed: Mapping[str, object] = field(default_factory=dict)
-    objective: str = "time"
-    top: int = 5
-    memory_limit: float | None = None
-    oom_risk: float = 0.05
-    uniform: bool = False
-
-    def jobs(self) -> Iterator[tuple[Job, Runtime]]:
-        """Yield every combination of cluster, number of accelerators and runtime."""
-        for hardware in self.clusters:
-            for gpus in self.gpu_counts:
-                for runtime in self.runtimes:
-                    yield Job(self.model, hardware, gpus, self.workload), runtime
 
 
 @dataclass(frozen=True)
@@ -115,45 +55,6 @@ class SearchResult:
     elapsed: float
     scan: float
     optimality: Mapping[str, object]
-
-
-def objective_column(name: str) -> Callable[[StepPrice], Column]:
-    """Return what a scan minimises; on one cluster money and energy are proportional to time."""
-    if name == "memory":
-        return lambda result: np.asarray(result.total_bytes)
-    return lambda result: np.asarray(result.step)
-
-
-def objective_value(name: str, plan: Estimate) -> float:
-    """Return what the ranking minimises; what is unknown comes last."""
-    values = {
-        "time": plan.step,
-        "memory": plan.peak,
-        "cost": plan.bill.usd_per_step,
-        "energy": plan.bill.joules_per_step,
-    }
-    value = values[name]
-    return float("inf") if value is None else value
-
-
-def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Scan:
-    """Return the scan of one job."""
-    degrees, split = fixed_degrees(request.fixed)
-    capacity = float(job.hardware.pool.accelerator.memory_visible)
-    capacity = min(capacity, request.memory_limit or capacity)
-    shards = request.fixed.get("zero_shards")
-    return Scan(
-        job=job,
-        runtime=runtime,
-        space=make_space(job, degrees, split),
-        choices=choices_of(runtime, request.fixed),
-        limit=capacity * safe_share(request.oom_risk, runtime.traits.memory_spread),
-        capacity=capacity,
-        keep=keep,
-        shards=int(str(shards)) if shards is not None else None,
-        split=split,
-        uneven=not request.uniform and request.objective != "memory",
-    )
 
 
 def search(request: Request, progress: Progress | None = None) -> SearchResult:

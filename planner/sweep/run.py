@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.search.optimise import Request
+from planner.search.request import Request
 from planner.sweep.grid import Options
 from planner.sweep.row import FAILED, Outcome, Row
 

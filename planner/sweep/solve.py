@@ -11,7 +11,8 @@ from planner.errors import PlannerError
 from planner.report.as_json import plain
 from planner.report.flat import flat_row
 from planner.report.plan_file import digest, tool_version
-from planner.search.optimise import Request, SearchResult, search
+from planner.search.optimise import SearchResult, search
+from planner.search.request import Request
 from planner.sweep.grid import Options
 from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, Outcome
 

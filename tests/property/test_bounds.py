@@ -11,8 +11,9 @@ import pytest
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.search.choices import choices_of
-from planner.search.optimise import Request, objective_column, search
+from planner.search.optimise import search
 from planner.search.refine import best_of, refine
+from planner.search.request import Request, objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.simulate.plan import play_plan

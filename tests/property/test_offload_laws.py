@@ -10,7 +10,7 @@ import pytest
 
 from planner.cost.estimate import estimate
 from planner.search.choices import choices_of
-from planner.search.optimise import objective_column
+from planner.search.request import objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans, runtime

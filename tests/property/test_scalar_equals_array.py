@@ -12,7 +12,7 @@ from planner.cost.estimate import estimate
 from planner.cost.played import is_played
 from planner.runtimes._family import Runtime
 from planner.search.choices import choices_of
-from planner.search.optimise import objective_column
+from planner.search.request import objective_column
 from planner.search.scan import Scan, ScanReport
 from planner.search.space import make_space
 from tests.contract.formula_inputs import FRACTIONS, PLAIN, RANGES, RECORDS, Formula, formulas, record

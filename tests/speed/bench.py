@@ -28,7 +28,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.legality import named, plan_rows
-from planner.search.optimise import Request, objective_column, scan_of
+from planner.search.request import Request, objective_column, scan_of
 from planner.search.scan import Scan, ScanReport
 from tests.helpers import user_environment
 from tests.speed.accuracy import accuracy_lines, runs_folder

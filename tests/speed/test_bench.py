@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.inputs.workload import Workload
-from planner.search.optimise import Request
+from planner.search.request import Request
 from tests.speed.bench import (
     cold,
     differing_bits,

@@ -18,8 +18,9 @@ from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_co
 from planner.search.assign.problem import Segment, layer_kinds, price
 from planner.search.assign.sweep import best_partition
 from planner.search.choices import choices_of
-from planner.search.optimise import Request, objective_column, search
+from planner.search.optimise import search
 from planner.search.refine import refine
+from planner.search.request import Request, objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.units import GIB

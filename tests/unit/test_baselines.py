@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from planner.inputs.workload import Workload
-from planner.search.optimise import Request, objective_value, search
+from planner.search.optimise import search
+from planner.search.request import Request, objective_value
 from tests.unit.cost_jobs import MODELS, cluster, runtime
 
 

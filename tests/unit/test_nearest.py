@@ -11,7 +11,8 @@ from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.report.search_page import nothing_fits
 from planner.runtimes import runtimes
-from planner.search.optimise import Request, SearchResult, search
+from planner.search.optimise import SearchResult, search
+from planner.search.request import Request
 from planner.units import GIB
 from tests.unit.cost_jobs import any_runtime, cluster
 

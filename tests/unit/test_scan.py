@@ -15,7 +15,7 @@ from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.search.choices import choices_of
-from planner.search.optimise import objective_column
+from planner.search.request import objective_column
 from planner.search.scan import Scan, ScanReport, merged
 from planner.search.space import AXES, axis_values, make_space
 from planner.search.tables import distinct

@@ -14,8 +14,8 @@ from planner.cost.step import piece_totals
 from planner.search.choices import choices_of
 from planner.search.fits import fits_any, least_state_bytes
 from planner.search.legality import named
-from planner.search.optimise import objective_column
 from planner.search.relaxed import least_bytes
+from planner.search.request import objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.techniques.schedules import SCHEDULES

@@ -12,7 +12,8 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.report.front import Patience, best_at_counts, front_document, halves, memory_front
 from planner.runtimes import runtimes
-from planner.search.optimise import Request, search
+from planner.search.optimise import search
+from planner.search.request import Request
 from tests.cli.command import planner
 
 REQUEST = Request(

@@ -13,8 +13,9 @@ from planner.report.as_json import search_document
 from planner.report.search_page import assignment, nothing_fits
 from planner.search.assign.uneven import missing_memory, uneven_plans
 from planner.search.choices import choices_of
-from planner.search.optimise import Request, objective_column, search
+from planner.search.optimise import search
 from planner.search.refine import refine
+from planner.search.request import Request, objective_column
 from planner.search.scan import Candidate, Scan
 from planner.search.space import make_space
 from planner.units import GIB

@@ -16,7 +16,7 @@ from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.sweep_cases import NAMES, read_grid, request_of, shared
 from planner.errors import InputError
 from planner.inputs.record import Sourced
-from planner.search.optimise import Request
+from planner.search.request import Request
 from planner.sweep.as_json import sweep_document
 from planner.sweep.bisect import bisected, ladders_of
 from planner.sweep.flat import flat_rows

@@ -14,9 +14,9 @@ from planner.search.synthesis.bounds import lower_bound
 from planner.search.synthesis.constraints import cp_sat
 from planner.search.synthesis.dispatch import dispatch, settings
 from planner.search.synthesis.hand_made import hand_made, placements
-from planner.search.synthesis.problem import Objective, Problem, Words, keeps_limit, words_of
+from planner.search.synthesis.problem import Found, Objective, Problem, Words, keeps_limit, words_of
 from planner.search.synthesis.program import highs
-from planner.search.synthesis.solvers import Found, first_available
+from planner.search.synthesis.solvers import first_available
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.bare import bare_step
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record

@@ -15,8 +15,8 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from planner.errors import SolverError
-from planner.search.synthesis.problem import SLACK, Problem, Words, play
-from planner.search.synthesis.solvers import Found, earliest, tails
+from planner.search.synthesis.precedence import earliest, tails
+from planner.search.synthesis.problem import SLACK, Found, Problem, Words, play
 
 MOST_UNITS: Final = 10**7
 """Units that the horizon has at least, where the times are no whole numbers of larger ones."""

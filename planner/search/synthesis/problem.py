@@ -283,3 +283,12 @@ def check_limits(problem: Problem) -> None:
             f"rank {worst} may hold {problem.limits[worst]:g} activations and one micro-batch leaves "
             f"{needs[worst]:g} there: the smallest limit with which any order runs is {max(needs):g}"
         )
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solver's answer: an order, if it has one, and a bound for all orders. [s]."""
+
+    words: Words | None
+    bound: float
+    solver: str

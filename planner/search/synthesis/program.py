@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from planner.errors import SolverError
-from planner.search.synthesis.problem import SLACK, Played, Problem, Words, play
-from planner.search.synthesis.solvers import Found, always_before, earliest, pairs_on_ranks, tails
+from planner.search.synthesis.precedence import always_before, earliest, pairs_on_ranks, tails
+from planner.search.synthesis.problem import SLACK, Found, Played, Problem, Words, play
 
 GAP = 1e-6
 """Relative gap at which the solver may stop. [-]"""

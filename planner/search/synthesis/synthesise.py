@@ -15,6 +15,7 @@ from planner.search.synthesis.hand_made import hand_made
 from planner.search.synthesis.problem import (
     CLOSE,
     SLACK,
+    Found,
     Problem,
     Words,
     check_limits,
@@ -22,7 +23,7 @@ from planner.search.synthesis.problem import (
     orders_of,
     play,
 )
-from planner.search.synthesis.solvers import Found, Solver, first_available
+from planner.search.synthesis.solvers import Solver, first_available
 from planner.techniques.schedules._family import Orders
 
 TIME_LIMIT: Final = 20.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from planner.search.optimise import Request
+from planner.search.request import Request
 from planner.sweep.row import Outcome
 from planner.sweep.run import Work
 

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from planner.search.optimise import Request
+from planner.search.request import Request
 from planner.sweep.executors._family import Executor, Settings, Solve, cores
 from planner.sweep.row import Outcome
 from planner.sweep.run import Work

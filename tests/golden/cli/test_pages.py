@@ -23,7 +23,8 @@ from planner.report.search_page import search_page
 from planner.rules import Violation
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
-from planner.search.optimise import Request, SearchResult
+from planner.search.optimise import SearchResult
+from planner.search.request import Request
 
 HERE = Path(__file__).parent
 GIB = 2.0**30

@@ -62,14 +62,17 @@ def options(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+RECIPE: Final = options("--set reduce_dtype=bf16 --set message_multiprocessors=0")
+"""The performance recipes reduce gradients in bf16 and tune the buffers of tensor-parallel messages."""
+
 JOBS: Final = (
     Published(
         "llama3-8b", 8, 8192, 128, options("--zero 3 --recompute full:5"), 9.0701,
-        "container 25.11, pre-training LLAMA3_8B, DGX-H100",
+        "container 25.11, pre-training LLAMA3_8B, DGX-H100", RECIPE,
     ),
     Published(
         "llama3-70b", 64, 8192, 256, options("--tp 4 --pp 8 --vpp 5 --sequence-parallel --zero 1"), 19.6923,
-        "container 26.04.01, pre-training LLAMA3_70B, DGX-H100",
+        "container 26.04.01, pre-training LLAMA3_70B, DGX-H100", RECIPE,
     ),
     Published(
         "deepseek-v3", 1024, 4096, 8192,
@@ -78,12 +81,12 @@ JOBS: Final = (
             " --recompute selective:mla_up_proj+mlp"
         ),
         25.2645, "container 25.09, pre-training DeepSeekV3 (dropless), DGX-H100",
-        options("--set dispatcher=fused --set overlaps_experts=true"),
+        (*RECIPE, *options("--set dispatcher=fused --set overlaps_experts=true")),
     ),
     Published(
         "qwen3-30b-a3b", 16, 4096, 1024, options("--ep 16 --zero 1"), 29.2571,
         "container 26.04.01, pre-training Qwen3_30B_a3B, DGX-H100",
-        options("--set dispatcher=fused"),
+        (*RECIPE, *options("--set dispatcher=fused")),
     ),
 )  # fmt: skip
 

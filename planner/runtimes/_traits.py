@@ -96,6 +96,12 @@ class Traits:
         a pipeline gathers or reduces what it can once in a step (PyTorch FSDP).
     gradient_blocks_idle : bool
         Whether memory of gradients freed after a step stays with the allocator and serves nothing else.
+    padded_rows : bool
+        Whether sharded parameters are cut by rows, each by itself, and the last parts padded to the first's
+        (PyTorch FSDP2).
+    head_stays_gathered : bool
+        Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
+        where other weights do not and there is no pipeline.
     stages_end_apart : bool
         Whether a stage goes on to its next step when its own passes are done: the optimizer validates later.
     p2p_occupies : bool
@@ -244,6 +250,8 @@ class Traits:
     sequence_regather: bool = True
     persistent_gradients: bool = True
     sharded_at_rest: bool = False
+    padded_rows: bool = False
+    head_stays_gathered: bool = False
     gradient_blocks_idle: bool = False
     stages_end_apart: bool = False
     p2p_occupies: bool = True

@@ -27,6 +27,7 @@ ENTRY = Runtime(
         parameter_dtype="fp32",
         persistent_gradients=False,
         sharded_at_rest=True,
+        padded_rows=True,
         attention_copies=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,

@@ -86,4 +86,5 @@ FSDP1: Final[Settings] = {
     "attention_copies": False,
     "hidden_collective_traffic": 5.0,
     "padded_rows": False,
+    "fp32_context_gradients": False,
 }

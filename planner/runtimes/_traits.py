@@ -109,6 +109,13 @@ class Traits:
     scattered_messages : bool
         Whether tensor-parallel ranks that hold a message between stages whole send a part each, and gather it
         on arrival; with sequence parallelism they hold parts anyway.
+    told_reductions : bool
+        Whether the bytes of tensor parallelism hold those of small reductions, whose time is not priced:
+        three numbers of each token in a loss over divided logits, and gradients of norms that are split along
+        the sequence (PyTorch's DTensor).
+    fp32_context_gradients : bool
+        Whether context parallelism passes gradients of keys and values on in fp32, and once round the whole
+        ring (``torch.distributed.tensor.experimental``).
     tp_bandwidth_share : float
         Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
     message_multiprocessors : float
@@ -256,6 +263,8 @@ class Traits:
     stages_end_apart: bool = False
     p2p_occupies: bool = True
     scattered_messages: bool = False
+    told_reductions: bool = False
+    fp32_context_gradients: bool = False
     tp_bandwidth_share: float = 0.75
     message_multiprocessors: float = 0.0
     tp_exposed: float = 1.0

@@ -21,8 +21,6 @@ with (ROOT / "tests" / "oracle" / "comm" / "sent.csv").open(encoding="utf-8") as
 
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 RECOMPUTE = {"none": "none", "full": "full", "sac_op": "selective"}
-VOCAB_RANKS = 3
-"""All-reduces of one fp32 number for each token in a cross-entropy over a divided vocabulary."""
 
 
 def number(row: dict[str, str], name: str) -> int:
@@ -107,26 +105,16 @@ def estimate_params(model: ModelSpec, tp: int) -> float:
 
 @EACH
 def test_tensor_parallel_bytes(row: dict[str, str]) -> None:
-    """PyTorch also reduces the loss and the norms' gradients; DTensor reduces the input of every product."""
-    model, tp, layers = model_of(row), number(row, "tp"), model_of(row).num_layers
-    share = (tp - 1) / tp
-    tokens = number(row, "seq_len") / number(row, "cp")
-    once = share * 2 * tokens * model.hidden
-    more = VOCAB_RANKS * 2 * share * 4 * tokens
-    if row["sequence_parallel"] == "1":
-        more += (2 * layers + 1) * 2 * share * 2 * model.hidden
-        more += 2 * layers * once * (row["recompute"] == "sac_op")
-    elif row["one_input_reduce"] == "0":
-        more += 3 * layers * 2 * once
-    assert int(row["tp_sent"]) - priced(row).tp == pytest.approx(more, rel=1e-9, abs=1.0)
+    """Equal, but where a program without sequence parallelism reduces the input of every product apart."""
+    model, tp = model_of(row), number(row, "tp")
+    more = 0.0
+    if row["sequence_parallel"] == "0" and row["one_input_reduce"] == "0":
+        tokens = number(row, "seq_len") / number(row, "cp")
+        more = 3 * model.num_layers * 2 * (tp - 1) / tp * 2 * tokens * model.hidden
+    assert abs(int(row["tp_sent"]) - priced(row).tp - more) < 0.5
 
 
 @EACH
 def test_context_parallel_bytes(row: dict[str, str]) -> None:
-    """Forward is equal; backward PyTorch sends the gradients of keys and values in fp32, and once more."""
-    model, cp = model_of(row), number(row, "cp")
-    mixer = next(iter(model.blocks.values())).mixer
-    chunk = 2 * 2 * number(row, "seq_len") / cp * mixer.kv_heads * mixer.qk_head_dim * (cp > 1)
-    ours, theirs = 3 * (cp - 1) * chunk, (2 * (cp - 1) + 2 * cp) * chunk
-    assert priced(row).cp == model.num_layers * ours
-    assert int(row["cp_sent"]) == model.num_layers * theirs
+    """Backward the gradients of keys and values travel in fp32, and once round the whole ring."""
+    assert abs(priced(row).cp - int(row["cp_sent"])) < 0.5

@@ -28,6 +28,7 @@ ENTRY = Runtime(
         persistent_gradients=False,
         sharded_at_rest=True,
         padded_rows=True,
+        fp32_context_gradients=True,
         attention_copies=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,

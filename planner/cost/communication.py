@@ -130,7 +130,7 @@ def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
 
 
 LOSS_REDUCTIONS = 3.0
-"""All-reduces of a number of each token: the largest logit, the sum of exponentials, the target's logit. [-]"""
+"""All-reduces of one number of each token: largest logit, sum of exponentials, target's logit. [-]"""
 
 LOSS_BYTES = 4.0
 """Bytes of each of these numbers. [byte]"""

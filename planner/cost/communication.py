@@ -122,11 +122,13 @@ def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
     half = Exchange(pair.forward / 2, pair.backward / 2, pair.forward_sent / 2, pair.backward_sent / 2)
     if not head:
         return half
+    half = half + norm_reductions(pricer, 1)
     if case.traits.vocab_parallel_loss:
-        return half + loss_reductions(pricer) + norm_reductions(pricer, 1)
+        return half + loss_reductions(pricer)
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
     once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
-    return half + Exchange(once, 0.0, ring_sent_bytes(nbytes, plan.tp), 0.0)
+    padded = ACTIVATION_BYTES * pricer.tokens * (np.ceil(case.model.vocab / plan.tp) * plan.tp)
+    return half + Exchange(once, 0.0, ring_sent_bytes(padded, plan.tp), 0.0)
 
 
 LOSS_REDUCTIONS = 3.0

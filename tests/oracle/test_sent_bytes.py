@@ -97,6 +97,26 @@ def test_padded_rows_and_tied_tables_to_the_byte(row: dict[str, str]) -> None:
     assert abs(found - number(row, "dp_sent")) < 0.01
 
 
+def test_an_odd_vocabulary_divided_twice() -> None:
+    """Rows of 5,026 on 4 tensor ranks are 1,257, on 24 shards 53 each; gathered logits are padded too.
+
+    Counted like `fsdp2.csv`, with real tensors: torchtitan's plan with sequence parallelism, logits gathered
+    before the loss, 24 x 4 ranks, one sequence of 32 tokens. In all 10 reduce-scatters and 10 gathers of
+    32,000 bytes, one gather of 321,792, and 5 all-reduces of 1,000, on 4 ranks.
+    """
+    block = {
+        "mixer": {"kind": "attention", "heads": 20, "kv_heads": 4, "head_dim": 50},
+        "ffn": {"kind": "dense", "inner": 1300},
+    }
+    sizes = {"hidden": 500, "vocab": 5026, "tied_embeddings": False, "layers": ("dense",) * 2}
+    model = ModelSpec.model_validate({"name": "made-up", "blocks": {"dense": block}, **sizes})
+    job = Job(model, cluster("dgx-h100"), 96, Workload(seq_len=32, global_batch=24))
+    plan = plan_of(job, tp=4, zero=3, zero_shards=24, sequence_parallel=True)
+    program = replace(runtime("torchtitan", vocab_parallel_loss=False), rules=lambda plan, job: [])
+    sent = estimate(plan, job, program).sent
+    assert (round(sent.dp, 3), round(sent.tp, 3)) == (21_274_954, 728_844)
+
+
 def estimate_params(model: ModelSpec, tp: int) -> float:
     """Weights on a tensor rank: all but the norms are divided."""
     norms = (2 * model.num_layers + 1) * model.hidden

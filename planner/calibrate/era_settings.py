@@ -81,4 +81,10 @@ INTERNEVO: Final[Settings] = {
     "all_reduced_bytes": 2.0,
     "step_gathers_wait": True,
 }
-FSDP1: Final[Settings] = {**EAGER, "attention_copies": False, "hidden_collective_traffic": 5.0}
+FSDP1: Final[Settings] = {
+    **EAGER,
+    "attention_copies": False,
+    "hidden_collective_traffic": 5.0,
+    "padded_rows": False,
+    "fp32_context_gradients": False,
+}

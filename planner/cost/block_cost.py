@@ -344,6 +344,12 @@ def _last_product(layer: PricedLayer) -> Operator | None:
     return products[-1] if products else None
 
 
+def regathered_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Bytes of gathers that run again where every second product is kept; fitted runs hold their time."""
+    again = keeps_second_products(choice, pricer.case.traits) and pricer.case.sequence_parallel
+    return 0.5 * layer.exchanges.tp.forward_sent if again else 0.0
+
+
 def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerDetail:
     """Return what an estimate tells of a layer to which ``choice`` applies."""
     twice = again(layer, choice, pricer)
@@ -358,7 +364,7 @@ def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
         tp=tp,
         cp=cp,
         ep=ep,
-        tp_sent=tp_sent,
+        tp_sent=tp_sent + regathered_bytes(layer, choice, pricer),
         cp_sent=cp_sent,
         ep_sent=ep_sent,
         flops=total(layer.operators, "flops"),

@@ -120,11 +120,54 @@ def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
     case, plan = pricer.case, pricer.plan
     pair = tensor_exchange(pricer, 1)
     half = Exchange(pair.forward / 2, pair.backward / 2, pair.forward_sent / 2, pair.backward_sent / 2)
-    if not head or case.traits.vocab_parallel_loss:
+    if not head:
         return half
+    half = half + norm_reductions(pricer, 1)
+    if case.traits.vocab_parallel_loss:
+        return half + loss_reductions(pricer)
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
     once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
-    return half + Exchange(once, 0.0, ring_sent_bytes(nbytes, plan.tp), 0.0)
+    padded = ACTIVATION_BYTES * pricer.tokens * (np.ceil(case.model.vocab / plan.tp) * plan.tp)
+    return half + Exchange(once, 0.0, ring_sent_bytes(padded, plan.tp), 0.0)
+
+
+LOSS_REDUCTIONS = 3.0
+"""All-reduces of one number of each token: largest logit, sum of exponentials, target's logit. [-]"""
+
+LOSS_BYTES = 4.0
+"""Bytes of each of these numbers. [byte]"""
+
+
+def loss_reductions(pricer: Pricer) -> Exchange:
+    """Return the bytes of a loss over divided logits, where the runtime tells them; their time is small."""
+    if not pricer.case.traits.told_reductions:
+        return Exchange()
+    once = 2 * ring_sent_bytes(LOSS_BYTES * pricer.tokens, pricer.plan.tp)
+    return Exchange(forward_sent=LOSS_REDUCTIONS * once)
+
+
+def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
+    """Return the bytes of the gradients of norms of which each tensor rank sees a part of the sequence."""
+    case = pricer.case
+    if not case.traits.told_reductions or not case.sequence_parallel:
+        return Exchange()
+    once = 2 * ring_sent_bytes(ACTIVATION_BYTES * case.model.norm_params, pricer.plan.tp)
+    return Exchange(backward_sent=norms * once)
+
+
+def gradient_share(case: Case, plan: Plan) -> Num:
+    """Bytes of a backward of context parallelism over those with gradients as wide as keys and values. [-]
+
+    Of 2 (cp - 1) parts half are gradients: in fp32 and passed on cp times they weigh 2 cp instead of cp - 1.
+
+    References
+    ----------
+    .. [1] PyTorch 2.13, ``torch/distributed/tensor/experimental/_context_parallel/_attention.py``,
+       ``_templated_ring_attention_backward``.
+    """
+    if not case.traits.fp32_context_gradients or case.context.splits_heads:
+        return 1.0
+    return np.where(plan.cp > 1, (3.0 * plan.cp - 1.0) / np.maximum(2.0 * (plan.cp - 1.0), 1.0), 1.0)
 
 
 def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Exchange:
@@ -135,9 +178,10 @@ def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Excha
     q_width = mixer.heads / plan.tp * (mixer.qk_head_dim + mixer.value_head_dim) / 2
     buffers = (case.context.forward_elements, case.context.backward_elements)
     window = (attention.forward, attention.backward)
+    shares = (1.0, gradient_share(case, plan))
     seconds, sent = [], []
-    for elements, compute in zip(buffers, window, strict=True):
-        nbytes = ACTIVATION_BYTES * elements(pricer.tokens, q_width, kv_width, plan.cp)
+    for elements, compute, share in zip(buffers, window, shares, strict=True):
+        nbytes = ACTIVATION_BYTES * share * elements(pricer.tokens, q_width, kv_width, plan.cp)
         alone = case.context.seconds(nbytes, plan.cp, plan.tp, case.tiers)
         hidden = exposed_seconds(alone, compute, case.traits.cp_exposed)
         waits = case.traits.message_host_seconds * case.context.waits(plan.cp)
@@ -208,7 +252,8 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
     experts = isinstance(block.ffn, Experts)
     shared = isinstance(block.ffn, Experts) and block.ffn.shared_inner > 0
     return BlockExchanges(
-        tp=hidden_exchange(pricer, operators, 1 + (not experts or shared)),
+        tp=hidden_exchange(pricer, operators, 1 + (not experts or shared))
+        + norm_reductions(pricer, block.norms),
         cp=context_exchange(pricer, block, core),
         ep=expert_exchange(pricer, block.ffn) if isinstance(block.ffn, Experts) else Exchange(),
     )

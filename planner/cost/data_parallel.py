@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.memory import StageWeights
+from planner.cost.padding import expert_padding, head_elements, stage_padding
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
@@ -36,6 +37,8 @@ class Group:
         Distance between neighbours of a shard group. [-]
     messages : Num
         Pieces in which they travel. [-]
+    kept : Num
+        Share of the weights that stays gathered from forward to backward. [-]
     """
 
     params: Num
@@ -44,6 +47,7 @@ class Group:
     replicas: Num
     stride: Num
     messages: Num
+    kept: Num = 0.0
 
     @property
     def replicated(self) -> bool:
@@ -56,15 +60,35 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     whole_bytes = _gathered(case, held.trained, held.stored)
     units = messages(case, plan, whole_bytes)
     replicas = plan.dp * plan.cp / plan.zero_shards
-    dense = Group(held.trained, whole_bytes, plan.zero_shards, replicas, plan.tp, units)
+    padding, kept = _padding(case, plan, held)
+    whole = whole_bytes + GATHERED_BYTES * padding
+    share = GATHERED_BYTES * kept / np.maximum(whole, 1.0)
+    dense = Group(held.trained + padding, whole, plan.zero_shards, replicas, plan.tp, units, share)
     if not case.has_experts:
         return [dense]
     sharded = case.sharding.stage > 0
     shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
-    padding = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
-    trained = held.expert_trained * padding
-    whole_bytes = padding * _gathered(case, held.expert_trained, held.expert_stored)
+    filled = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
+    if sharded and pads_rows(case) and not case.traits.stacked_experts:
+        filled = expert_padding(case, plan)
+    trained = held.expert_trained * filled
+    whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
     return [dense, Group(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
+
+
+def pads_rows(case: Case) -> bool:
+    """Whether rows of sharded parameters are padded to the number of shards."""
+    return case.traits.padded_rows and case.sharding.shards_parameters and case.method.trains_base
+
+
+def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
+    """Elements that padding adds outside routed experts, and those that stay gathered. [element]"""
+    if not pads_rows(case):
+        return 0.0, 0.0
+    padding = stage_padding(case, plan, held.counts)
+    if not case.traits.head_stays_gathered or case.sharding.keeps_gathered:
+        return padding, 0.0
+    return padding, np.where(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
 
 
 def _gathered(case: Case, trained: Num, stored: Num) -> Num:
@@ -161,7 +185,7 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     times = 1.0 if keeps else 2.0 + (traits.recompute_gathers and whole)
     if traits.sharded_at_rest:
         in_pipeline = 1.0 / plan.num_microbatches if keeps else 1.0
-        return np.where(piped(case, plan), in_pipeline, times) * traits.sharded_calls
+        return np.where(piped(case, plan), in_pipeline, times - group.kept) * traits.sharded_calls
     if not kept or not whole:
         return times * traits.sharded_calls
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers

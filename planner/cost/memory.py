@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -77,17 +77,29 @@ class StageWeights:
         Bytes at rest before sharding. [byte]
     trained, expert_trained : Num
         Weights that learn. [element]
+    counts : mapping
+        Layers and ends whose weights they are. [-]
     """
 
     stored: Num
     expert_stored: Num
     trained: Num
     expert_trained: Num
+    counts: Mapping[Piece, Num] = field(default_factory=dict)
 
     def on(self, stage: int) -> StageWeights:
         """Return those of one stage."""
-        columns = (self.stored, self.expert_stored, self.trained, self.expert_trained)
-        return StageWeights(*(_on(column, stage) for column in columns))
+        return self.mapped(lambda column: _on(column, stage))
+
+    def mapped(self, change: Callable[[Num], Num]) -> StageWeights:
+        """Return those with every number or array changed alike."""
+        return StageWeights(
+            change(self.stored),
+            change(self.expert_stored),
+            change(self.trained),
+            change(self.expert_trained),
+            {piece: change(count) for piece, count in self.counts.items()},
+        )
 
 
 def _on(column: Num, stage: int) -> float:
@@ -99,9 +111,11 @@ def stage_weights(case: Case, costs: Mapping[Piece, LayerCost], stages: Stages) 
     """Return the weights of each stage."""
     stored, trained = stage_sum(costs, stages, "stored"), stage_sum(costs, stages, "trained")
     if not case.has_experts:
-        return StageWeights(stored, 0.0, trained, 0.0)
-    expert_stored = stage_sum(costs, stages, "expert_stored")
-    return StageWeights(stored, expert_stored, trained, stage_sum(costs, stages, "expert_trained"))
+        return StageWeights(stored, 0.0, trained, 0.0, stages.counts)
+    expert_stored, expert_trained = (
+        stage_sum(costs, stages, name) for name in ("expert_stored", "expert_trained")
+    )
+    return StageWeights(stored, expert_stored, trained, expert_trained, stages.counts)
 
 
 def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> PassBytes:

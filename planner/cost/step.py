@@ -264,10 +264,11 @@ def mean_weights(
     """Return the weights of a stage in the mean over the pipeline."""
     outside, inside = ["stored", "trained"], ["expert_stored", "expert_trained"]
     stored, trained = (whole_model(costs, totals, name) / plan.pp for name in outside)
+    counts = {piece: count / plan.pp for piece, count in totals.items()}
     if not case.has_experts:
-        return StageWeights(stored, 0.0, trained, 0.0)
+        return StageWeights(stored, 0.0, trained, 0.0, counts)
     expert_stored, expert_trained = (whole_model(costs, totals, name) / plan.pp for name in inside)
-    return StageWeights(stored, expert_stored, trained, expert_trained)
+    return StageWeights(stored, expert_stored, trained, expert_trained, counts)
 
 
 LEAST_FILL = 0.5

@@ -59,7 +59,7 @@ def _column(values: Num, index: NDArray[np.intp]) -> Num:
 
 def taken_weights(weights: StageWeights, index: NDArray[np.intp]) -> StageWeights:
     """Return the weights of the plans at ``index`` of the last axis."""
-    return StageWeights(*(_column(getattr(weights, field.name), index) for field in fields(weights)))
+    return weights.mapped(lambda values: _column(values, index))
 
 
 def step_end(case: Case, plan: Plan, held: StageWeights, mean: StageWeights) -> StepEnd:

@@ -96,6 +96,12 @@ class Traits:
         a pipeline gathers or reduces what it can once in a step (PyTorch FSDP).
     gradient_blocks_idle : bool
         Whether memory of gradients freed after a step stays with the allocator and serves nothing else.
+    padded_rows : bool
+        Whether sharded parameters are cut by rows, each by itself, and the last parts padded to the first's
+        (PyTorch FSDP2).
+    head_stays_gathered : bool
+        Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
+        where other weights do not and there is no pipeline.
     stages_end_apart : bool
         Whether a stage goes on to its next step when its own passes are done: the optimizer validates later.
     p2p_occupies : bool
@@ -103,6 +109,13 @@ class Traits:
     scattered_messages : bool
         Whether tensor-parallel ranks that hold a message between stages whole send a part each, and gather it
         on arrival; with sequence parallelism they hold parts anyway.
+    told_reductions : bool
+        Whether the bytes of tensor parallelism hold those of small reductions, whose time is not priced:
+        three numbers of each token in a loss over divided logits, and gradients of norms that are split along
+        the sequence (PyTorch's DTensor).
+    fp32_context_gradients : bool
+        Whether context parallelism passes gradients of keys and values on in fp32, and once round the whole
+        ring (``torch.distributed.tensor.experimental``).
     tp_bandwidth_share : float
         Share of nccl-tests bandwidth that tensor-parallel collectives reach. [-]
     message_multiprocessors : float
@@ -244,10 +257,14 @@ class Traits:
     sequence_regather: bool = True
     persistent_gradients: bool = True
     sharded_at_rest: bool = False
+    padded_rows: bool = False
+    head_stays_gathered: bool = False
     gradient_blocks_idle: bool = False
     stages_end_apart: bool = False
     p2p_occupies: bool = True
     scattered_messages: bool = False
+    told_reductions: bool = False
+    fp32_context_gradients: bool = False
     tp_bandwidth_share: float = 0.75
     message_multiprocessors: float = 0.0
     tp_exposed: float = 1.0

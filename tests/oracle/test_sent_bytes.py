@@ -21,8 +21,6 @@ with (ROOT / "tests" / "oracle" / "comm" / "sent.csv").open(encoding="utf-8") as
 
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 RECOMPUTE = {"none": "none", "full": "full", "sac_op": "selective"}
-VOCAB_RANKS = 3
-"""All-reduces of one fp32 number for each token in a cross-entropy over a divided vocabulary."""
 
 
 def number(row: dict[str, str], name: str) -> int:
@@ -49,26 +47,74 @@ def priced(row: dict[str, str]) -> SentBytes:
     fields["recompute"] = RECOMPUTE[row["recompute"]]
     fields["cp_method"] = "all-gather" if row["cp_rotate"] == "allgather" else "ring"
     if row["style"] == "fsdp":
-        fields |= {"zero": 3, "zero_shards": number(row, "dp_shard") * number(row, "cp")}
+        zero = 2 if row["reshard"] == "never" else 3
+        fields |= {"zero": zero, "zero_shards": number(row, "dp_shard") * number(row, "cp")}
     return estimate(plan_of(job, **fields), job, titan).sent
 
 
 @EACH
 def test_data_parallel_bytes(row: dict[str, str]) -> None:
-    """The head is gathered once in a pass; some programs keep weights or reduce late; rows are padded."""
+    """Equal, but for a program that reduces late, and the norms of gradients that clipping sums."""
     model, tp = model_of(row), number(row, "tp")
     shards = number(row, "dp_shard") * number(row, "cp")
     share, passes = (shards - 1) / shards, number(row, "accumulate")
     held = estimate_params(model, tp)
     more = 0.0
     if row["style"] == "fsdp":
-        head = model.vocab * model.hidden / tp + model.hidden
-        more = passes * 2 * share * (held if row["reshard"] == "never" else head)
         more += (passes - 1) * 4 * share * held * number(row, "reduce_last")
-        padding = (-model.vocab // tp) % shards * model.hidden if model.vocab / tp % shards else 0
-        more -= padding * share * (3 * 2 + 2 * 4)
         more -= 291 * 4 * 2 * share * row["id"].endswith("clip")
     assert priced(row).dp - int(row["dp_sent"]) == pytest.approx(more, rel=1e-9, abs=1.0)
+
+
+with (ROOT / "tests" / "oracle" / "comm" / "fsdp2.csv").open(encoding="utf-8") as table:
+    FSDP2_ROWS = list(csv.DictReader(table))
+
+
+def made_up(row: dict[str, str]) -> ModelSpec:
+    mixer = {name: number(row, name) for name in ("heads", "kv_heads", "head_dim")}
+    switches = {"qkv_bias": row["qkv_bias"] == "1", "qk_norm": row["qk_norm"]}
+    block = {
+        "mixer": {"kind": "attention", **mixer, **switches},
+        "ffn": {"kind": "dense", "inner": number(row, "inner")},
+    }
+    sizes = {"hidden": number(row, "hidden"), "vocab": number(row, "vocab")}
+    whole = {"name": "made-up", "blocks": {"dense": block}, "layers": ("dense",) * number(row, "layers")}
+    return ModelSpec.model_validate({**sizes, **whole, "tied_embeddings": row["tied"] == "1"})
+
+
+@pytest.mark.parametrize("row", FSDP2_ROWS, ids=lambda row: row["id"])
+def test_padded_rows_and_tied_tables_to_the_byte(row: dict[str, str]) -> None:
+    """Torchtitan keeps the head gathered; Accelerate, whose word is true or false, gathers all again."""
+    model, shards = made_up(row), number(row, "dp_shard")
+    assert model.params == number(row, "params")
+    gpus = shards * number(row, "dp_replicate")
+    work = Workload(seq_len=128, global_batch=gpus * number(row, "accumulate"))
+    job = Job(model, cluster("dgx-h100"), gpus, work)
+    reduced = {"bfloat16": "bf16", "float32": "fp32"}[row["reduce"]]
+    program = runtime("fsdp" if row["reshard"] == "always" else "torchtitan", reduce_dtype=reduced)
+    plan = plan_of(job, zero=2 if row["reshard"] == "never" else 3, zero_shards=shards)
+    found = estimate(plan, job, replace(program, rules=lambda plan, job: [])).sent.dp
+    assert abs(found - number(row, "dp_sent")) < 0.01
+
+
+def test_an_odd_vocabulary_divided_twice() -> None:
+    """Rows of 5,026 on 4 tensor ranks are 1,257, on 24 shards 53 each; gathered logits are padded too.
+
+    Counted like `fsdp2.csv`, with real tensors: torchtitan's plan with sequence parallelism, logits gathered
+    before the loss, 24 x 4 ranks, one sequence of 32 tokens. In all 10 reduce-scatters and 10 gathers of
+    32,000 bytes, one gather of 321,792, and 5 all-reduces of 1,000, on 4 ranks.
+    """
+    block = {
+        "mixer": {"kind": "attention", "heads": 20, "kv_heads": 4, "head_dim": 50},
+        "ffn": {"kind": "dense", "inner": 1300},
+    }
+    sizes = {"hidden": 500, "vocab": 5026, "tied_embeddings": False, "layers": ("dense",) * 2}
+    model = ModelSpec.model_validate({"name": "made-up", "blocks": {"dense": block}, **sizes})
+    job = Job(model, cluster("dgx-h100"), 96, Workload(seq_len=32, global_batch=24))
+    plan = plan_of(job, tp=4, zero=3, zero_shards=24, sequence_parallel=True)
+    program = replace(runtime("torchtitan", vocab_parallel_loss=False), rules=lambda plan, job: [])
+    sent = estimate(plan, job, program).sent
+    assert (round(sent.dp, 3), round(sent.tp, 3)) == (21_274_954, 728_844)
 
 
 def estimate_params(model: ModelSpec, tp: int) -> float:
@@ -79,26 +125,16 @@ def estimate_params(model: ModelSpec, tp: int) -> float:
 
 @EACH
 def test_tensor_parallel_bytes(row: dict[str, str]) -> None:
-    """PyTorch also reduces the loss and the norms' gradients; DTensor reduces the input of every product."""
-    model, tp, layers = model_of(row), number(row, "tp"), model_of(row).num_layers
-    share = (tp - 1) / tp
-    tokens = number(row, "seq_len") / number(row, "cp")
-    once = share * 2 * tokens * model.hidden
-    more = VOCAB_RANKS * 2 * share * 4 * tokens
-    if row["sequence_parallel"] == "1":
-        more += (2 * layers + 1) * 2 * share * 2 * model.hidden
-        more += 2 * layers * once * (row["recompute"] == "sac_op")
-    elif row["one_input_reduce"] == "0":
-        more += 3 * layers * 2 * once
-    assert int(row["tp_sent"]) - priced(row).tp == pytest.approx(more, rel=1e-9, abs=1.0)
+    """Equal, but where a program without sequence parallelism reduces the input of every product apart."""
+    model, tp = model_of(row), number(row, "tp")
+    more = 0.0
+    if row["sequence_parallel"] == "0" and row["one_input_reduce"] == "0":
+        tokens = number(row, "seq_len") / number(row, "cp")
+        more = 3 * model.num_layers * 2 * (tp - 1) / tp * 2 * tokens * model.hidden
+    assert abs(int(row["tp_sent"]) - priced(row).tp - more) < 0.5
 
 
 @EACH
 def test_context_parallel_bytes(row: dict[str, str]) -> None:
-    """Forward is equal; backward PyTorch sends the gradients of keys and values in fp32, and once more."""
-    model, cp = model_of(row), number(row, "cp")
-    mixer = next(iter(model.blocks.values())).mixer
-    chunk = 2 * 2 * number(row, "seq_len") / cp * mixer.kv_heads * mixer.qk_head_dim * (cp > 1)
-    ours, theirs = 3 * (cp - 1) * chunk, (2 * (cp - 1) + 2 * cp) * chunk
-    assert priced(row).cp == model.num_layers * ours
-    assert int(row["cp_sent"]) == model.num_layers * theirs
+    """Backward the gradients of keys and values travel in fp32, and once round the whole ring."""
+    assert abs(priced(row).cp - int(row["cp_sent"])) < 0.5

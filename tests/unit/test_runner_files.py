@@ -84,6 +84,15 @@ def test_zero_two_keeps_parameters_gathered() -> None:
     assert flag(program, "--parallelism.fsdp_reshard_after_forward") == "never"
 
 
+def test_zero_three_keeps_no_more_than_the_head_gathered() -> None:
+    """Torchtitan lets all else go by default, but in a pipeline nothing."""
+    words = [
+        flag(command(TORCHTITAN, zero=3, **fields).program, "--parallelism.fsdp_reshard_after_forward")
+        for fields in ({}, {"pp": 2})
+    ]
+    assert words == ["default", "always"]
+
+
 def test_zero_zero_is_plain_data_parallelism() -> None:
     config = yaml.safe_load(files(FSDP, jobs.TIED, zero=0)["accelerate.yaml"])
     assert config["distributed_type"] == "MULTI_GPU"

@@ -260,6 +260,19 @@ def module_text(plan: Plan, job: Job) -> str:
     return HEAD + imports + "\n" + data + parts + BODY + layers + TAIL
 
 
+def resharding(plan: Plan) -> str:
+    """Word for what is let go after forward: without a pipeline all but the last norm and the head.
+
+    References
+    ----------
+    .. [1] torchtitan 01e1814, ``torchtitan/distributed/fsdp.py``: ``default`` keeps these two gathered, and
+       in a pipeline everything.
+    """
+    if plan.zero == 2:
+        return "never"
+    return "always" if plan.pp > 1 else "default"
+
+
 def flags(plan: Plan, job: Job, compiled: bool) -> tuple[str, ...]:
     """Return the command line after ``--module`` and ``--config``, every degree said."""
     work = job.workload
@@ -279,7 +292,7 @@ def flags(plan: Plan, job: Job, compiled: bool) -> tuple[str, ...]:
         "checkpoint.interval": SAVE_STEPS,
     }
     words = {
-        "parallelism.fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
+        "parallelism.fsdp_reshard_after_forward": resharding(plan),
         "training.dtype": "float32",
         "training.mixed_precision_param": "bfloat16",
         "training.mixed_precision_reduce": "float32",

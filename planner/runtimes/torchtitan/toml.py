@@ -9,7 +9,7 @@ from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 from planner.runtimes._offered import train_steps
-from planner.runtimes.torchtitan.current import MODULE, SAVE_STEPS
+from planner.runtimes.torchtitan.current import MODULE, SAVE_STEPS, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
@@ -150,7 +150,7 @@ def job_config(plan: Plan, job: Job, compiled: bool) -> dict[str, dict[str, obje
         "pipeline_parallel_degree": int(plan.pp),
         "expert_parallel_degree": int(plan.ep),
         "expert_tensor_parallel_degree": int(plan.etp),
-        "fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
+        "fsdp_reshard_after_forward": resharding(plan),
         "pipeline_parallel_microbatch_size": int(plan.micro_batch),
     }
     if schedule is not None:

@@ -196,7 +196,9 @@ def ending_seconds(case: Case, plan: Plan, parts: Sequence[tuple[LayerCost, floa
     def total(field: str) -> Num:
         return sum((count * getattr(cost, field) for cost, count in parts), 0.0)
 
-    held = StageWeights(*(total(name) for name in ("stored", "expert_stored", "trained", "expert_trained")))
+    outside, inside = ("stored", "trained"), ("expert_stored", "expert_trained")
+    (stored, trained), (expert_stored, expert_trained) = map(total, outside), map(total, inside)
+    held = StageWeights(stored, expert_stored, trained, expert_trained)
     micro = total("seconds")
     exchange = data_parallel_seconds(case, plan, traffic_of(case, plan, held), micro, micro)
     optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)

@@ -1,0 +1,167 @@
+"""What FSDP2 sends beyond the weights: parameters are cut by rows, and the last ranks' parts padded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.cost.stages import Piece
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
+from planner.numeric import Num
+from planner.plan import Plan
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters on a tensor rank, those of one height counted together.
+
+    Parameters
+    ----------
+    rows, columns : Num
+        Size of dimension 0, and of all others together. [element]
+    """
+
+    rows: Num
+    columns: Num
+
+
+def padded_elements(parameters: list[Parameters], shards: Num) -> Num:
+    r"""Elements that padding of dimension 0 adds to parameters.
+
+    .. math:: \sum_p \left(n \lceil r_p / n \rceil - r_p\right) c_p
+
+    Parameters
+    ----------
+    parameters : list of Parameters
+        Rows :math:`r_p` and columns :math:`c_p`. [element]
+    shards : Num
+        Ranks :math:`n` of a group. [-]
+
+    Returns
+    -------
+    Num
+        Elements beyond the parameters' own. [element]
+
+    References
+    ----------
+    .. [1] PyTorch 2.13, ``torch/distributed/fsdp/_fully_shard/_fsdp_param.py``, ``_init_sharded_param``:
+       ``padded_sharded_size`` is that of the first chunk.
+
+    Examples
+    --------
+    Llama 3's vocabulary on 512 ranks: 251 rows each, not 250.5.
+
+    >>> padded_elements([Parameters(128256.0, 1.0)], 512.0)
+    np.float64(256.0)
+    """
+    result: Num = 0.0
+    for one in parameters:
+        result = result + (shards * np.ceil(one.rows / shards) - one.rows) * one.columns
+    return result
+
+
+def stage_padding(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
+    """Elements that padding adds to the weights of a stage outside routed experts. [element]"""
+    result: Num = 0.0
+    known: dict[str, Num] = {}
+    for (name, _), count in counts.items():
+        if name not in known:
+            known[name] = padded_elements(piece_parameters(case, plan, name), plan.zero_shards)
+        result = result + count * known[name]
+    return result
+
+
+def head_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
+    """Elements of the last norm and of the head, padded; those of the table where it is both. [element]"""
+    result: Num = 0.0
+    for name in ("head", "tied_head"):
+        if (name, False) not in counts:
+            continue
+        parts = piece_parameters(case, plan, name)
+        parts += piece_parameters(case, plan, "embedding") if name == "tied_head" else []
+        whole = padded_elements(parts, plan.zero_shards)
+        for part in parts:
+            whole = whole + part.rows * part.columns
+        result = result + np.minimum(counts[name, False], 1.0) * whole
+    return result
+
+
+def expert_padding(case: Case, plan: Plan) -> Num:
+    """Sent bytes of routed experts over their own: whole experts, or their rows where shards are more. [-]
+
+    References
+    ----------
+    .. [1] torchtitan, ``torchtitan/models/llama4/infra/parallelize.py``, ``apply_fsdp``: ``Shard(1)`` where
+       the ranks of a shard group are more than the experts.
+    """
+    experts = case.experts / plan.ep
+    shards = np.maximum(plan.expert_shards, 1.0)
+    return np.where(shards > experts, 1.0, shards * np.ceil(experts / shards) / experts)
+
+
+def piece_parameters(case: Case, plan: Plan, name: str) -> list[Parameters]:
+    """Return the parameters of a layer or end on a tensor rank, those of routed experts left out."""
+    model = case.model
+    if name in model.blocks:
+        return block_parameters(model.blocks[name], model.hidden, _norms(case, 1), plan.tp)
+    hidden, norms = float(model.hidden), 2 if name == "prediction" else 1
+    table = Parameters(model.vocab / plan.tp, hidden)
+    positions = model.embedding_params / hidden - model.vocab
+    ends = {
+        "embedding": [table, Parameters(positions / plan.tp, hidden)],
+        "head": [table, Parameters(hidden, _norms(case, norms))],
+        "tied_head": [Parameters(hidden, _norms(case, norms))],
+        "prediction": [Parameters(hidden / plan.tp, 2.0 * hidden), Parameters(hidden, _norms(case, norms))],
+    }
+    return ends[name]
+
+
+def _norms(case: Case, count: int) -> float:
+    return count * case.model.norm_params / case.model.hidden
+
+
+def block_parameters(block: Block, hidden: int, norm: float, tp: Num) -> list[Parameters]:
+    """Return the parameters of a layer; ``norm`` is how many of the hidden size a norm has."""
+    mixer, ffn = block.mixer, block.ffn
+    mixed = _attention(mixer, hidden, tp) if isinstance(mixer, Attention) else _latent(mixer, hidden, tp)
+    fed = _dense(ffn, hidden, tp) if isinstance(ffn, DenseFfn) else _experts(ffn, hidden, tp)
+    return [Parameters(float(hidden), block.norms * norm), *mixed, *fed]
+
+
+def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
+    heads, kv_heads = np.ceil(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
+    queries, keys, values = heads * mixer.head_dim, kv_heads * mixer.head_dim, kv_heads * mixer.value_head_dim
+    columns = float(hidden + mixer.qkv_bias)
+    normed = columns + (mixer.qk_norm == "full")
+    found = [Parameters(queries, normed), Parameters(keys, normed), Parameters(values, columns)]
+    found.append(Parameters(float(hidden), heads * mixer.value_head_dim + mixer.output_bias))
+    if mixer.qk_norm == "head":
+        found.append(Parameters(float(mixer.head_dim), 2.0))
+    return [*found, Parameters(heads, 1.0)] if mixer.sinks else found
+
+
+def _latent(mixer: LatentAttention, hidden: int, tp: Num) -> list[Parameters]:
+    heads, rank = mixer.heads / tp, float(mixer.q_lora_rank)
+    found = [
+        Parameters(heads * mixer.qk_head_dim, rank or float(hidden)),
+        Parameters(float(mixer.kv_lora_rank + mixer.qk_rope_head_dim), float(hidden)),
+        Parameters(float(mixer.kv_lora_rank), 1.0),
+        Parameters(heads * (mixer.qk_nope_head_dim + mixer.v_head_dim), float(mixer.kv_lora_rank)),
+        Parameters(float(hidden), heads * mixer.v_head_dim),
+    ]
+    return [*found, Parameters(rank, hidden + 1.0)] if rank else found
+
+
+def _dense(ffn: DenseFfn, hidden: int, tp: Num) -> list[Parameters]:
+    into = (2.0 if ffn.gated else 1.0) * (hidden + ffn.bias)
+    return [Parameters(ffn.inner / tp, into), Parameters(float(hidden), ffn.inner / tp + ffn.bias)]
+
+
+def _experts(ffn: Experts, hidden: int, tp: Num) -> list[Parameters]:
+    found = [Parameters(float(ffn.experts), float(hidden + ffn.router_bias))]
+    if ffn.shared_inner:
+        found += _dense(DenseFfn(inner=ffn.shared_inner, gated=ffn.gated), hidden, tp)
+    return [*found, Parameters(1.0, float(hidden))] if ffn.shared_gate else found

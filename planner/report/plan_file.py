@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import Field
 
-from planner.errors import InputError, Problem
+from planner.errors import InputError, Problem, UnsupportedPlan
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
@@ -38,7 +38,8 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._family import Orders
+from planner.techniques.schedules._engine import Pipeline, play
+from planner.techniques.schedules._family import Orders, PassTimes
 from planner.techniques.schedules._text import read_order
 from planner.units import GIB
 
@@ -261,11 +262,16 @@ def _orders(plan: Plan, lines: Sequence[str]) -> Orders:
 
 
 def _check_order(plan: Plan, lines: Sequence[str], faults: _Faults) -> None:
-    """Note an order that is not one of the plan's passes."""
+    """Note an order that is not one of the plan's passes, or that ranks cannot run to its end."""
+    schedule = SCHEDULES[plan.schedule]
+    ranks = schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
     try:
-        _orders(plan, lines)
+        orders = _orders(plan, lines)
+        play(orders, Pipeline.uniform(ranks, PassTimes(1.0, 1.0, 1.0), schedule.routes))
     except ValueError as error:
         faults.note("order", error, "each pass of the plan once, on the rank that holds its chunk")
+    except UnsupportedPlan as error:
+        faults.note("order", error, "each pass after what it needs")
 
 
 class _Faults:

@@ -147,8 +147,8 @@ def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "found"),
-    [("0F0,", "", "1 passes missing"), ("0F0,", "0F0,0F0,", "0F0 twice"), ("0F0", "3F0", "3F0 on rank 0"),
-     ("0F0", "0X0", "'0X0'")],
+    [("0F0,", "", "1 pass missing"), ("0F0,", "0F0,0F0,", "0F0 twice"), ("0F0", "3F0", "3F0 on rank 0"),
+     ("0F0", "0X0", "'0X0'"), ("0F0,0F1", "0F0,0I0,0F1", "0I0 twice")],
 )  # fmt: skip
 def test_an_order_that_is_not_the_plans_is_refused(tmp_path: Path, old: str, new: str, found: str) -> None:
     made = made_for(priced())
@@ -159,6 +159,35 @@ def test_an_order_that_is_not_the_plans_is_refused(tmp_path: Path, old: str, new
         read_plan_file(tmp_path / "plan.yaml", with_node_size)
     assert "order" in told.value.problems[0].where
     assert found in told.value.problems[0].found
+
+
+def moved(row: str, word: str, after: str) -> str:
+    """A rank's order with one pass right after another."""
+    return ",".join(item for item in row.split(",") if item != word).replace(after, f"{after},{word}", 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({0: ("0F1", "0W1")}, "too early"),
+        ({0: ("0I0", "0F0"), 3: ("3I0", "3F1")}, "wait for each other for ever"),
+    ],
+)
+def test_an_order_that_never_ends_is_refused_by_every_command(
+    tmp_path: Path, changes: dict[int, tuple[str, str]], found: str
+) -> None:
+    made = made_for(priced())
+    rows = made.text.splitlines()
+    for rank, (word, after) in changes.items():
+        rows[rank] = moved(rows[rank], word, after)
+    file = tmp_path / "plan.yaml"
+    names = Names("llama2-7b", "dgx-h100")
+    file.write_text(plan_yaml(made.answer.job, TITAN, made.answer.plan, names, "\n".join(rows)))
+    for words in (("simulate",), ("explain",), ("emit", "--out", str(tmp_path / "out"))):
+        done = planner(words[0], str(file), *words[1:])
+        assert done.code == 2, done.err
+        assert found in done.err
+        assert "plan.yaml: order: found rank" in done.err
 
 
 def test_files_for_another_runtime_have_its_own_schedule(tmp_path: Path) -> None:

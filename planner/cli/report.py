@@ -44,7 +44,7 @@ def report(
 
     It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
     """
-    from planner.cli.files import write_whole
+    from planner.cli.files import check_place, write_whole
     from planner.cli.progress import Progress
     from planner.cli.reading import Reading
     from planner.report.front import Patience
@@ -58,6 +58,7 @@ def report(
     patience = Patience(TIME_LIMIT if seconds is None else seconds)
     document = search_document_of(source)
     library()
+    check_place(out, force, "--out")
     with Progress(quiet, verbose) as progress:
         progress(0.0, f"drawing {source}")
         if document is None:

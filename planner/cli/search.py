@@ -74,6 +74,7 @@ def search(
 
     Exit code 1 tells that nothing fits; the answer then says what would.
     """
+    from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
     from planner.report.front import memory_front
@@ -84,6 +85,7 @@ def search(
     request = replace(request, uniform=uniform)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
+    check_place(save, force, "--save")
     launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
     if launch is not None:
         check_launch(launch, request)

@@ -147,7 +147,8 @@ def made_page(made: Sequence[MadeOrder] | None) -> Page:
         return []
     if not made:
         return ["Orders made for plans: none, since no plan shown has a pipeline whose runtime takes one."]
-    return ["\n".join(["Orders made for plans:", *map(_made_line, made)])]
+    ranked = ", which rank with the faster of both steps" if any(one.kept for one in made) else ""
+    return ["\n".join([f"Orders made for plans{ranked}:", *map(_made_line, made)])]
 
 
 def _made_line(made: MadeOrder) -> str:

@@ -126,7 +126,7 @@ def test_a_search_makes_orders_and_writes_them(tmp_path: Path) -> None:
     assert first["bound_s"] <= first["synthesized_step_s"] < first["schedule_step_s"]
     assert first["peak_bytes"] <= done.json["plans"][0]["memory"]["capacity_gib"] * GIB
     assert (tmp_path / "out" / "schedule.csv").read_text().count("\n") == 4
-    assert "Orders made for plans:" in planner(*words).out
+    assert "Orders made for plans, which rank with the faster of both steps:" in planner(*words).out
 
 
 def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:

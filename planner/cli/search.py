@@ -103,7 +103,8 @@ def search(
     emit_search(result, request, shown, asked.defaults, limits if points else None, made)
     if not result.plans:
         raise typer.Exit(1)
-    order = next((one.text for one in made or () if one.kept and one.answer is result.plans[0]), None)
+    faster = (one for one in made or () if one.kept and objective != "memory")
+    order = next((one.text for one in faster if one.answer is result.plans[0]), None)
     write_best(result.plans[0], asked, save, launch, force, order)
 
 
@@ -242,4 +243,12 @@ def emit_search(
         emit_rows([{"row": name} | flat_row(answer) for name, answer in rows], shown.output)
     else:
         page = search_page(result, request, {} if shown.quiet else defaults)
-        emit_page([*page, *played_page(played), *made_page(made), *front_page(front or ())], shown.output)
+        emit_page(
+            [
+                *page,
+                *played_page(played),
+                *made_page(made, request.objective == "time"),
+                *front_page(front or ()),
+            ],
+            shown.output,
+        )

@@ -16,6 +16,7 @@ from planner.simulate.plan import PlayedPlan, play_plan
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import play
 from planner.techniques.schedules._text import order_lines
+from planner.units import GIB
 
 MOST_MADE: Final = 3
 """Plans of a search for which orders are made: the best that have a pipeline."""
@@ -141,13 +142,13 @@ def best_first(answers: Sequence[Estimate], made: Sequence[MadeOrder]) -> tuple[
     return tuple(sorted(answers, key=lambda answer: faster.get(id(answer), answer.step)))
 
 
-def made_page(made: Sequence[MadeOrder] | None) -> Page:
-    """Return what was made, in words; nothing where nothing was asked for."""
+def made_page(made: Sequence[MadeOrder] | None, ranks: bool) -> Page:
+    """Return what was made, in words, and whether it ``ranks`` plans; nothing where nothing was asked for."""
     if made is None:
         return []
     if not made:
         return ["Orders made for plans: none, since no plan shown has a pipeline whose runtime takes one."]
-    ranked = ", which rank with the faster of both steps" if any(one.kept for one in made) else ""
+    ranked = ", which rank with the faster of both steps" if ranks else ""
     return ["\n".join([f"Orders made for plans{ranked}:", *map(_made_line, made)])]
 
 
@@ -155,9 +156,13 @@ def _made_line(made: MadeOrder) -> str:
     found, plan = made.synthesis, made.answer.plan
     far = "none is faster" if found.proved else f"none is more than {percent(found.gap, 2)} faster"
     known, step = significant(made.known), significant(made.step)
-    end = f"{step} s in the made order" if made.kept else "no order made is faster"
+    end = (
+        f"{step} s and {made.peak / GIB:.1f} GiB in the made order"
+        if made.kept
+        else "no order made is faster"
+    )
     note = f" ({found.note})" if found.note else ""
     return (
-        f"{plan.slug}: played, {known} s under {plan.schedule}, {end}; within its memory {far}. Found by "
+        f"{plan.slug}: played, {known} s under {plan.schedule}, {end}; within the memory {far}. Found by "
         f"{found.method} in {found.seconds:.1f} s{note}."
     )

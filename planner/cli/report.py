@@ -109,7 +109,7 @@ def plan_page(path: Path, tell: Tell | None, patience: Patience) -> HtmlPage:
     saved = read_saved(path)
     told = explain(priced(saved, path), pricer_of(saved))
     around = Around(scaled(saved)) if tell is None else searched_around(saved, tell, patience)
-    return plan_report(told, around, tool_version())
+    return plan_report(told, around, tool_version(), saved.notes)
 
 
 def searched_around(saved: PlanFile, tell: Tell, patience: Patience) -> Around:

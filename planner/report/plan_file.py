@@ -313,7 +313,8 @@ def _check_names(content: dict[str, Any], faults: _Faults) -> None:
     }
     for part, tables in known.items():
         section = content.get(part)
-        for name, table in tables.items() if isinstance(section, dict) else ():
+        section = section if isinstance(section, dict) else {}
+        for name, table in tables.items():
             value = section.get(name)
             if isinstance(value, str):
                 faults.attempt(f"{part}.{name}", find, table, value, f"{part}.{name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -141,8 +142,18 @@ def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:
     assert planner("emit", str(file), "--out", str(again)).code == 0
     assert (again / "schedule.csv").read_text() == (out / "schedule.csv").read_text()
     assert "plays the order that the plan holds" in planner("explain", str(file)).err
+    assert f"note: {file}: figures are those of" in planner("compare", str(file), str(file)).err
     elsewhere = planner("emit", str(file), "--out", str(tmp_path / "no"), "--target", "megatron-lm")
     assert elsewhere.code == 1
+
+
+@pytest.mark.skipif(find_spec("plotly") is None, reason="plotly is not installed")
+def test_a_page_says_that_its_figures_are_not_those_of_the_order(tmp_path: Path) -> None:
+    made, file, page = made_for(priced()), tmp_path / "plan.yaml", tmp_path / "page.html"
+    names = Names("llama2-7b", "dgx-h100")
+    file.write_text(plan_yaml(made.answer.job, TITAN, made.answer.plan, names, made.text))
+    assert planner("report", str(file), "--out", str(page)).code == 0
+    assert "Note: figures are those of zb-1p; simulate plays the order" in page.read_text()
 
 
 @pytest.mark.parametrize(

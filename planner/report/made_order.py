@@ -9,7 +9,9 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
 from planner.errors import Infeasible
+from planner.report.estimate_page import first_steps
 from planner.report.page import Page, percent, significant
+from planner.report.plan_file import plan_orders
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.plan import PlayedPlan, play_plan
@@ -115,6 +117,14 @@ def _problem(played: PlayedPlan, limit: float) -> Problem:
         microbatches=int(played.estimate.plan.num_microbatches),
         objective="span" if apart else "makespan",
     )
+
+
+def ordered_first_steps(answer: Estimate, order: str) -> dict[str, str]:
+    """Return what the log of the first steps should show where the plan runs in an order of its own."""
+    orders = plan_orders(answer.plan, order.splitlines())
+    played = play_plan(answer.plan, answer.job, answer.runtime, answer.capacity, orders=orders)
+    peak = max(stage.peak_bytes or 0.0 for stage in played.record.stages)
+    return first_steps(replace(answer, step=played.step), peak)
 
 
 def made_record(made: MadeOrder) -> Mapping[str, object]:

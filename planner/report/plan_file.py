@@ -146,7 +146,7 @@ class PlanFile:
     @property
     def orders(self) -> Orders | None:
         """The same as passes."""
-        return None if self.order is None else _orders(self.plan, self.order)
+        return None if self.order is None else plan_orders(self.plan, self.order)
 
 
 def tool_version() -> str:
@@ -262,8 +262,14 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
     return PlanFile(job, runtime, plan, names, changed, document.order)
 
 
-def _orders(plan: Plan, lines: Sequence[str]) -> Orders:
-    """Return the passes of each rank of a plan."""
+def plan_orders(plan: Plan, lines: Sequence[str]) -> Orders:
+    """Return the passes of each rank of a plan, from a line for each rank.
+
+    Raises
+    ------
+    ValueError
+        If they are not the passes of the plan.
+    """
     ranks = SCHEDULES[plan.schedule].chunk_ranks(int(plan.pp), int(plan.vpp))
     return read_order(lines, ranks, int(plan.num_microbatches))
 
@@ -273,7 +279,7 @@ def _check_order(plan: Plan, lines: Sequence[str], faults: _Faults) -> None:
     schedule = SCHEDULES[plan.schedule]
     ranks = schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
     try:
-        orders = _orders(plan, lines)
+        orders = plan_orders(plan, lines)
         play(orders, Pipeline.uniform(ranks, PassTimes(1.0, 1.0, 1.0), schedule.routes))
     except ValueError as error:
         faults.note("order", error, "each pass of the plan once, on the rank that holds its chunk")

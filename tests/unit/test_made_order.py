@@ -140,6 +140,10 @@ def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:
     assert played["makespan"] == pytest.approx(done.json["synthesis"][0]["synthesized_step_s"], rel=1e-12)
     assert "an order made for it" in planner("simulate", str(file)).out.replace("\n", " ")
     assert planner("emit", str(file), "--out", str(again)).code == 0
+    card, peak = (again / "README.md").read_text(), max(row["peak_gib"] for row in played["stages"])
+    assert f"| step time | {played['makespan']:.4g} s |" in card
+    assert f"| device memory in use | {peak:.1f} of " in card
+    assert (out / "README.md").read_text() == card
     assert (again / "schedule.csv").read_text() == (out / "schedule.csv").read_text()
     assert "plays the order that the plan holds" in planner("explain", str(file)).err
     assert f"note: {file}: figures are those of" in planner("compare", str(file), str(file)).err

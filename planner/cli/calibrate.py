@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from planner.cli.files import write_whole
+from planner.cli.files import check_place, write_whole
 from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
@@ -47,8 +47,7 @@ def calibrate(
     profile = load_hardware(hardware, "--hardware")
     if len(profile.pools) > 1:
         raise InputError(Problem("--hardware", f"{len(profile.pools)} pools", "a cluster of one pool"))
-    if out.exists() and not force:
-        raise InputError(Problem("--out", str(out), "a file that does not exist yet, or --force"))
+    check_place(out, force, "--out")
     name = "standard input" if str(runs) == "-" else runs.name
     asked = [word.strip().lower() for word in factors.split(",") if word.strip()]
     with Progress(quiet, verbose) as progress, opened(runs) as lines:

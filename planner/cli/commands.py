@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
@@ -68,7 +69,26 @@ def _command(name: str, found: Any) -> Any:
         group.command(name)(found)
     command = typer.main.get_command(group)
     command.name = name
+    for leaf in getattr(command, "commands", {name: command}).values():
+        _refusing_swallowed(leaf)
     return command if isinstance(found, typer.Typer) else _telling(command)
+
+
+def _refusing_swallowed(command: Any) -> None:
+    """Let a command refuse an option that stands where another one's value was forgotten."""
+    plain = command.parse_args
+
+    def parse_args(ctx: Any, words: list[str]) -> Any:
+        valued = {
+            name for option in command.params if not getattr(option, "is_flag", True) for name in option.opts
+        }
+        own = words[: words.index("--")] if "--" in words else words
+        for word, following in itertools.pairwise(own):
+            if word in valued and following.startswith("--"):
+                ctx.fail(f"Option '{word}' requires an argument; what follows it is '{following}'.")
+        return plain(ctx, words)
+
+    command.parse_args = parse_args
 
 
 def _telling(command: Any) -> Any:

@@ -76,7 +76,7 @@ def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[Named]:
     from planner.report.compare import Named
 
     reading = Reading()
-    saved = [reading.attempt(read_saved, path) for path in paths]
+    saved = [reading.attempt(read_saved, path, len(paths) > 1) for path in paths]
     others = [reading.attempt(load_hardware, name, "cluster") for name in dict.fromkeys(clusters)]
     for profile in others:
         for file in saved:

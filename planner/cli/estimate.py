@@ -39,13 +39,14 @@ def estimate(
     With --from the options that a runner's own file stands for are read from it, those given here go before
     it, and the keys that were not understood are listed on standard error.
     """
-    from planner.cli.files import write_whole
+    from planner.cli.files import check_place, write_whole
     from planner.cli.from_file import asked_of
     from planner.cost.estimate import Estimate
     from planner.report.plan_file import plan_yaml
 
     request = asked_of(source, job, plan, context)
     whole, chosen, runtime, defaults, names = request.read(read)
+    check_place(save, force, "--save")
     answer = price(chosen, whole, runtime, names.memory_limit)
     for line in [] if shown.quiet else [*request.notes(), *version_notes([whole.hardware])]:
         typer.echo(f"note: {line}", err=True)

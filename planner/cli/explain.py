@@ -189,8 +189,8 @@ def unpriced(answer: Unpriced, label: object) -> UnsupportedPlan:
     return UnsupportedPlan("\n".join(reasons))
 
 
-def read_saved(path: Path) -> PlanFile:
-    """Return what a plan file says, checked against what its cluster can do."""
+def read_saved(path: Path, among: bool = False) -> PlanFile:
+    """Return what a plan file says, checked against its cluster; notes name a file ``among`` others."""
     from planner.cli.axes import check_offload
     from planner.cli.job import check_precision, with_node_size
     from planner.cli.reading import Reading
@@ -201,8 +201,9 @@ def read_saved(path: Path) -> PlanFile:
     check_precision(saved.job.hardware, saved.job.workload, reading)
     check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
+    place = f"{path}: " if among else ""
     for line in (*saved.notes, *version_notes([saved.job.hardware])):
-        typer.echo(f"note: {line}", err=True)
+        typer.echo(f"note: {place}{line}", err=True)
     return saved
 
 

@@ -23,6 +23,23 @@ def is_plan_file(path: Path) -> bool:
         return False
 
 
+def check_place(path: Path | None, force: bool, option: str) -> None:
+    """Refuse, before anything is computed for it, a file that could not be written.
+
+    Raises
+    ------
+    InputError
+        If it exists and ``force`` is false, or if it is a folder, or its own folder is none.
+    """
+    if path is None:
+        return
+    if path.exists() and not force:
+        raise InputError(Problem(option, str(path), "a file that does not exist yet, or --force"))
+    for wrong, reason in ((path.is_dir(), "it is a folder"), (not path.parent.is_dir(), "no such folder")):
+        if wrong:
+            raise InputError(Problem(option, str(path), f"a place that can be written ({reason})"))
+
+
 def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> None:
     """Write a file beside its place and move it there, so that an interrupt leaves nothing half-written.
 
@@ -44,8 +61,7 @@ def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> No
     """
     part = None
     try:
-        if path.exists() and not force:
-            raise InputError(Problem(option, str(path), "a file that does not exist yet, or --force"))
+        check_place(path, force, option)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as stream:
             part = Path(stream.name)
             stream.write(text)

@@ -223,6 +223,16 @@ def write_plan(
 
     inputs, names = own_inputs(answer, names, launch.out)
     saved = plan_yaml(answer.job, answer.runtime, answer.plan, names, order)
-    card = Card(saved, page_text(estimate_page(answer, {}), Format.table), first_steps(answer))
+    summary = page_text(estimate_page(answer, {}), Format.table)
+    if order is None:
+        expected = first_steps(answer)
+    else:
+        from planner.report.made_order import ordered_first_steps
+
+        summary += (
+            f"\nThese are the figures of {answer.plan.schedule}; those of the order made for it are below.\n"
+        )
+        expected = ordered_first_steps(answer, order)
+    card = Card(saved, summary, expected)
     files = launch_files(answer.plan, answer.job, wanted, card, order)
     return write_folder({**files, **inputs}, launch.out, launch.force)

@@ -44,7 +44,7 @@ def report(
 
     It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
     """
-    from planner.cli.files import write_whole
+    from planner.cli.files import check_place, write_whole
     from planner.cli.progress import Progress
     from planner.cli.reading import Reading
     from planner.report.front import Patience
@@ -58,6 +58,7 @@ def report(
     patience = Patience(TIME_LIMIT if seconds is None else seconds)
     document = search_document_of(source)
     library()
+    check_place(out, force, "--out")
     with Progress(quiet, verbose) as progress:
         progress(0.0, f"drawing {source}")
         if document is None:
@@ -108,7 +109,7 @@ def plan_page(path: Path, tell: Tell | None, patience: Patience) -> HtmlPage:
     saved = read_saved(path)
     told = explain(priced(saved, path), pricer_of(saved))
     around = Around(scaled(saved)) if tell is None else searched_around(saved, tell, patience)
-    return plan_report(told, around, tool_version())
+    return plan_report(told, around, tool_version(), saved.notes)
 
 
 def searched_around(saved: PlanFile, tell: Tell, patience: Patience) -> Around:

@@ -74,6 +74,7 @@ def search(
 
     Exit code 1 tells that nothing fits; the answer then says what would.
     """
+    from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
     from planner.report.front import memory_front
@@ -84,6 +85,7 @@ def search(
     request = replace(request, uniform=uniform)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
+    check_place(save, force, "--save")
     launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
     if launch is not None:
         check_launch(launch, request)
@@ -101,7 +103,8 @@ def search(
     emit_search(result, request, shown, asked.defaults, limits if points else None, made)
     if not result.plans:
         raise typer.Exit(1)
-    order = next((one.text for one in made or () if one.kept and one.answer is result.plans[0]), None)
+    faster = (one for one in made or () if one.kept and objective != "memory")
+    order = next((one.text for one in faster if one.answer is result.plans[0]), None)
     write_best(result.plans[0], asked, save, launch, force, order)
 
 
@@ -240,4 +243,12 @@ def emit_search(
         emit_rows([{"row": name} | flat_row(answer) for name, answer in rows], shown.output)
     else:
         page = search_page(result, request, {} if shown.quiet else defaults)
-        emit_page([*page, *played_page(played), *made_page(made), *front_page(front or ())], shown.output)
+        emit_page(
+            [
+                *page,
+                *played_page(played),
+                *made_page(made, request.objective == "time"),
+                *front_page(front or ()),
+            ],
+            shown.output,
+        )

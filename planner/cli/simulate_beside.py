@@ -15,7 +15,7 @@ from planner.simulate.fill import Component, FilledStep, fill
 from planner.simulate.trace import COMPUTE, Event
 
 if TYPE_CHECKING:
-    from planner.cli.simulate import BarePipeline
+    from planner.cli.simulate_asked import BarePipeline
     from planner.techniques.schedules._engine import Timeline
 
 COPIES = 4

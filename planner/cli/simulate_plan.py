@@ -9,7 +9,7 @@ from planner.cli.job import check_precision, with_node_size
 from planner.cli.options import Format
 from planner.cli.output import emit_document
 from planner.cli.reading import Reading
-from planner.cli.simulate import Answer, check_size
+from planner.cli.simulate_asked import Answer, check_size
 from planner.cli.simulation_page import document, figures, show
 from planner.cli.versions import version_notes
 from planner.cost.case import case_of

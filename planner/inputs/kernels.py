@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from planner.errors import InputError, Problem
 from planner.formulas.attention import AttentionCurve, attention_curve
@@ -18,9 +18,6 @@ from planner.formulas.unfused_attention import unfused_attention
 from planner.inputs.load import data_folder
 from planner.inputs.yaml_file import read_yaml
 from planner.units import parse
-
-if TYPE_CHECKING:
-    from planner.inputs.hardware import Accelerator
 
 RELATIVES: Final[Mapping[str, str]] = {
     "volta": "a100-80gb-sxm",
@@ -60,12 +57,44 @@ _EQUAL: Final = {"fp16": "bf16", "mxfp8": "fp8_block"}
 _NOWHERE: Final = (math.inf, -math.inf)
 
 
-def load_kernels(accelerator: Accelerator, sustained: bool = True) -> Kernels:
+class Chip(Protocol):
+    """What curves are resolved for: the facts of an accelerator that they ask for."""
+
+    @property
+    def name(self) -> str:
+        """Whose curve file is looked for."""
+
+    @property
+    def arch(self) -> str:
+        """Architecture, which says whose curves are borrowed."""
+
+    @property
+    def curves(self) -> str:
+        """The file to take instead, or nothing."""
+
+    @property
+    def memory_bandwidth(self) -> float:
+        """Memory bandwidth. [byte/s]"""
+
+    @property
+    def multiprocessors(self) -> float | None:
+        """Multiprocessors, where they are known. [-]"""
+
+    @property
+    def matmul_efficiency(self) -> float | None:
+        """Share of its peak that large matrix products reach, where it is known. [-]"""
+
+    @property
+    def peak(self) -> Mapping[str, float]:
+        """Dense peak of every precision. [FLOP/s]"""
+
+
+def load_kernels(accelerator: Chip, sustained: bool = True) -> Kernels:
     """Return what the kernels of an accelerator reach.
 
     Parameters
     ----------
-    accelerator : Accelerator
+    accelerator : Chip
         Its ``curves`` names a file, or else its name does; without either the curves of a relative are
         taken (`RELATIVES`), as shares of this accelerator's peak and bandwidth, their efficiency scaled by
         the measured matrix product ceilings where both are known, and with an empty measured range, so that
@@ -99,7 +128,7 @@ def curve_names() -> list[str]:
     return sorted(path.stem for path in _curves().glob("*.yaml"))
 
 
-def _curve_file(accelerator: Accelerator) -> tuple[Path, bool]:
+def _curve_file(accelerator: Chip) -> tuple[Path, bool]:
     """Return the file, and whether it was fitted to this very accelerator."""
     folder = _curves()
     own = folder / f"{accelerator.name}.yaml"
@@ -125,7 +154,7 @@ class _Reader:
     them so, for another they are shares of that one's peaks.
     """
 
-    accelerator: Accelerator
+    accelerator: Chip
     raw: Mapping[str, Any]
     own: bool
     sustained: bool

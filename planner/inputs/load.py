@@ -63,7 +63,8 @@ def find_file(text: str, folder: Path, kind: str) -> Path:
             return path
     except (OSError, RuntimeError, ValueError):
         pass
-    expected = f"a {kind} that ships with the planner ({len(set(index.values()))} are listed), or a path"
+    what = {"hardware": "cluster or an accelerator"}.get(kind, kind)
+    expected = f"a {what} that ships with the planner ({len(set(index.values()))} are listed), or a path"
     raise InputError(Problem(kind, repr(text[:200]), expected, nearest(text[:200], index)))
 
 

@@ -199,12 +199,13 @@ def trust(answer: Estimate) -> Page:
     return [band + far + template]
 
 
-def first_steps(answer: Estimate) -> dict[str, str]:
-    """Return what the log of the first steps should show."""
+def first_steps(answer: Estimate, peak: float | None = None) -> dict[str, str]:
+    """Return what the log of the first steps should show, with another ``peak`` in bytes where given."""
+    used = answer.peak if peak is None else peak
     return {
         "step time": f"{significant(answer.step)} s",
         "tokens/s on one accelerator": f"{answer.tokens_per_second:,.0f}",
         "model TFLOP/s on one accelerator": f"{answer.model_rate / TFLOP:.1f}",
-        "device memory in use": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
+        "device memory in use": f"{used / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
         "micro-batches of a step": f"{answer.plan.num_microbatches:.0f}",
     }

@@ -60,10 +60,11 @@ class Around:
     left_out: Sequence[str] = ()
 
 
-def plan_report(told: Explanation, around: Around, version: str) -> HtmlPage:
-    """Return the page of a plan."""
+def plan_report(told: Explanation, around: Around, version: str, notes: Sequence[str] = ()) -> HtmlPage:
+    """Return the page of a plan, with ``notes`` on its file below what it is."""
     answer = told.answer
-    head = (job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}", *verdict(answer))
+    marked = tuple(f"Note: {note}." for note in notes)
+    head = (job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}", *marked, *verdict(answer))
     parts = [(part.meaning, part.seconds) for part in told.parts]
     blocks = [
         Block("text", lines=head),

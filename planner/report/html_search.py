@@ -26,13 +26,12 @@ def search_report(document: Document, where: str, version: str) -> HtmlPage:
         If the document is not one that ``search`` printed; ``where`` names its file.
     """
     if document.get("schema") != SEARCH:
-        raise InputError(
-            Problem(where, f"schema {document.get('schema')!r}", f"{SEARCH}, as `planner search` prints it")
-        )
+        found = f"schema {document['schema']!r}" if "schema" in document else "no schema"
+        raise InputError(Problem(where, found, f"{SEARCH}, as `planner search` prints it"))
     try:
         return _page(document, version)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        told = f"{type(error).__name__} {error}"
+        told = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(Problem(where, told, "the whole document that `planner search` printed")) from None
 
 

@@ -9,13 +9,16 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
 from planner.errors import Infeasible
+from planner.report.estimate_page import first_steps
 from planner.report.page import Page, percent, significant
+from planner.report.plan_file import plan_orders
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.plan import PlayedPlan, play_plan
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import play
 from planner.techniques.schedules._text import order_lines
+from planner.units import GIB
 
 MOST_MADE: Final = 3
 """Plans of a search for which orders are made: the best that have a pipeline."""
@@ -116,6 +119,14 @@ def _problem(played: PlayedPlan, limit: float) -> Problem:
     )
 
 
+def ordered_first_steps(answer: Estimate, order: str) -> dict[str, str]:
+    """Return what the log of the first steps should show where the plan runs in an order of its own."""
+    orders = plan_orders(answer.plan, order.splitlines())
+    played = play_plan(answer.plan, answer.job, answer.runtime, answer.capacity, orders=orders)
+    peak = max(stage.peak_bytes or 0.0 for stage in played.record.stages)
+    return first_steps(replace(answer, step=played.step), peak)
+
+
 def made_record(made: MadeOrder) -> Mapping[str, object]:
     """Return what a search tells of a made order."""
     found = made.synthesis
@@ -141,22 +152,27 @@ def best_first(answers: Sequence[Estimate], made: Sequence[MadeOrder]) -> tuple[
     return tuple(sorted(answers, key=lambda answer: faster.get(id(answer), answer.step)))
 
 
-def made_page(made: Sequence[MadeOrder] | None) -> Page:
-    """Return what was made, in words; nothing where nothing was asked for."""
+def made_page(made: Sequence[MadeOrder] | None, ranks: bool) -> Page:
+    """Return what was made, in words, and whether it ``ranks`` plans; nothing where nothing was asked for."""
     if made is None:
         return []
     if not made:
         return ["Orders made for plans: none, since no plan shown has a pipeline whose runtime takes one."]
-    return ["\n".join(["Orders made for plans:", *map(_made_line, made)])]
+    ranked = ", which rank with the faster of both steps" if ranks else ""
+    return ["\n".join([f"Orders made for plans{ranked}:", *map(_made_line, made)])]
 
 
 def _made_line(made: MadeOrder) -> str:
     found, plan = made.synthesis, made.answer.plan
     far = "none is faster" if found.proved else f"none is more than {percent(found.gap, 2)} faster"
     known, step = significant(made.known), significant(made.step)
-    end = f"{step} s in the made order" if made.kept else "no order made is faster"
+    end = (
+        f"{step} s and {made.peak / GIB:.1f} GiB in the made order"
+        if made.kept
+        else "no order made is faster"
+    )
     note = f" ({found.note})" if found.note else ""
     return (
-        f"{plan.slug}: played, {known} s under {plan.schedule}, {end}; within its memory {far}. Found by "
+        f"{plan.slug}: played, {known} s under {plan.schedule}, {end}; within the memory {far}. Found by "
         f"{found.method} in {found.seconds:.1f} s{note}."
     )

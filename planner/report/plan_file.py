@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import Field
 
-from planner.errors import InputError, Problem
+from planner.errors import InputError, Problem, UnsupportedPlan
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
@@ -38,7 +38,8 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._family import Orders
+from planner.techniques.schedules._engine import Pipeline, play
+from planner.techniques.schedules._family import Orders, PassTimes
 from planner.techniques.schedules._text import read_order
 from planner.units import GIB
 
@@ -145,7 +146,7 @@ class PlanFile:
     @property
     def orders(self) -> Orders | None:
         """The same as passes."""
-        return None if self.order is None else _orders(self.plan, self.order)
+        return None if self.order is None else plan_orders(self.plan, self.order)
 
 
 def tool_version() -> str:
@@ -224,16 +225,23 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
         If it cannot be read or is wrong, all faults at once.
     """
     where = str(path)
-    document = build(_Document, read_yaml(path), where)
+    content = read_yaml(path)
+    if "schema" in content and "format" not in content:
+        raise InputError(Problem(where, f"schema {content['schema']!r}", "a plan file, as --save writes it"))
     faults = _Faults(where)
+    _check_names(content, faults)
+    document = faults.attempt("", build, _Document, content, where)
+    if document is None:
+        raise InputError(faults.problems)
     model = faults.attempt("model.name", load_model, document.model.name)
     profile = faults.attempt("hardware.name", load_hardware, document.hardware.name, "cluster")
     if profile is not None and document.hardware.gpus_per_node is not None:
         profile = faults.attempt("hardware.gpus_per_node", resize, profile, document.hardware.gpus_per_node)
-    runtime = faults.attempt("runtime.name", find, runtimes(), document.runtime.name, "runtime")
     plan = _plan(document, faults)
-    if runtime is not None:
-        runtime = replace(runtime, traits=_traits(runtime.traits, document.runtime.traits, faults))
+    runtime = None
+    if not faults.problems:
+        plain = find(runtimes(), document.runtime.name, "runtime")
+        runtime = replace(plain, traits=_traits(plain.traits, document.runtime.traits, faults))
     if document.order is not None and not faults.problems:
         _check_order(plan, document.order, faults)
     if faults.problems or model is None or profile is None or runtime is None:
@@ -254,18 +262,29 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
     return PlanFile(job, runtime, plan, names, changed, document.order)
 
 
-def _orders(plan: Plan, lines: Sequence[str]) -> Orders:
-    """Return the passes of each rank of a plan."""
+def plan_orders(plan: Plan, lines: Sequence[str]) -> Orders:
+    """Return the passes of each rank of a plan, from a line for each rank.
+
+    Raises
+    ------
+    ValueError
+        If they are not the passes of the plan.
+    """
     ranks = SCHEDULES[plan.schedule].chunk_ranks(int(plan.pp), int(plan.vpp))
     return read_order(lines, ranks, int(plan.num_microbatches))
 
 
 def _check_order(plan: Plan, lines: Sequence[str], faults: _Faults) -> None:
-    """Note an order that is not one of the plan's passes."""
+    """Note an order that is not one of the plan's passes, or that ranks cannot run to its end."""
+    schedule = SCHEDULES[plan.schedule]
+    ranks = schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
     try:
-        _orders(plan, lines)
+        orders = plan_orders(plan, lines)
+        play(orders, Pipeline.uniform(ranks, PassTimes(1.0, 1.0, 1.0), schedule.routes))
     except ValueError as error:
         faults.note("order", error, "each pass of the plan once, on the rank that holds its chunk")
+    except UnsupportedPlan as error:
+        faults.note("order", error, "each pass after what it needs")
 
 
 class _Faults:
@@ -291,17 +310,30 @@ class _Faults:
         self.problems.append(Problem(f"{self.where}: {key}", str(found), expected))
 
 
+def _check_names(content: dict[str, Any], faults: _Faults) -> None:
+    """Note every unknown name of a technique or a runtime, whatever else is wrong with the file."""
+    known: dict[str, dict[str, Any]] = {
+        "plan": {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES},
+        "workload": {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "method": METHODS},
+        "runtime": {"name": runtimes()},
+    }
+    for part, tables in known.items():
+        section = content.get(part)
+        section = section if isinstance(section, dict) else {}
+        for name, table in tables.items():
+            value = section.get(name)
+            if isinstance(value, str):
+                faults.attempt(f"{part}.{name}", find, table, value, f"{part}.{name}")
+
+
 def _plan(document: _Document, faults: _Faults) -> Plan:
     axes, work, gpus = document.plan, document.workload, document.hardware.gpus
     values = axes.model_dump()
     offload = faults.attempt("plan.offload", read_offload, OFFLOADS, axes.offload, "plan.offload")
     values["offload"] = offload.spelled if offload is not None else axes.offload
-    for name, table in (("cp_method", CONTEXT_METHODS), ("schedule", SCHEDULES)):
-        entry = faults.attempt(f"plan.{name}", find, table, values[name], f"plan.{name}")
-        values[name] = entry.name if entry is not None else values[name]
-    known: dict[str, Any] = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "method": METHODS}
-    for name, names in known.items():
-        faults.attempt(f"workload.{name}", find, names, getattr(work, name), f"workload.{name}")
+    if not faults.problems:
+        values["cp_method"] = find(CONTEXT_METHODS, axes.cp_method, "plan.cp_method").name
+        values["schedule"] = find(SCHEDULES, axes.schedule, "plan.schedule").name
     faults.attempt("plan.recompute", read_choice, dict(RECOMPUTES), axes.recompute, "plan.recompute")
     world = axes.tp * axes.pp * axes.cp * axes.dp
     if world != gpus:

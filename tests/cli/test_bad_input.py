@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import os
 import signal
 import subprocess
@@ -283,11 +284,28 @@ def test_broken_configs(tmp_path: Path, text: str) -> None:
         assert "config.json" in refused(planner(*command))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", *JOB, "--synthesize", "--top", "3"),
+        ("search", "--gpus", "--top", "3", *JOB),
+        ("estimate", *JOB, "--tp", "--save=plan.yaml"),
+        ("simulate", "--pp", "--schedule", "1f1b"),
+        ("hardware", "diff", "dgx-h100", "--format", "--quiet"),
+    ],
+)
+def test_an_option_does_not_take_the_next_one_as_its_value(words: tuple[str, ...]) -> None:
+    told = refused(planner(*words))
+    found = next(pair for pair in itertools.pairwise(words) if all(word.startswith("--") for word in pair))
+    assert f"'{found[0]}' requires an argument" in told
+    assert f"'{found[1]}'" in told
+
+
 def test_existing_files_are_kept_without_force(tmp_path: Path) -> None:
     taken = tmp_path / "plan.yaml"
     taken.write_text("mine")
-    told = refused_after(planner("estimate", *JOB, "--save", str(taken)))
-    assert "--force" in told
+    for command in ("estimate", "search"):
+        assert "--force" in refused(planner(command, *JOB, "--save", str(taken)))
     assert taken.read_text() == "mine"
     assert planner("estimate", *JOB, "--save", str(taken), "--force").code == 0
     assert taken.read_text().startswith("format:")
@@ -311,9 +329,10 @@ def refused_after(done: Done) -> str:
 @pytest.mark.parametrize("place", ["missing/plan.yaml", "a-file/plan.yaml", "."])
 def test_folders_that_cannot_be_written(tmp_path: Path, place: str) -> None:
     (tmp_path / "a-file").write_text("")
-    told = refused_after(planner("estimate", *JOB, "--save", str(tmp_path / place), "--force"))
-    assert "--save" in told
-    assert "can be written" in told
+    for command in ("estimate", "search"):
+        told = refused(planner(command, *JOB, "--save", str(tmp_path / place), "--force"))
+        assert "--save" in told
+        assert "can be written" in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a-file"]
 
 

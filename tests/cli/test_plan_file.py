@@ -106,6 +106,24 @@ def test_all_faults_are_told_at_once(saved: Path) -> None:
     assert len(caught.value.problems) == 3
 
 
+def test_values_and_names_that_are_wrong_are_told_together(saved: Path) -> None:
+    wrong = {"plan.tp": "two", "workload.seq_len": -1, "plan.schedule": "zbx", "workload.precision": "bf17"}
+    for place, value in (wrong | {"runtime.name": "megatron-l"}).items():
+        changed(saved, place, value)
+    with pytest.raises(InputError) as caught:
+        read_plan_file(saved, with_node_size)
+    told = [problem.where.removeprefix(f"{saved}: ") for problem in caught.value.problems]
+    assert sorted(told) == sorted([*wrong, "runtime.name"])
+
+
+def test_the_json_of_a_command_is_told_from_a_plan(tmp_path: Path) -> None:
+    path = tmp_path / "search.json"
+    path.write_text('{"schema": "planner/search/1", "plans": []}')
+    done = planner("explain", str(path))
+    assert done.code == 2
+    assert "found schema 'planner/search/1'; expected a plan file, as --save writes it" in done.err
+
+
 def test_a_plan_that_does_not_fit_or_breaks_a_rule_is_not_emitted(tmp_path: Path) -> None:
     path, out = tmp_path / "plan.yaml", tmp_path / "out"
     assert planner("estimate", *JOB, "--memory-limit", "20", "--save", str(path)).code == 1

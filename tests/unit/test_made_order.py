@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_a_search_makes_orders_and_writes_them(tmp_path: Path) -> None:
     assert first["bound_s"] <= first["synthesized_step_s"] < first["schedule_step_s"]
     assert first["peak_bytes"] <= done.json["plans"][0]["memory"]["capacity_gib"] * GIB
     assert (tmp_path / "out" / "schedule.csv").read_text().count("\n") == 4
-    assert "Orders made for plans:" in planner(*words).out
+    assert "Orders made for plans, which rank with the faster of both steps:" in planner(*words).out
 
 
 def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:
@@ -139,16 +140,30 @@ def test_a_saved_plan_holds_its_order(tmp_path: Path) -> None:
     assert played["makespan"] == pytest.approx(done.json["synthesis"][0]["synthesized_step_s"], rel=1e-12)
     assert "an order made for it" in planner("simulate", str(file)).out.replace("\n", " ")
     assert planner("emit", str(file), "--out", str(again)).code == 0
+    card, peak = (again / "README.md").read_text(), max(row["peak_gib"] for row in played["stages"])
+    assert f"| step time | {played['makespan']:.4g} s |" in card
+    assert f"| device memory in use | {peak:.1f} of " in card
+    assert (out / "README.md").read_text() == card
     assert (again / "schedule.csv").read_text() == (out / "schedule.csv").read_text()
     assert "plays the order that the plan holds" in planner("explain", str(file)).err
+    assert f"note: {file}: figures are those of" in planner("compare", str(file), str(file)).err
     elsewhere = planner("emit", str(file), "--out", str(tmp_path / "no"), "--target", "megatron-lm")
     assert elsewhere.code == 1
 
 
+@pytest.mark.skipif(find_spec("plotly") is None, reason="plotly is not installed")
+def test_a_page_says_that_its_figures_are_not_those_of_the_order(tmp_path: Path) -> None:
+    made, file, page = made_for(priced()), tmp_path / "plan.yaml", tmp_path / "page.html"
+    names = Names("llama2-7b", "dgx-h100")
+    file.write_text(plan_yaml(made.answer.job, TITAN, made.answer.plan, names, made.text))
+    assert planner("report", str(file), "--out", str(page)).code == 0
+    assert "Note: figures are those of zb-1p; simulate plays the order" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "found"),
-    [("0F0,", "", "1 passes missing"), ("0F0,", "0F0,0F0,", "0F0 twice"), ("0F0", "3F0", "3F0 on rank 0"),
-     ("0F0", "0X0", "'0X0'")],
+    [("0F0,", "", "1 pass missing"), ("0F0,", "0F0,0F0,", "0F0 twice"), ("0F0", "3F0", "3F0 on rank 0"),
+     ("0F0", "0X0", "'0X0'"), ("0F0,0F1", "0F0,0I0,0F1", "0I0 twice")],
 )  # fmt: skip
 def test_an_order_that_is_not_the_plans_is_refused(tmp_path: Path, old: str, new: str, found: str) -> None:
     made = made_for(priced())
@@ -159,6 +174,35 @@ def test_an_order_that_is_not_the_plans_is_refused(tmp_path: Path, old: str, new
         read_plan_file(tmp_path / "plan.yaml", with_node_size)
     assert "order" in told.value.problems[0].where
     assert found in told.value.problems[0].found
+
+
+def moved(row: str, word: str, after: str) -> str:
+    """A rank's order with one pass right after another."""
+    return ",".join(item for item in row.split(",") if item != word).replace(after, f"{after},{word}", 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({0: ("0F1", "0W1")}, "too early"),
+        ({0: ("0I0", "0F0"), 3: ("3I0", "3F1")}, "wait for each other for ever"),
+    ],
+)
+def test_an_order_that_never_ends_is_refused_by_every_command(
+    tmp_path: Path, changes: dict[int, tuple[str, str]], found: str
+) -> None:
+    made = made_for(priced())
+    rows = made.text.splitlines()
+    for rank, (word, after) in changes.items():
+        rows[rank] = moved(rows[rank], word, after)
+    file = tmp_path / "plan.yaml"
+    names = Names("llama2-7b", "dgx-h100")
+    file.write_text(plan_yaml(made.answer.job, TITAN, made.answer.plan, names, "\n".join(rows)))
+    for words in (("simulate",), ("explain",), ("emit", "--out", str(tmp_path / "out"))):
+        done = planner(words[0], str(file), *words[1:])
+        assert done.code == 2, done.err
+        assert found in done.err
+        assert "plan.yaml: order: found rank" in done.err
 
 
 def test_files_for_another_runtime_have_its_own_schedule(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def read_order(lines: Sequence[str], ranks: Sequence[int], microbatches: int) ->
                     raise ValueError(f"{chunk}{LETTERS[kind]}{microbatch} twice")
                 ran.add((part, chunk, microbatch))
     if missing := 3 * len(ranks) * microbatches - len(ran):
-        raise ValueError(f"{missing} passes missing")
+        raise ValueError(f"{missing} {'pass' if missing == 1 else 'passes'} missing")
     return orders
 
 

@@ -1,0 +1,117 @@
+"""What every way to simulate reads and answers with: the bare pipeline asked for, its limits, its telling."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from planner.cli.files import write_whole
+from planner.cli.options import Format
+from planner.cli.progress import Progress
+from planner.cli.reading import Reading, shown
+from planner.simulate.ascii import picture
+from planner.techniques.schedules import Schedule
+from planner.techniques.schedules._engine import Pipeline, Timeline
+from planner.techniques.schedules._family import PassTimes
+
+MOST_RANKS: Final = 4096
+MOST_PASSES: Final = 2_000_000
+SYNTHESIZED: Final = ("synthesized", "synthesised")
+TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
+
+
+@dataclass(frozen=True)
+class BarePipeline:
+    """What the user asks to play.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Whose order is played.
+    pp, vpp, microbatches : int
+        Ranks, chunks per rank, micro-batches.
+    times : PassTimes
+        Times of one chunk, in the user's unit.
+    """
+
+    schedule: Schedule
+    pp: int
+    vpp: int
+    microbatches: int
+    times: PassTimes
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Places and times of the chunks."""
+        ranks = self.schedule.chunk_ranks(self.pp, self.vpp)
+        return Pipeline.uniform(ranks, self.times, self.schedule.routes)
+
+    @property
+    def title(self) -> str:
+        """What is played, in words."""
+        return f"{self.schedule.name}: pp {self.pp}, vpp {self.vpp}, {self.microbatches} micro-batches."
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the schedule cannot run these numbers."""
+        return self.schedule.supports(self.pp, self.vpp, self.microbatches)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a played step is told, beside its figures."""
+
+    trace_file: Path | None
+    drawn: bool
+    force: bool
+    output: Format
+    progress: Progress
+
+    def write_trace(self, make: Callable[[], Any]) -> None:
+        """Write the trace, where one is asked for."""
+        if self.trace_file is not None:
+            write_whole(self.trace_file, json.dumps(make(), allow_nan=False), self.force, "--trace")
+
+    def draw(self, timeline: Timeline, pp: int, route_chunks: int) -> None:
+        """Draw the step, where asked for: to standard error where the output is for scripts."""
+        if not self.drawn:
+            return
+        drawn = picture(timeline, pp, route_chunks)
+        aside = self.output in (Format.json, Format.csv)
+        fence = "```" if self.output is Format.markdown else ""
+        lines = ["", fence, drawn, fence] if fence else ["", drawn] if not aside else [drawn]
+        (sys.stderr if aside else sys.stdout).write("\n".join(lines) + "\n")
+
+
+def fault_missing(reading: Reading, given: Mapping[str, str | None]) -> None:
+    """Note every option without a value that a bare pipeline needs."""
+    for option, text in given.items():
+        if text is None:
+            reading.fault(option, "nothing", "a value: a bare pipeline has no default for it")
+
+
+def check_size(reading: Reading, chunks: int, microbatches: int, option: str) -> None:
+    """Note a step with more passes than are played."""
+    if 3 * chunks * microbatches > MOST_PASSES:
+        most = max(1, MOST_PASSES // (3 * chunks))
+        reading.fault(option, str(microbatches), f"at most {MOST_PASSES:,} passes on all ranks", str(most))
+
+
+def read_times(reading: Reading, text: str | None) -> PassTimes | None:
+    """Return pass times written ``F,B,W`` or ``F,B,W,P2P``; a fault is noted."""
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    fine = len(numbers) in (3, 4) and all(0 <= number < math.inf for number in numbers) and numbers[0] > 0
+    if not fine:
+        reading.fault("--pass-times", shown(text), TIMES)
+        return None
+    return PassTimes(*numbers)

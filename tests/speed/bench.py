@@ -157,11 +157,27 @@ class Cold:
     memory: float
 
 
+PEAK = "peak.txt"
+TOLD = f"""
+import atexit, runpy, sys
+def tell():
+    with open("/proc/self/status") as lines, open({PEAK!r}, "w") as file:
+        file.write(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+atexit.register(tell)
+sys.argv[0] = "planner"
+runpy.run_module("planner", run_name="__main__")
+"""
+"""The planner, which writes at its end how many KiB it had at most.
+
+What `wait4` says of a process starts at what its parent had, here a test run of hundreds of MiB.
+"""
+
+
 def cold(arguments: list[str], folder: Path) -> Cold:
     """Run the planner in a process of its own."""
     started = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "planner", *arguments],
+        [sys.executable, "-c", TOLD, *arguments],
         cwd=folder,
         env=user_environment(folder),
         stdout=subprocess.DEVNULL,
@@ -172,7 +188,8 @@ def cold(arguments: list[str], folder: Path) -> Cold:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"planner {' '.join(arguments)} ended with {process.returncode}")
-    return Cold(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024.0)
+    memory = 1024.0 * float((folder / PEAK).read_text())
+    return Cold(wall, usage.ru_utime + usage.ru_stime, memory)
 
 
 def search_arguments(model: str, cluster: str, seq_len: int, batch: int, gpus: int) -> list[str]:

@@ -272,8 +272,8 @@ STAGES = (
     Stage(
         "InternEvo",
         _source("internevo"),
-        # Others' are between 0.87 and 0.96.
-        (Factor(("era", "internevo-2023", "compute_derate"), 0.92, COMPUTE, 0.1),),
+        # The middle of the other codes', 0.87 to 1.05.
+        (Factor(("era", "internevo-2023", "compute_derate"), 0.96, COMPUTE, 0.1),),
         _layout,
         "https://github.com/InternLM/InternEvo/blob/develop/doc/en/train_performance.md",
     ),

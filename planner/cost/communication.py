@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.case import Case
-from planner.cost.operators import Operator, Pricer
+from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.formulas.collectives import point_to_point_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
@@ -102,14 +102,6 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
         backward = backward + again * case.method.trains_base
         backward = backward + exposed_seconds(reduced, into.weight_gradient, share)
     return Exchange(forward, backward, plain.forward_sent, plain.backward_sent)
-
-
-SPLIT_PAIRS = (
-    ("qkv", "attention_out"),
-    ("mlp_in", "mlp_out"),
-    ("shared_experts_in", "shared_experts_out"),
-)
-"""Products split by columns, each with the one after it that is split by rows."""
 
 
 def edge_exchange(pricer: Pricer, head: bool) -> Exchange:

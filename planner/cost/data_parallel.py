@@ -171,11 +171,11 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
 
     References
     ----------
-    .. [2] PyTorch, ``torch/distributed/pipelining/stage.py``, ``backward_maybe_with_nosync``:
-       ``set_reshard_after_backward(False)`` and ``set_requires_gradient_sync(False)`` until the step's end.
     .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``release_sub_module``:
        ``stage3_max_reuse_distance``.
-    .. [2] PyTorch, ``torch/distributed/fsdp/_runtime_utils.py``, ``_pre_forward_unshard`` and
+    .. [2] PyTorch, ``torch/distributed/pipelining/stage.py``, ``backward_maybe_with_nosync``:
+       ``set_reshard_after_backward(False)`` and ``set_requires_gradient_sync(False)`` until the step's end.
+    .. [3] PyTorch, ``torch/distributed/fsdp/_runtime_utils.py``, ``_pre_forward_unshard`` and
        ``_pre_backward_hook``: every call of a unit gathers its weights, and so does the backward of each.
     """
     kept = case.traits.reuse_elements

@@ -276,11 +276,16 @@ References
 """
 
 
-COLUMN_SPLIT = frozenset({"qkv", "mlp_in", "shared_experts_in"})
-"""Products whose weights tensor parallelism splits by columns: their input is gathered."""
+SPLIT_PAIRS = (
+    ("qkv", "attention_out"),
+    ("mlp_in", "mlp_out"),
+    ("shared_experts_in", "shared_experts_out"),
+)
+"""Products whose weights tensor parallelism splits by columns, so that their input is gathered, each with the
+one after it that is split by rows, whose result is reduced.
+"""
 
-ROW_SPLIT = frozenset({"attention_out", "mlp_out", "shared_experts_out"})
-"""Products whose weights it splits by rows: their result is reduced."""
+COLUMN_SPLIT, ROW_SPLIT = map(frozenset, zip(*SPLIT_PAIRS, strict=True))
 
 
 def product_curve(case: Case, name: str) -> GemmCurve:

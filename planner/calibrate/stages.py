@@ -103,6 +103,7 @@ def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
 
 
 COMPUTE = "share of the kernels' stand-alone rate that its training steps reach [-]"
+KERNEL = "rate of its attention kernel over the published one [-]"
 NETWORK = "share of the network's usual rate that this site reaches [-]"
 LINKS = "share of the fast links' usual rate that this site's collectives reach [-]"
 
@@ -134,6 +135,7 @@ STAGES = (
                 "bytes that memory-bound kernels move over those counted for fused ones [-]",
                 0.7,
             ),
+            Factor(("era", "llm-foundry-2023", "attention_share"), 1.0, KERNEL, 0.1),
             Factor(
                 ("runtime", "fsdp", "sharded_wait"),
                 0.04,

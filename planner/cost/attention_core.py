@@ -34,23 +34,21 @@ ATTENTION_SLOWDOWN = {
     "flash-3": Traffic(1.0, 1.0),
     "flash-2": Traffic(1.0, 1.0),
     "flash-1": Traffic(1.89, 1.89),
-    "triton-2023": Traffic(1.22, 2.28),
+    "triton-2023": Traffic(1.4, 2.0),
     "lightseq": Traffic(1.4, 0.57 / 0.63),
 }
 """Time of older kernels over that of the accelerator's best, forward and backward. [-]
 
 FlashAttention-2 is about twice as fast as the first version, 0.53 of its time (T. Dao, arXiv:2307.08691,
-sec. 4.1); the Triton kernel of 2023 reached 0.54 of peak forward and 0.25 backward on the causal half on A100
-(MosaicML llm-foundry benchmark tables, scripts/train/benchmarking). LightSeq runs one in Triton forward, to
-which FlashAttention-2 is 1.3 to 1.5 times as fast, and FlashAttention-2 backward on whole blocks, where it
-reaches 0.63 of peak in place of the 0.57 of causal ones (sec. 4.1, fig. 6; RulinShao/LightSeq,
-lightseq/lightseq_async_attn.py).
+sec. 4.1), and 1.3 to 1.5 times as fast forward and twice as fast backward as the one in Triton (the same).
+LightSeq runs one in Triton forward, and FlashAttention-2 backward on whole blocks, where it reaches 0.63 of
+peak in place of the 0.57 of causal ones (fig. 6; RulinShao/LightSeq, lightseq/lightseq_async_attn.py).
 """
 
 HOPPER_SLOWDOWN = {
     "flash-2": Traffic(1.7, 1.6),
     "flash-1": Traffic(3.2, 3.0),
-    "triton-2023": Traffic(2.07, 3.65),
+    "triton-2023": Traffic(1.7 * 1.4, 1.6 * 2.0),
     "lightseq": Traffic(2.38, 1.6 * 0.57 / 0.63),
 }
 """The same on Hopper, whose best is the third version: the second reaches 35% of its peak (J. Shah et al.,

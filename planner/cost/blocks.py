@@ -78,6 +78,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         normed = rows * (queries + keys)
         size: Num = 2.0 * mixer.head_dim if mixer.qk_norm == "head" else queries + keys
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, kept=2 * normed, params=size))
+    if pricer.case.traits.attention_copies:
+        operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, traffic.HEAD_COPIES))
     operators.append(
         pricer.attention(
             local_heads,

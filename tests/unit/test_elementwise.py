@@ -51,6 +51,11 @@ def test_dropout_also_moves_a_byte_of_mask() -> None:
     assert (moved(1, 1) + 1, moved(1, 1) + 1) == elementwise.DROPOUT
 
 
+def test_repeated_heads_are_written_and_their_gradients_read() -> None:
+    """Keys and values are written for every query head, the output is read and written."""
+    assert (moved(1, 3), moved(2, 0)) == elementwise.HEAD_COPIES
+
+
 @pytest.mark.parametrize("name", ["NORM", "RESIDUAL", "ROTARY", "GATED", "PLAIN"])
 def test_a_chain_of_kernels_never_moves_less_than_one(name: str) -> None:
     table = getattr(elementwise, name)

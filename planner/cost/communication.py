@@ -165,9 +165,11 @@ def gradient_share(case: Case, plan: Plan) -> Num:
 def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Exchange:
     """Price what attention sends between the ranks that share a sequence."""
     case, plan, mixer = pricer.case, pricer.plan, block.mixer
-    kv_heads = np.maximum(mixer.kv_heads / plan.tp, 1.0)
+    heads, kv_heads = mixer.heads / plan.tp, np.maximum(mixer.kv_heads / plan.tp, 1.0)
+    if case.context.splits_heads:
+        heads, kv_heads = (plan.cp * np.ceil(number / plan.cp) for number in (heads, kv_heads))
     kv_width = kv_heads * (mixer.qk_head_dim + mixer.value_head_dim)
-    q_width = mixer.heads / plan.tp * (mixer.qk_head_dim + mixer.value_head_dim) / 2
+    q_width = heads * (mixer.qk_head_dim + mixer.value_head_dim) / 2
     buffers = (case.context.forward_elements, case.context.backward_elements)
     window = (attention.forward, attention.backward)
     shares = (1.0, gradient_share(case, plan))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from planner.cost.blocks import block_operators
+from planner.cost.case import case_of
+from planner.cost.communication import context_exchange
+from planner.cost.operators import Pricer
 from planner.techniques.context import CONTEXT_METHODS
+from tests.unit.cost_jobs import DENSE, MHA, any_runtime, job, model, plan_of
 
 BATCH, SEQ, HEADS, KV_HEADS, HEAD_DIM = 2, 8192, 32, 8, 128
 Q_WIDTH, KV_WIDTH = HEADS * HEAD_DIM, 2 * KV_HEADS * HEAD_DIM
@@ -100,3 +105,20 @@ def test_balanced_attention_played_step_by_step(cp: int) -> None:
     chunk = SEQ / cp * 2 * Q_WIDTH
     moved = method.forward_elements(SEQ / cp, Q_WIDTH, 2 * Q_WIDTH, cp) * method.sent_share(cp)
     assert moved == pytest.approx(chunk * len(pairs) / cp, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["all-to-all", "ring"])
+def test_heads_that_ranks_do_not_divide_are_padded_where_they_are_dealt_out(method: str) -> None:
+    """33 heads on 8 ranks are 5 each, so that as many travel as of 40; a ring passes on the 33."""
+
+    def sent_of(heads: int) -> float:
+        block = {"mixer": MHA | {"heads": heads, "kv_heads": heads}, "ffn": DENSE}
+        asked = job(model(str(heads), {"a": block}, "2 a"), gpus=8)
+        plan = plan_of(asked, cp=8, zero=3, cp_method=method)
+        pricer = Pricer(case_of(plan, asked, any_runtime()), plan)
+        layer = asked.model.blocks["a"]
+        core = next(one for one in block_operators(pricer, layer) if one.module == "core_attn")
+        return float(context_exchange(pricer, layer, core).forward_sent)
+
+    expected = 40 / 33 if method == "all-to-all" else 1.0
+    assert sent_of(33) == pytest.approx(expected * 33 / 32 * sent_of(32))

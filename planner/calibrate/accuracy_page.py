@@ -35,7 +35,8 @@ REMARKS: Final[Mapping[str, str]] = {
     "dlperf-v100": "tensor parallelism across nodes of another site, whose network is not stated",
     "vtrain-single": "one of the table's 32 times for a layer that contradicts its neighbours, in every "
     "row that uses it",
-    "litgpt-thunder": "compilers that fuse more, or less, than the one trait that stands for them",
+    "litgpt-thunder": "unsharded runs are told by the host's clock over the last of 16 or 128 micro-batches, "
+    "with what it had queued before; compilers fuse more, or less, than the one trait says",
     "torchtitan-nvfp4": "4-bit products of a preview: their rates are extrapolated",
     "torchtitan-asynctp-202506": "float8 with a scale for each row, which the table tells in its notes alone",
     "colossalai-readme": "the layout and the network are not stated in full; data-parallel costs are "
@@ -43,8 +44,8 @@ REMARKS: Final[Mapping[str, str]] = {
     "megatron-llama": "the network's rate and overlap are that code's own",
     "deepspeed-zeropp": "the site's network is varied on purpose, and messages are quantised",
     "bigscience-bloom-prequel": "repeats of the same layout differ by 3-11% there",
-    "llm-foundry-mpt": "8,192 tokens of a 30B model on nearly full devices: the allocator probably frees "
-    "blocks and asks for them again",
+    "llm-foundry-mpt": "8,192 tokens of a 30B model, slow in two campaigns: the allocator may free blocks "
+    "and ask for them again, but fuller devices of other rows do not",
     "bridge-ablations": "recompute and offload of single modules, whose memory the runtime frees in "
     "its own order",
 }

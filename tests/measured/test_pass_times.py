@@ -63,7 +63,7 @@ def test_steps_follow_from_pass_times_and_one_factor() -> None:
 
 
 def test_schedules_keep_their_order() -> None:
-    """Of 72 pairs all but one are in the measured order, or tie there; that one is 2% apart, and said to tie."""
+    """Of 72 pairs all but one are in the measured order, or tie there; that one is 2% apart, said to tie."""
     wrong = [
         said.step_s / other.step_s
         for rows in cells().values()

@@ -33,8 +33,8 @@ def fits_any(scan: Scan) -> bool:
     """
     parts: list[tuple[StateNames, Rows]] = []
     for one, least in least_state_bytes(scan).items():
-        order = np.argsort(least, kind="stable")
-        parts.append((one, order[least[order] <= scan.limit]))
+        rows = np.flatnonzero(least <= scan.limit)
+        parts.append((one, rows[np.argsort(least[rows], kind="stable")]))
     return any(_fits_among(scan, one, rows[:TRIED_FIRST]) for one, rows in parts) or any(
         _fits_among(scan, one, rows[TRIED_FIRST:]) for one, rows in parts
     )

@@ -210,16 +210,14 @@ def test_prefetch_buckets_never_cut_a_weight(layer: float, pieces: float) -> Non
     assert dense_group(BILLION, 12 * layer)[2].messages == pytest.approx(pieces)
 
 
-def test_parts_of_parameters_take_the_host_as_long_as_there_are_ranks() -> None:
-    """12 layers, each 7 products gathered twice and 9 parameters reduced, a part for each of 16 ranks."""
-    slow = {"dp_exposed": 1.0, "part_host_seconds": 1e-5}
-    seconds = {}
-    for traits in ({"dp_exposed": 1.0}, slow):
-        case, plan, _ = dense_group(traits, PARAMS)
-        seconds[len(traits)] = float(
-            data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)
-        )
-    assert seconds[2] - seconds[1] == pytest.approx(1e-5 * 16 * 12 * (2 * 7 + 9))
+@pytest.mark.parametrize("zero", [0, 1, 3])
+def test_collectives_at_two_fifths_of_their_rate_take_five_halves_of_their_time(zero: int) -> None:
+    """Latency and bandwidth alike, whatever is sharded, where nothing hides them."""
+    seconds = []
+    for share in (1.0, 0.4):
+        case, plan = setting({"dp_exposed": 1.0, "dp_rate_share": share}, zero=zero, micro_batch=2)
+        seconds.append(float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)))
+    assert seconds[1] == pytest.approx(2.5 * seconds[0])
 
 
 def test_owners_of_whole_parameters_send_a_message_each() -> None:

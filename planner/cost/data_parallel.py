@@ -284,9 +284,9 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
 
     Notes
     -----
-    What is sharded travels in every pass and may hide behind it; the rest travels once and hides behind the
-    last pass, beside what that pass has of its own. What is hidden still takes memory bandwidth from the
-    compute.
+    Sharded parameters travel in every pass and hide behind it. Else gradients hide behind a backward pass,
+    the last one where they are reduced once, and stepped weights behind the next forward pass. What is
+    hidden still takes memory bandwidth from the compute.
 
     References
     ----------
@@ -294,20 +294,29 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     .. [2] Y. Zhao et al., "PyTorch FSDP," arXiv:2304.11277, sec. 3.3 (prefetch of the next unit).
     """
     traits, sharding = case.traits, case.sharding
-    window = traits.dp_window * slowest
     each, last = passing_seconds(case, plan, traffic)
     share: Num = traits.dp_exposed
     if sharding.shards_parameters:
+        window = traits.dp_window * slowest
         beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
         share = np.where(beyond, np.maximum(share, traits.sharded_exposed), share)
-    waits = traffic.gather * (traits.step_gathers_wait and not sharding.shards_parameters)
-    exposed = exposed_seconds(last - waits, window, share) + waits
+        exposed = exposed_seconds(last, window, share)
+    else:
+        window = backward_share(case) * slowest
+        gathered = 1.0 if traits.step_gathers_wait else share
+        exposed = exposed_seconds(traffic.reduce, window, share)
+        exposed = exposed + exposed_seconds(last - traffic.reduce, slowest - window, gathered)
     if sharding.shards_gradients:
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
     if not traits.hidden_collective_traffic:
         return exposed
     hidden = _sent(case, plan, traffic.reduced, traffic.gathered) * traits.hidden_collective_traffic
     return exposed + hidden / case.kernels.memory_bandwidth
+
+
+def backward_share(case: Case) -> float:
+    """Share of a micro-batch that is its backward pass: two products for one forward, and forward again."""
+    return 3.0 / 4.0 if case.recompute.whole_layer else 2.0 / 3.0
 
 
 def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:

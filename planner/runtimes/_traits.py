@@ -175,8 +175,7 @@ class Traits:
         Flat buffers of ``bucket_elements`` that wait for backward where only optimizer states, or gradients
         too, are sharded. [-]
     dp_window : float
-        Share of the last micro-batch (of every layer's compute, for ZeRO-3) that data-parallel traffic may
-        hide behind. [-]
+        Share of every layer's compute that the traffic of sharded parameters may hide behind. [-]
     hidden_collective_traffic : float
         Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
     sharded_wait : float

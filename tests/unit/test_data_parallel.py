@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,6 +129,19 @@ def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
     assert exposed(ENDLESS, 1.0) == alone == exposed(0.0, 0.25)
     assert exposed(ENDLESS, 0.25) == pytest.approx(0.25 * alone)
     assert exposed(ENDLESS, 0.0) == 0
+
+
+@pytest.mark.parametrize(("recompute", "backward"), [("none", 2 / 3), ("full", 3 / 4)])
+def test_gradients_hide_behind_backward_and_stepped_weights_behind_forward(
+    recompute: str, backward: float
+) -> None:
+    """With windows of half of either traffic, half of it shows; backward is twice forward, and recompute."""
+    for field, part in (("reduce", backward), ("gather", 1 - backward)):
+        case, plan = setting({"dp_exposed": 0.0}, zero=1, micro_batch=2, recompute=recompute)
+        sent = replace(traffic_of(case, plan, weights()), reduce=0.0, gather=0.0)
+        micro = 0.5 / part
+        shown = data_parallel_seconds(case, plan, replace(sent, **{field: 1.0}), micro, micro)
+        assert float(shown) == pytest.approx(0.5)
 
 
 def test_sharded_parameters_are_exposed_at_least_so_much() -> None:

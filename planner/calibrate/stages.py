@@ -347,9 +347,9 @@ STAGES = (
         lambda priced: priced.runtime.name == "deepspeed",
         (
             Factor(
-                ("era", "deepspeed-2021", "part_host_seconds"),
-                1e-5,
-                "host time for one rank's part of one parameter, listed and copied [s]",
+                ("era", "deepspeed-2021", "dp_rate_share"),
+                0.5,
+                "share of nccl-tests rate, latency alike, of data-parallel collectives [-]",
                 0.7,
             ),
         ),

@@ -155,8 +155,15 @@ def weight_seconds(case: Case, group: Group) -> Num:
 
 
 def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num) -> Num:
-    """Seconds of one ring pass over a group, with the time that each byte takes beside the links. [s]"""
-    seconds = pieces_seconds(nbytes, ranks, stride, case.tiers, group.messages)
+    """Seconds of one ring pass over a group, with the time that each byte takes beside the links. [s]
+
+    References
+    ----------
+    .. [1] DeepSpeed before 0.5.5, ``deepspeed/runtime/zero/partition_parameters.py``, ``_allgather_param``:
+       each parameter by itself, all work done, into a list of parts that torch.distributed copies
+       (``dp_rate_share``).
+    """
+    seconds = pieces_seconds(nbytes, ranks, stride, case.tiers, group.messages) / case.traits.dp_rate_share
     return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, ranks)
 
 
@@ -192,19 +199,6 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     return 3.0 - np.minimum(1.0, kept / np.maximum(2.0 * layer, 1.0))
 
 
-def part_seconds(case: Case, plan: Plan, group: Group) -> Num:
-    """Host seconds of a pass to list the parts of parameters, one for each rank, and to copy them. [s]
-
-    References
-    ----------
-    .. [1] DeepSpeed before 0.5.5, ``deepspeed/runtime/zero/partition_parameters.py``, ``_allgather_param``:
-       all work done, a loop over the ranks makes the list that torch.distributed gathers into and copies.
-    """
-    lists = LAYER_PRODUCTS * gathers(case, plan, group) + LAYER_PARAMETERS
-    layers = case.model.num_layers / plan.pp
-    return case.traits.part_host_seconds * group.shards * lists * layers
-
-
 def reductions(case: Case, plan: Plan) -> Num:
     """How often a step reduces the gradients: in every pass where they are sharded, else once."""
     if not case.sharding.shards_gradients:
@@ -224,15 +218,12 @@ class Traffic:
         Seconds to reduce the gradients once. [s]
     gather : Num
         Seconds to gather the weights, in a pass where they are sharded, else in a step. [s]
-    listed : Num
-        Host seconds of a pass that nothing hides. [s]
     reduced, gathered : Num
         Bytes that one rank sends for either, as a ring. [byte]
     """
 
     reduce: Num
     gather: Num
-    listed: Num
     reduced: Num
     gathered: Num
 
@@ -241,16 +232,13 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
     """Return what reducing and gathering the weights of a stage cost; micro-batches do not matter."""
     reduce: Num = 0.0
     gather: Num = 0.0
-    listed: Num = 0.0
     parts = groups(case, plan, held)
     for group in parts:
         reduce = reduce + gradient_calls(case) * gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
             gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
-        if case.sharding.shards_parameters and case.traits.part_host_seconds:
-            listed = listed + part_seconds(case, plan, group)
     sent = _sent_once(case, plan, parts) if case.traits.hidden_collective_traffic else (0.0, 0.0)
-    return Traffic(reduce, gather, listed, *sent)
+    return Traffic(reduce, gather, *sent)
 
 
 def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, slowest: Num) -> Num:
@@ -296,9 +284,9 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
 
     Notes
     -----
-    What is sharded travels in every pass and may hide behind it; the rest travels once and hides behind the
-    last pass, beside what that pass has of its own. What is hidden still takes memory bandwidth from the
-    compute.
+    Sharded parameters travel in every pass and hide behind it. Else gradients hide behind a backward pass,
+    the last one where they are reduced once, and stepped weights behind the next forward pass. What is
+    hidden still takes memory bandwidth from the compute.
 
     References
     ----------
@@ -306,21 +294,29 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     .. [2] Y. Zhao et al., "PyTorch FSDP," arXiv:2304.11277, sec. 3.3 (prefetch of the next unit).
     """
     traits, sharding = case.traits, case.sharding
-    window = traits.dp_window * slowest
     each, last = passing_seconds(case, plan, traffic)
     share: Num = traits.dp_exposed
     if sharding.shards_parameters:
+        window = traits.dp_window * slowest
         beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
         share = np.where(beyond, np.maximum(share, traits.sharded_exposed), share)
-    waits = traffic.gather * (traits.step_gathers_wait and not sharding.shards_parameters)
-    exposed = exposed_seconds(last - waits, window, share) + waits
+        exposed = exposed_seconds(last, window, share)
+    else:
+        window = backward_share(case) * slowest
+        gathered = 1.0 if traits.step_gathers_wait else share
+        exposed = exposed_seconds(traffic.reduce, window, share)
+        exposed = exposed + exposed_seconds(last - traffic.reduce, slowest - window, gathered)
     if sharding.shards_gradients:
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
-        exposed = exposed + plan.num_microbatches * traffic.listed
     if not traits.hidden_collective_traffic:
         return exposed
     hidden = _sent(case, plan, traffic.reduced, traffic.gathered) * traits.hidden_collective_traffic
     return exposed + hidden / case.kernels.memory_bandwidth
+
+
+def backward_share(case: Case) -> float:
+    """Share of a micro-batch that is its backward pass: two products for one forward, and forward again."""
+    return 3.0 / 4.0 if case.recompute.whole_layer else 2.0 / 3.0
 
 
 def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:

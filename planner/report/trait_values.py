@@ -16,6 +16,7 @@ _MORE_THAN_ZERO: Final = frozenset(
     {
         "compute_derate",
         "tp_bandwidth_share",
+        "dp_rate_share",
         "memory_spread",
         "cp_slowdown",
         "logit_bytes",

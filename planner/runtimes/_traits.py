@@ -145,6 +145,9 @@ class Traits:
     dp_byte_seconds : float
         Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and
         out of buckets, ranks that wait for one another. [s/byte]
+    dp_rate_share : float
+        Share of the rate of nccl-tests, latency alike, that collectives of data parallelism reach: less where
+        each starts cold after a wait for the device and copies lists of parts. [-]
     step_gathers_wait : bool
         Whether weights that the optimizer has stepped are sent round before the next pass starts, so that
         nothing hides them.
@@ -162,9 +165,6 @@ class Traits:
     recompute_gathers : bool
         Whether recompute calls the layer's sharded unit again, and so gathers its weights a third time;
         where the unit holds the recompute, backward's gather serves both.
-    part_host_seconds : float
-        Host time for one rank's part of one parameter, where sharded parameters are gathered and reduced as
-        lists of parts; 0 where one buffer holds them. [s]
     live_elements : float
         Weights gathered at most beside those of the product that runs, where parameters are sharded; 0
         stands for two layers. [element]
@@ -175,8 +175,7 @@ class Traits:
         Flat buffers of ``bucket_elements`` that wait for backward where only optimizer states, or gradients
         too, are sharded. [-]
     dp_window : float
-        Share of the last micro-batch (of every layer's compute, for ZeRO-3) that data-parallel traffic may
-        hide behind. [-]
+        Share of every layer's compute that the traffic of sharded parameters may hide behind. [-]
     hidden_collective_traffic : float
         Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]
     sharded_wait : float
@@ -280,13 +279,13 @@ class Traits:
     dp_exposed: float = 0.3
     sharded_exposed: float = 0.0
     dp_byte_seconds: float = 0.0
+    dp_rate_share: float = 1.0
     step_gathers_wait: bool = False
     owned_parameters: bool = False
     prefetch_elements: float = 0.0
     reuse_elements: float = 0.0
     sharded_calls: float = 1.0
     recompute_gathers: bool = False
-    part_host_seconds: float = 0.0
     live_elements: float = 0.0
     bucket_elements: float = 0.0
     flat_buckets: float = 0.0

@@ -38,10 +38,10 @@ def test_no_split_of_the_layers_beats_the_bound(name: str) -> None:
 
 
 def test_the_bound_is_reached_where_all_stages_are_alike() -> None:
-    """One stage leaves nothing to assign: what the bound leaves out is only traffic that may hide."""
+    """One stage leaves nothing to assign; the bound leaves out traffic that may hide, here none."""
     work = job(MODELS["dense"], 8)
-    for plan in random_plans(work, runtime(dp_window=1e6), 30, seed=5, pp=1, vpp=1):
-        known = estimate(plan, work, runtime(dp_window=1e6))
+    for plan in random_plans(work, runtime(dp_exposed=1.0), 30, seed=5, pp=1, vpp=1):
+        known = estimate(plan, work, runtime(dp_exposed=1.0))
         assert known.bound == pytest.approx(known.step, rel=1e-12)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,6 +131,19 @@ def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
     assert exposed(ENDLESS, 0.0) == 0
 
 
+@pytest.mark.parametrize(("recompute", "backward"), [("none", 2 / 3), ("full", 3 / 4)])
+def test_gradients_hide_behind_backward_and_stepped_weights_behind_forward(
+    recompute: str, backward: float
+) -> None:
+    """With windows of half of either traffic, half of it shows; backward is twice forward, and recompute."""
+    for field, part in (("reduce", backward), ("gather", 1 - backward)):
+        case, plan = setting({"dp_exposed": 0.0}, zero=1, micro_batch=2, recompute=recompute)
+        sent = replace(traffic_of(case, plan, weights()), reduce=0.0, gather=0.0)
+        micro = 0.5 / part
+        shown = data_parallel_seconds(case, plan, replace(sent, **{field: 1.0}), micro, micro)
+        assert float(shown) == pytest.approx(0.5)
+
+
 def test_sharded_parameters_are_exposed_at_least_so_much() -> None:
     seconds = {}
     for zero in (2, 3):
@@ -210,16 +224,14 @@ def test_prefetch_buckets_never_cut_a_weight(layer: float, pieces: float) -> Non
     assert dense_group(BILLION, 12 * layer)[2].messages == pytest.approx(pieces)
 
 
-def test_parts_of_parameters_take_the_host_as_long_as_there_are_ranks() -> None:
-    """12 layers, each 7 products gathered twice and 9 parameters reduced, a part for each of 16 ranks."""
-    slow = {"dp_exposed": 1.0, "part_host_seconds": 1e-5}
-    seconds = {}
-    for traits in ({"dp_exposed": 1.0}, slow):
-        case, plan, _ = dense_group(traits, PARAMS)
-        seconds[len(traits)] = float(
-            data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)
-        )
-    assert seconds[2] - seconds[1] == pytest.approx(1e-5 * 16 * 12 * (2 * 7 + 9))
+@pytest.mark.parametrize("zero", [0, 1, 3])
+def test_collectives_at_two_fifths_of_their_rate_take_five_halves_of_their_time(zero: int) -> None:
+    """Latency and bandwidth alike, whatever is sharded, where nothing hides them."""
+    seconds = []
+    for share in (1.0, 0.4):
+        case, plan = setting({"dp_exposed": 1.0, "dp_rate_share": share}, zero=zero, micro_batch=2)
+        seconds.append(float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)))
+    assert seconds[1] == pytest.approx(2.5 * seconds[0])
 
 
 def test_owners_of_whole_parameters_send_a_message_each() -> None:

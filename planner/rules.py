@@ -140,7 +140,7 @@ def _batch_remedy(plan: Plan, batch: int) -> str:
     """Name the nearest micro-batch, or the nearest global batch where none divides."""
     if batch % plan.dp == 0:
         return f"micro-batch {nearest_divisors(plan.micro_batch, int(batch // plan.dp))}"
-    whole = plan.micro_batch * plan.dp
+    whole = float(plan.micro_batch * plan.dp)
     return f"global batch {max(1, round(batch / whole)) * whole:.0f}"
 
 

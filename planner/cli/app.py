@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
-from pathlib import Path
 from typing import Final
 
 from planner.cli.variables import DEBUG
@@ -38,7 +38,7 @@ def _open_closed_streams() -> None:
     """Let a command whose output or messages nobody takes, as ``>&-`` says, run to its end."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, "w")))
 
 
 def _silence_warnings() -> None:

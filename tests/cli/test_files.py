@@ -45,7 +45,7 @@ def test_a_link_stays_one_to_the_new_file(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="a system without /dev/full")
 def test_a_full_device_is_told_as_the_option_that_named_it() -> None:
-    with pytest.raises(InputError, match="--save.*No space left"):
+    with pytest.raises(InputError, match=r"--save.*No space left"):
         write_whole(Path("/dev/full"), "text", force=False, option="--save")
 
 

@@ -131,9 +131,17 @@ def _batch_rule(plan: Plan, batch: int) -> Rule:
         lambda: (
             f"global batch {batch} over micro-batch {plan.micro_batch:.0f} · dp {plan.dp:g}",
             "a whole number of micro-batches",
-            f"micro-batch {nearest_divisors(plan.micro_batch, max(1, int(batch // plan.dp)))}",
+            _batch_remedy(plan, batch),
         ),
     )
+
+
+def _batch_remedy(plan: Plan, batch: int) -> str:
+    """Name the nearest micro-batch, or the nearest global batch where none divides."""
+    if batch % plan.dp == 0:
+        return f"micro-batch {nearest_divisors(plan.micro_batch, int(batch // plan.dp))}"
+    whole = float(plan.micro_batch * plan.dp)
+    return f"global batch {max(1, round(batch / whole)) * whole:.0f}"
 
 
 def _stages_rule(plan: Plan, model: ModelSpec) -> Rule:

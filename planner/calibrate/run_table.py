@@ -7,7 +7,6 @@ one at a time.
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -129,7 +128,7 @@ def _count(text: str) -> int:
 
 def _amount(text: str) -> float:
     number = float(text)
-    if not (math.isfinite(number) and number > 0):
+    if not 1 / LARGEST <= number <= LARGEST:
         raise ValueError
     return number
 
@@ -173,7 +172,7 @@ def _memory_kind(text: str) -> str:
 _Reader = Callable[[str], object]
 _KINDS: Final[dict[str, tuple[_Reader, str]]] = {
     "int | None": (_whole, "a whole number above 0, at most 10^12"),
-    "float | None": (_amount, "a finite number above 0"),
+    "float | None": (_amount, "a number above 0, from 10^-12 to 10^12"),
     "str": (str, "text"),
 }
 _SWITCH = (_switch, "0 or 1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from typing import Final
@@ -14,6 +16,7 @@ INTERRUPTED: Final = 130
 
 def main() -> None:
     """Run the command line and exit with the code of the contract."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -29,6 +32,13 @@ def main() -> None:
         raise
     except BaseException as error:
         sys.exit(ended(error))
+
+
+def _open_closed_streams() -> None:
+    """Let a command whose output or messages nobody takes, as ``>&-`` says, run to its end."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, "w")))
 
 
 def _silence_warnings() -> None:
@@ -52,6 +62,9 @@ def ended(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        sys.stderr.write(f"error: the answer could not be written: {error.strerror}\n")
+        return INTERNAL
     if os.environ.get(DEBUG):
         import traceback
 

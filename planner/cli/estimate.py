@@ -50,7 +50,8 @@ def estimate(
     answer = price(chosen, whole, runtime, names.memory_limit)
     for line in [] if shown.quiet else [*request.notes(), *version_notes([whole.hardware])]:
         typer.echo(f"note: {line}", err=True)
-    emit_estimate(answer, shown.output, {} if shown.quiet else defaults, defaults, request.origin)
+    listed = defaults | _taken_split(chosen, answer.plan)
+    emit_estimate(answer, shown.output, {} if shown.quiet else defaults, listed, request.origin)
     if save is not None and isinstance(answer, Estimate):
         names = request.saved_names(names, save, force)
         write_whole(save, plan_yaml(whole, runtime, answer.plan, names), force, "--save")
@@ -89,6 +90,12 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
     chosen, told = whole_plan(axes, whole, runtime)
     names = Names(asked.model_text, text, asked.gpus_per_node, asked.memory_limit)
     return whole, chosen, runtime, asked.defaults | told, names
+
+
+def _taken_split(asked: Plan, priced: Plan) -> dict[str, Any]:
+    """Return the layers of each stage where nobody gave them and there are several stages."""
+    split = priced.stage_layers
+    return {"stage_layers": split} if split and len(split) > 1 and asked.stage_layers is None else {}
 
 
 def price(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate | Unpriced:

@@ -24,14 +24,14 @@ def is_plan_file(path: Path) -> bool:
 
 
 def check_place(path: Path | None, force: bool, option: str) -> None:
-    """Refuse, before anything is computed for it, a file that could not be written.
+    """Refuse, before anything is computed for it, a file that could not be written; a pipe or device can be.
 
     Raises
     ------
     InputError
         If it exists and ``force`` is false, or if it is a folder, or its own folder is none.
     """
-    if path is None:
+    if path is None or _is_stream(path):
         return
     if path.exists() and not force:
         raise InputError(Problem(option, str(path), "a file that does not exist yet, or --force"))
@@ -40,8 +40,15 @@ def check_place(path: Path | None, force: bool, option: str) -> None:
             raise InputError(Problem(option, str(path), f"a place that can be written ({reason})"))
 
 
+def _is_stream(path: Path) -> bool:
+    """Whether something is written to in its place: a terminal, a pipe, a device."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> None:
     """Write a file beside its place and move it there, so that an interrupt leaves nothing half-written.
+
+    A link stays one, to the new file; a pipe or a device is written to as it is.
 
     Parameters
     ----------
@@ -62,11 +69,15 @@ def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> No
     part = None
     try:
         check_place(path, force, option)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as stream:
+        if _is_stream(path):
+            path.write_text(text, encoding="utf-8")
+            return
+        place = path.resolve()
+        with tempfile.NamedTemporaryFile("w", dir=place.parent, encoding="utf-8", delete=False) as stream:
             part = Path(stream.name)
             stream.write(text)
         part.chmod(0o644)
-        part.replace(path)
+        part.replace(place)
     except BaseException as error:
         if part is not None:
             part.unlink(missing_ok=True)

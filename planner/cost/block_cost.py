@@ -14,6 +14,7 @@ from planner.cost.blocks import (
     embedding_operators,
     head_operators,
     prediction_operators,
+    spared_product,
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
 from planner.cost.operators import Operator, Pricer
@@ -101,11 +102,12 @@ class LayerDetail:
 
 @dataclass(frozen=True)
 class PricedLayer:
-    """A layer's operators and communication, and the experts on a rank, before a recompute choice."""
+    """A layer's operators and communication, before a recompute choice; ``spared`` need not run again."""
 
     operators: tuple[Operator, ...]
     exchanges: BlockExchanges
     local_experts: Num = 0.0
+    spared: Operator | None = None
 
 
 def total(operators: Iterable[Operator], field: str) -> Num:
@@ -131,7 +133,8 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         block = model.blocks[name]
         operators = block_operators(pricer, block)
         experts = block.ffn.experts / pricer.plan.ep if isinstance(block.ffn, Experts) else 0.0
-        return PricedLayer(tuple(operators), block_exchanges(pricer, block, operators), experts)
+        spared = spared_product(pricer, block, operators)
+        return PricedLayer(tuple(operators), block_exchanges(pricer, block, operators), experts, spared)
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,
@@ -201,7 +204,7 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         seconds = seconds + share * operator.forward
         flops = flops + share * operator.flops
         freed = freed + share * operator.saved
-    last = _last_product(layer)
+    last = layer.spared
     if choice.whole_layer and traits.early_stop and last is not None:
         seconds, flops = seconds - last.forward, flops - last.flops
     whole = choice.whole_layer
@@ -333,15 +336,10 @@ def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, traits: Traits)
     for operator in layer.operators:
         passes = 1.0 + again_share(operator, choice, traits)
         seconds = seconds + passes * operator.outside_forward + operator.outside_backward
-    last = _last_product(layer)
+    last = layer.spared
     if choice.whole_layer and traits.early_stop and last is not None:
         seconds = seconds - last.outside_forward
     return seconds
-
-
-def _last_product(layer: PricedLayer) -> Operator | None:
-    products = [operator for operator in layer.operators if np.any(operator.flops)]
-    return products[-1] if products else None
 
 
 def regathered_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:

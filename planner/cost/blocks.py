@@ -251,6 +251,24 @@ def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
     ]
 
 
+def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> Operator | None:
+    """Return the product before which recompute of a layer may stop, or None where its result is needed.
+
+    Backward needs the result of routed experts for the gradient of their weights in the sum, of a gated
+    shared expert for its gate's, and of any feed-forward for a norm after it or for the mask of dropout.
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/utils/checkpoint.py``, ``_StopRecomputationError``: recompute stops when the last
+       tensor that was saved is there again.
+    """
+    ffn = block.ffn
+    summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
+    if summed or block.norms > 2 or pricer.case.traits.dropout:
+        return None
+    return [operator for operator in operators if np.any(operator.flops)][-1]
+
+
 def embedding_operators(pricer: Pricer) -> list[Operator]:
     """Price the lookup of the token embedding, and its share of the vocabulary."""
     model = pricer.case.model

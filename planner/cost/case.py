@@ -176,12 +176,15 @@ class Case:
 
     @cached_property
     def optimizer_bytes(self) -> float:
-        """Bytes of optimizer state and master weight for each parameter. [byte]"""
+        """Bytes of optimizer state and master weight for each parameter. [byte]
+
+        Weights in fp32, or in the very dtype that was asked for the master, are their own.
+        """
         state, master = self.workload.state_dtype, self.workload.master_dtype
         master_bytes = DTYPE_BYTES[master] if master else None
         return self.optimizer.kept_bytes(
             DTYPE_BYTES[state] if state else None,
-            0.0 if self.traits.parameter_dtype == "fp32" else master_bytes,
+            0.0 if self.traits.parameter_dtype in ("fp32", master) else master_bytes,
         )
 
 

@@ -137,14 +137,14 @@ class Estimate:
 
 
 def step_flops(model: ModelSpec, seq_len: int, tokens: float) -> float:
-    """Model FLOPs of a step, extra prediction layers included. [FLOP]"""
+    """Model FLOPs of a step as Megatron-LM counts them, extra prediction layers included. [FLOP]"""
     names = list(model.layers)
     heads = 1
     weights = 0.0
     if model.prediction is not None:
         names += [model.prediction.block] * model.prediction.layers
         heads += model.prediction.layers
-        weights += model.prediction.layers * 2.0 * model.hidden * model.hidden
+        weights += float(model.prediction.layers * model.prediction.extra_params(model.hidden, model.hidden))
     total = model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
     for name in dict.fromkeys(names):
         mixer = model.blocks[name].mixer
@@ -157,13 +157,16 @@ def step_flops(model: ModelSpec, seq_len: int, tokens: float) -> float:
 
 
 def product_weights(block: Block, hidden: int) -> float:
-    """Weights that a token meets in the products of a layer: no biases, norms or router. [element]"""
+    """Weights that a token meets in the products of a layer: no biases, norms or router. [element]
+
+    Norms inside latent attention are in, since Megatron-LM's ``num_floating_point_operations`` counts them.
+    """
     mixer, ffn = block.mixer, block.ffn
     if isinstance(mixer, Attention):
         heads = (mixer.heads, mixer.kv_heads)
         weights = float(attention_params(hidden, *heads, mixer.head_dim, mixer.value_head_dim))
     else:
-        weights = float(mixer.params(hidden) - mixer.q_lora_rank - mixer.kv_lora_rank)
+        weights = float(mixer.params(hidden))
     matrices = 3 if ffn.gated else 2
     if isinstance(ffn, Experts):
         return weights + float(ffn_params(hidden, ffn.topk * ffn.inner + ffn.shared_inner, matrices))

@@ -81,7 +81,7 @@ class Traits:
     fused_weight_gradient : bool
         Whether the weight-gradient product adds into the gradient buffer itself.
     early_stop : bool
-        Whether recompute stops before the last product of a layer.
+        Whether recompute stops before the last product of a layer, where backward does not need its result.
     selective : str
         What selective recompute without named modules repeats: ``attention``, or ``second-products``.
     recompute_attention : bool

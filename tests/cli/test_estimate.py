@@ -165,3 +165,11 @@ def test_save_writes_a_plan_file_that_tells_the_same(tmp_path: Path) -> None:
     assert text.startswith("format: planner/plan/1\n")
     for word in ("llama2-7b", "dgx-h100", "megatron-lm", "sha256", "version"):
         assert word in text
+
+
+def test_a_split_that_nobody_gave_is_listed_where_there_are_stages() -> None:
+    halves = planner("estimate", *JOB, "--pp", "2", "--format", "json").json
+    assert halves["defaults"]["stage_layers"] == halves["plan"]["stage_layers"] == [16, 16]
+    given = planner("estimate", *JOB, "--pp", "2", "--stage-layers", "15,17", "--format", "json").json
+    assert (given["plan"]["stage_layers"], "stage_layers" in given["defaults"]) == ([15, 17], False)
+    assert "stage_layers" not in planner("estimate", *JOB, "--format", "json").json["defaults"]

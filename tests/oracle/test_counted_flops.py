@@ -24,10 +24,7 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(table))
 
 
-DENSE_RECOMPUTED = [
-    row for row in rows("counted.csv") if row["recompute"] == "full" and row["forward_experts"] == "0"
-]
-"""Without mixtures of experts: the modelling code ends those with a sum and not with a product."""
+RECOMPUTED = [row for row in rows("counted.csv") if row["recompute"] == "full"]
 
 PADDED = {"gpt3-175b": 51_200}
 """Vocabulary that the counting code took, where it is not the model's."""
@@ -69,10 +66,12 @@ def test_the_operators_count_the_products_that_pytorch_dispatches(row: dict[str,
     assert counted["experts"] == int(row["forward_experts"])
 
 
-@pytest.mark.parametrize("row", DENSE_RECOMPUTED, ids=lambda row: row["model"])
+@pytest.mark.parametrize("row", RECOMPUTED, ids=lambda row: row["model"])
 def test_full_recompute_runs_the_layers_again_but_for_the_last_product(row: dict[str, str]) -> None:
+    """Experts run again whole: the gradient of their weights in the sum needs what they made."""
     price = pricer(row, "full", early_stop=row["model"] not in ENDS_WITH_DROPOUT)
-    again = int(row["backward_linear"]) - 2 * int(row["forward_linear"])
+    products = ("linear", "experts")
+    again = sum(int(row[f"backward_{kind}"]) - 2 * int(row[f"forward_{kind}"]) for kind in products)
     attention = int(row["backward_attention"]) - 2.5 * int(row["forward_attention"])
     ours = sum(
         times * layer_detail(priced_layer(price, name), price.case.recompute, price).recompute_flops
@@ -80,6 +79,29 @@ def test_full_recompute_runs_the_layers_again_but_for_the_last_product(row: dict
     )
     assert attention == int(row["forward_attention"])
     assert ours == again + attention / 2
+
+
+AGAIN = {
+    "qwen3-0.6b": 25_769_803_776,
+    "mixtral-8x22b": 1_417_439_870_976,
+    "olmoe-1b-7b": 137_707_388_928,
+    "qwen2-57b-a14b": 962_549_776_384,
+    "deepseek-v2-lite": 158_376_919_040,
+    "deepseek-v3": 1_168_633_757_696,
+    "gpt-oss-120b": 258_956_328_960,
+}
+"""FLOPs of products, not attention's, that a layer runs again on 1,024 tokens, counted like `counted.csv`."""
+
+
+@pytest.mark.parametrize("model", AGAIN)
+def test_what_runs_again_of_a_layer(model: str) -> None:
+    """A shared expert comes last and its last product is spared, unless a gate multiplies what it made."""
+    price = pricer({"model": model, "seq_len": "1024", "batch": "1"}, "full")
+    layer = priced_layer(price, price.case.model.layers[-1])
+    again = layer_detail(layer, price.case.recompute, price).recompute_flops
+    core = sum(operator.flops for operator in layer.operators if operator.module == "core_attn")
+    gate = 2 * 1024 * price.case.model.hidden if model == "qwen2-57b-a14b" else 0
+    assert again - core == AGAIN[model] - gate
 
 
 @pytest.mark.parametrize("row", rows("megatron.csv"), ids=lambda row: f"{row['model']}-{row['seq_len']}")

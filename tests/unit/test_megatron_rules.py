@@ -98,6 +98,7 @@ def test_a_plan_breaks_the_rules_that_it_breaks(
         ({"tp": 2.0, "sequence_parallel": True, "etp": 3.0, "zero": 0}, {"etp-divides-experts"}),
         ({"zero_shards": 4.0, "ep": 8.0}, {"zero-shards-divide"}),
         ({"zero_shards": 32.0, "ep": 2.0}, set()),
+        ({"zero_shards": 64.0, "ep": 3.0}, set()),
         ({"recompute": "selective:moe_act+moe"}, set()),
         ({"recompute": "selective:mlp"}, {"recompute-module"}),
     ],

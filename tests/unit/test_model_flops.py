@@ -46,14 +46,14 @@ def test_a_window_counts_the_keys_that_are_seen() -> None:
 
 
 def test_the_products_of_deepseek_v3_by_hand() -> None:
-    """Projections of latent attention without inner norms, nine experts of a token without the router.
+    """Projections and inner norms of latent attention, nine experts of a token without the router.
 
     arXiv:2412.19437, sec. 4.2: hidden 7,168, 128 heads of 128 + 64 and 128, ranks 1,536 and 512.
     """
     model = load_model("deepseek-v3")
     query = 7168 * 1536 + 1536 * 128 * (128 + 64)
     key_value = 7168 * (512 + 64) + 512 * 128 * (128 + 128)
-    attention = query + key_value + 128 * 128 * 7168
+    attention = query + key_value + 128 * 128 * 7168 + 1536 + 512
     dense, routed = (model.blocks[name] for name in dict.fromkeys(model.layers))
     assert product_weights(dense, 7168) == attention + 3 * 7168 * 18432
     assert product_weights(routed, 7168) == attention + 9 * 3 * 7168 * 2048

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from math import floor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,11 +55,13 @@ def test_a_good_plan_breaks_nothing() -> None:
     [
         ({"tp": 3}, "degrees-make-gpus", "dp 4 or 8"),
         ({"tp": 8, "micro_batch": 3}, "batch-divides", "micro-batch 2 or 4"),
+        ({"micro_batch": 1, "workload": {"global_batch": 100}}, "batch-divides", "global batch 96"),
+        ({"micro_batch": 2, "workload": {"global_batch": 8}}, "batch-divides", "global batch 32"),
         ({"pp": 16}, "stages-have-layers", "pp 12, vpp 1"),
         ({"ep": 2}, "experts-divide", "1"),
     ],
 )
-def test_a_broken_rule_says_what_would_be_right(fields: dict[str, int], rule: str, nearest: str) -> None:
+def test_a_broken_rule_says_what_would_be_right(fields: dict[str, Any], rule: str, nearest: str) -> None:
     found = broken(**fields)
     assert rule in found
     assert not nearest or found[rule] == nearest

@@ -36,9 +36,10 @@ def precision_aware(plan: Plan, workload: Workload) -> bool:
 def _shards_rule(plan: Plan) -> Rule:
     group = plan.dp * plan.cp
     copies = group / plan.zero_shards
+    whole = (plan.zero == 0) | np.equal(copies, 1)
     return Rule(
         "zero-shards-divide",
-        (plan.zero == 0) | (divides(plan.zero_shards, group) & divides(copies, plan.expert_dp)),
+        whole | (divides(plan.zero_shards, group) & divides(copies, plan.expert_dp)),
         lambda: (
             f"zero shards {plan.zero_shards:g}",
             f"dp · cp = {group:g}, or a part of it of which experts too hold whole copies",

@@ -66,6 +66,9 @@ class Traits:
     step_bytes : float
         Bytes for each weight that a rank's optimizer steps, in flat buffers that it takes for the step and
         for which no freed activation has room: an fp32 copy of its gradients. [byte]
+    step_copies : str
+        Where an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a 16-bit
+        one of weights that rest in low bits alone: with ``any`` weights, with ``low-bit`` ones, or never.
     adapts : str
         Which linear layers LoRA adapts: ``all``, or those of queries, keys and values (``qkv``).
     low_bit_weights : str
@@ -246,6 +249,7 @@ class Traits:
     reduce_dtype: str = "fp32"
     all_reduced_bytes: float = 0.0
     step_bytes: float = 0.0
+    step_copies: Literal["any", "low-bit", "never"] = "never"
     adapts: Literal["all", "qkv"] = "all"
     low_bit_weights: Literal["beside", "alone", "passing"] = "beside"
     quantise_passes: float = 1.0

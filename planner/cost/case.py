@@ -197,6 +197,12 @@ class Case:
         return self.traits.step_bytes + fp32 + self.precision.step_cast_bytes * alone
 
     @cached_property
+    def moment_bytes(self) -> float:
+        """Bytes of the optimizer's moments for each parameter, which its first step makes. [byte]"""
+        state = self.workload.state_dtype
+        return self.optimizer.states * (DTYPE_BYTES[state] if state else self.optimizer.state_bytes)
+
+    @cached_property
     def optimizer_bytes(self) -> float:
         """Bytes of optimizer state and master weight for each parameter. [byte]"""
         state, master = self.workload.state_dtype, self.workload.master_dtype

@@ -189,6 +189,26 @@ def stage_memory(
     )
 
 
+def first_step_bytes(case: Case, memory: StageMemory) -> Num:
+    r"""Live tensors of each stage at the peak of a job's first step, where gradients live through the step.
+
+    .. math:: \max\left(A - m\,n,\; S + b\,n\right)
+
+    Its passes, of :math:`A` in later steps, have no moments yet, :math:`m` for each of the :math:`n` weights
+    that the rank steps; its optimizer makes them, beside the states :math:`S` and :math:`b` for the step. [byte]
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/optim/adam.py``, ``_init_group``: moments are made in the first step.
+    """
+    if not case.optimizer_bytes:
+        return memory.allocated
+    stepped = memory.optimizer / case.optimizer_bytes
+    states = memory.weights + memory.gradients + memory.optimizer
+    passing = memory.allocated - stepped * case.moment_bytes
+    return np.where(memory.at_step, memory.allocated, np.maximum(passing, states + stepped * case.step_bytes))
+
+
 def _gathered_end(
     case: Case, stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...]
 ) -> Num:

@@ -183,8 +183,8 @@ ERAS: Final = (
         "megatron-like-overlapped",
         r"colossal",
         "megatron-lm",
-        "Colossal-AI: kernels one by one, Hugging Face's loss, ZeRO-1 whose traffic hides behind backward and "
-        "whose step casts a rank's gradients to fp32 (colossalai/zero/low_level/low_level_optim.py)",
+        "Colossal-AI: kernels one by one, Hugging Face's loss, ZeRO-1 whose traffic hides behind backward "
+        "and whose step casts a rank's gradients to fp32 (zero/low_level/low_level_optim.py)",
         {**OVERLAPPED, "logit_bytes": 12.0, "step_bytes": 4.0, "reserve_share": 0.05},
         sequence_parallel=False,
         no_flash="unfused",

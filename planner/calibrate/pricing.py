@@ -78,7 +78,7 @@ class Prediction:
         return self.total_gib > self.capacity_gib
 
     def by_counter(self, kind: str) -> float:
-        """Return the memory that a counter of a run table shows; that of the device where none is named. [GiB]"""
+        """Return the memory that a counter shows; the device in use where none is named. [GiB]"""
         shown = {
             "allocated": self.allocated_gib,
             "first-step": self.first_step_gib,

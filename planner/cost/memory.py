@@ -194,8 +194,9 @@ def first_step_bytes(case: Case, memory: StageMemory) -> Num:
 
     .. math:: \max\left(A - m\,n,\; S + b\,n\right)
 
-    Its passes, of :math:`A` in later steps, have no moments yet, :math:`m` for each of the :math:`n` weights
-    that the rank steps; its optimizer makes them, beside the states :math:`S` and :math:`b` for the step. [byte]
+    Its passes, of :math:`A` in later steps, have no moments yet, :math:`m` bytes for each of the :math:`n`
+    weights that the rank steps; its optimizer makes them, beside the states :math:`S` and :math:`b` bytes of
+    each weight for the step.
 
     References
     ----------

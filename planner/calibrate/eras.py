@@ -145,8 +145,9 @@ ERAS: Final = (
         r"oneflow|libai",
         "megatron-lm",
         "OneFlow and LiBai: Megatron's layouts and kernels of 2021-22; messages between stages move while "
-        "actors compute (arXiv:2110.15032, sec. 4)",
-        {**GPT_2021, "pp_exposed": 0.0},
+        "actors compute (arXiv:2110.15032, sec. 4), and all stages but the last have room for twice as many "
+        "micro-batches as there are stages (oneflow/core/job_rewriter/pipeline_buffer_pass.cpp)",
+        {**GPT_2021, "pp_exposed": 0.0, "pipeline_slots": 2.0},
         HALF,
         precision="fp16",
         zero="0",

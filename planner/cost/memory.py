@@ -234,6 +234,10 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     """Chunks whose activations a rank holds at its peak, in mean chunks where they are unlike. [-]"""
     chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
+    if case.traits.pipeline_slots:
+        room = case.traits.pipeline_slots * plan.pp * plan.vpp
+        chunks = np.where((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
+        return chunks * stages.crest
     return np.minimum(chunks * stages.crest, np.maximum(chunks, plan.num_microbatches * plan.vpp))
 
 

@@ -105,6 +105,9 @@ class Traits:
     head_stays_gathered : bool
         Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
         where other weights do not and there is no pipeline.
+    pipeline_slots : float
+        Micro-batches that each stage but the last has room for, over the stages of the pipeline, where memory
+        is planned before the job starts; 0 where it is taken as micro-batches come. [-]
     stages_end_apart : bool
         Whether a stage goes on to its next step when its own passes are done: the optimizer validates later.
     p2p_occupies : bool
@@ -264,6 +267,7 @@ class Traits:
     padded_rows: bool = False
     head_stays_gathered: bool = False
     gradient_blocks_idle: bool = False
+    pipeline_slots: float = 0.0
     stages_end_apart: bool = False
     p2p_occupies: bool = True
     scattered_messages: bool = False

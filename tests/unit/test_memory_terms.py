@@ -345,3 +345,19 @@ def test_the_first_step_has_no_moments_before_its_end() -> None:
     assert first(200.0) == 20 + 20 + 40 + 200
     assert first(40.0) == 20 + 20 + 120 + 4 * 10
     assert first(120.0) == 20 + 20 + 120 + 4 * 10 == 20 + 20 + 40 + 120
+
+
+def test_a_pipeline_planned_before_the_job_has_room_for_twice_its_depth() -> None:
+    """OneFlow's buffers: 2 p micro-batches on all stages but the last, where 1F1B holds p - i on stage i."""
+    work = job(gpus=8, global_batch=32)
+    usual, planned = (
+        [stage.activations for stage in priced(work, traits, zero=0, pp=4).stages]
+        for traits in ({}, {"pipeline_slots": 2.0})
+    )
+    one = usual[1] - usual[2]
+    assert [after - before for before, after in zip(usual, planned, strict=True)] == [
+        4 * one,
+        5 * one,
+        6 * one,
+        0,
+    ]

@@ -12,6 +12,7 @@ EAGER: Final[Settings] = {
     "fused_rope": False,
     "vocab_parallel_loss": False,
     "fused_weight_gradient": False,
+    "step_copies": "never",
 }
 # The loss is a chain of fp32 kernels (megatron/mpu/cross_entropy.py): forward the cast, the largest,
 # the difference, the power, the sum and the quotient, 6 + 4 + 8 + 8 + 4 + 8 bytes; back the product and the
@@ -24,17 +25,21 @@ GPT_2021: Final[Settings] = {
     "fused_weight_gradient": False,
     "tp_exposed": 1.0,
     "dp_exposed": 1.0,
+    "step_copies": "never",
 }
 HALF: Final[Settings] = {"gradient_dtype": "fp16", "reduce_dtype": "fp16"}
 HALF_GRADIENTS: Final[Settings] = {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}
 # Transformer Engine (v2.9, pytorch/cross_entropy.py) writes the gradient over the 16-bit logits; one copy is
 # allowed for. It reads twice, writes once and scales the gradient: 6 + 4 bytes of traffic. The recipes hold
-# weights in low bits alone (fp8_param_gather); LoRA adapts linear_qkv alone (llama3_llm_finetune.py).
+# weights in low bits alone (fp8_param_gather), and in bf16 the optimizer takes gradients as they are
+# (use_precision_aware_optimizer, scripts/performance/utils/overrides.py); LoRA adapts linear_qkv alone
+# (llama3_llm_finetune.py).
 BRIDGE: Final[Settings] = {
     **HALF_GRADIENTS,
     "logit_bytes": 4.0,
     "loss_traffic": 10.0,
     "low_bit_weights": "alone",
+    "step_copies": "low-bit",
     "message_multiprocessors": 0.0,
     "adapts": "qkv",
     "dispatcher": "fused",

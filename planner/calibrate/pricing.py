@@ -16,6 +16,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import step_flops
 from planner.cost.fit import oom_probability
 from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
+from planner.cost.memory import first_step_bytes
 from planner.cost.stages import Stages, stages_of
 from planner.cost.step import PassPrice, piece_totals, price_passes, price_step
 from planner.errors import PlannerError
@@ -50,6 +51,8 @@ class Prediction:
         Chance that it runs out of memory. [-]
     error_band : float, optional
         Share by which the time may be wrong; None where never validated. [-]
+    first_step_gib : float
+        Live tensors of the fullest rank at the peak of a job's first step. [GiB]
     extrapolated : float
         Share of the time outside the fitted range of kernel curves. [-]
     """
@@ -62,6 +65,7 @@ class Prediction:
     oom_probability: float
     error_band: float | None = None
     extrapolated: float = 0.0
+    first_step_gib: float = 0.0
 
     @property
     def total_gib(self) -> float:
@@ -74,9 +78,13 @@ class Prediction:
         return self.total_gib > self.capacity_gib
 
     def by_counter(self, kind: str) -> float:
-        """Return the memory that a counter shows: ``allocated``, ``reserved`` or ``device``. [GiB]"""
-        reserved = self.allocated_gib + self.reserve_gib
-        return {"allocated": self.allocated_gib, "reserved": reserved}.get(kind, self.total_gib)
+        """Return the memory that a counter shows; the device in use where none is named. [GiB]"""
+        shown = {
+            "allocated": self.allocated_gib,
+            "first-step": self.first_step_gib,
+            "reserved": self.allocated_gib + self.reserve_gib,
+        }
+        return shown.get(kind, self.total_gib)
 
 
 Price = Callable[[Sequence[PricedRun]], list[Prediction | Skip]]
@@ -132,10 +140,11 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     shape, traits = (len(runs),), first.runtime.traits
     capacity = float(first.job.hardware.pool.accelerator.memory_visible)
     allocated = np.broadcast_to(np.max(result.memory.allocated, axis=0), shape)
+    opening = np.max(first_step_bytes(case, result.memory), axis=0)
     total = np.broadcast_to(result.total_bytes, shape)
     chance = oom_probability(total, capacity, traits.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
-    figures = (result.step, allocated, total, chance, far)
+    figures = (result.step, allocated, opening, total, chance, far)
     table = zip(*(np.broadcast_to(column, shape) for column in figures), strict=True)
     return [
         Prediction(
@@ -147,8 +156,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             oom_probability=float(share),
             error_band=_band_of(first, float(outside), float(whole) / capacity),
             extrapolated=float(outside),
+            first_step_gib=float(early) / GIB,
         )
-        for step, live, whole, share, outside in table
+        for step, live, early, whole, share, outside in table
     ]
 
 

@@ -145,6 +145,9 @@ _COUNTERS: Final = {
 }  # fmt: skip
 """Words for a counter of memory: PyTorch's functions, the driver's tool."""
 
+COUNTERS: Final = ("allocated", "first-step", "reserved", "device")
+"""What a figure of memory may count; ``first-step``: live tensors, read after the first step of a job."""
+
 
 def _switch(text: str) -> int:
     return {0.0: 0, 1.0: 1}[float(_TRUTH.get(text.lower(), text))]
@@ -164,7 +167,7 @@ def _shards(text: str) -> str:
 
 def _memory_kind(text: str) -> str:
     plain = _COUNTERS.get(text.lower(), text.lower())
-    if plain not in ("allocated", "reserved", "device"):
+    if plain not in COUNTERS:
         raise ValueError
     return plain
 
@@ -182,7 +185,7 @@ _SPECIAL: Final[dict[str, tuple[_Reader, str]]] = {
     **dict.fromkeys(("experts", "n_moe_layers", "shared_experts", "topk", "moe_ffn"), _COUNT),
     "flash_attn": (_kernel, "0, 1, 2 or 3"),
     "zero": (_shards, "0, 1, 2, 3 or hsdp:<shard size>"),
-    "memory_kind": (_memory_kind, "allocated, reserved, device or blank"),
+    "memory_kind": (_memory_kind, "allocated, first-step, reserved, device or blank"),
 }
 COLUMNS: Final = {
     field.name: _SPECIAL.get(field.name, _KINDS[str(field.type)])

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from planner.calibrate.run_table import COUNTERS
 from planner.numeric import Column
 
 GROUP_KEYS: Final = (
@@ -146,10 +147,7 @@ def naive_scores(rows: Iterable[Scored]) -> Json:
 def memory_scores(rows: Iterable[Scored]) -> Json:
     """Return the errors of peak memory, like with like; rows of an unknown counter apart."""
     compared = [row for row in rows if row.measured_gib and row.predicted_gib]
-    kinds = {
-        kind: [row for row in compared if row.memory_kind == kind]
-        for kind in ("allocated", "reserved", "device")
-    }
+    kinds = {kind: [row for row in compared if row.memory_kind == kind] for kind in COUNTERS}
     known = [row for rows in kinds.values() for row in rows]
     unknown = [row for row in compared if not row.memory_kind]
     scores = _memory(known)

@@ -365,6 +365,14 @@ STAGES = (
         memory_log_errors,
     ),
     Stage(
+        "memory of OneFlow without pipelines, which hold more than is counted",
+        _weighed(lambda priced: priced.era == "oneflow-2021" and priced.plan.pp == 1),
+        (Factor(("era", "oneflow-2021", "framework_bytes"), 2.0**30, BESIDE, 0.5),),
+        _layout,
+        "https://github.com/Oneflow-Inc/DLPerf/tree/master/reports/GPT",
+        memory_log_errors,
+    ),
+    Stage(
         "memory of torchtitan",
         _weighed(lambda priced: priced.era == "torchtitan-2024"),
         (Factor(("era", "torchtitan-2024", "reserve_share"), 0.05, SLACK, 1.0),),

@@ -175,6 +175,34 @@ class Case:
         return DTYPE_BYTES[self.traits.reduce_dtype]
 
     @cached_property
+    def step_bytes(self) -> float:
+        """Bytes that an optimizer's step takes for each weight that the rank steps. [byte]
+
+        The ends' weights, which rest in 16 bit, are counted as if they too were cast.
+
+        References
+        ----------
+        .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/optimizer/distrib_optimizer.py``,
+           ``_copy_model_grads_to_main_grads``: each gradient as ``float()`` until the next step's begin,
+           unless the optimizer takes other dtypes than fp32 (``use_precision_aware_optimizer``).
+        .. [2] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/tensor/utils.py``,
+           ``quantize_master_weights``: a list of all master weights in the model's dtype, then the casts.
+        """
+        alone = self.traits.low_bit_weights == "alone" and self.precision.rests_alone
+        copies = {"any": True, "low-bit": alone, "never": False}[self.traits.step_copies]
+        own_dtypes = {self.workload.state_dtype, self.workload.master_dtype} - {None, "fp32"}
+        if not copies or own_dtypes:
+            return self.traits.step_bytes
+        fp32 = DTYPE_BYTES["fp32"] if self.gradient_bytes < DTYPE_BYTES["fp32"] else 0.0
+        return self.traits.step_bytes + fp32 + self.precision.step_cast_bytes * alone
+
+    @cached_property
+    def moment_bytes(self) -> float:
+        """Bytes of the optimizer's moments for each parameter, which its first step makes. [byte]"""
+        state = self.workload.state_dtype
+        return self.optimizer.states * (DTYPE_BYTES[state] if state else self.optimizer.state_bytes)
+
+    @cached_property
     def optimizer_bytes(self) -> float:
         """Bytes of optimizer state and master weight for each parameter. [byte]
 

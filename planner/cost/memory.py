@@ -189,6 +189,27 @@ def stage_memory(
     )
 
 
+def first_step_bytes(case: Case, memory: StageMemory) -> Num:
+    r"""Live tensors of each stage at the peak of a job's first step, where gradients live through the step.
+
+    .. math:: \max\left(A - m\,n,\; S + b\,n\right)
+
+    Its passes, of :math:`A` in later steps, have no moments yet, :math:`m` bytes for each of the :math:`n`
+    weights that the rank steps; its optimizer makes them, beside the states :math:`S` and :math:`b` bytes of
+    each weight for the step.
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/optim/adam.py``, ``_init_group``: moments are made in the first step.
+    """
+    if not case.optimizer_bytes:
+        return memory.allocated
+    stepped = memory.optimizer / case.optimizer_bytes
+    states = memory.weights + memory.gradients + memory.optimizer
+    passing = memory.allocated - stepped * case.moment_bytes
+    return np.where(memory.at_step, memory.allocated, np.maximum(passing, states + stepped * case.step_bytes))
+
+
 def _gathered_end(
     case: Case, stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...]
 ) -> Num:
@@ -213,6 +234,10 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     """Chunks whose activations a rank holds at its peak, in mean chunks where they are unlike. [-]"""
     chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
+    if case.traits.pipeline_slots:
+        room = case.traits.pipeline_slots * plan.pp * plan.vpp
+        chunks = np.where((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
+        return chunks * stages.crest
     return np.minimum(chunks * stages.crest, np.maximum(chunks, plan.num_microbatches * plan.vpp))
 
 

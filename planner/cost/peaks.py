@@ -192,9 +192,9 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
     .. [1] DeepSpeed, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``step``: a rank's gradients are
        laid end to end in fp32; ``stage3.py``, ``_prepare_fp32_grad_for_sub_group``.
     """
-    if not case.traits.step_bytes:
+    if not case.step_bytes:
         return peak
-    flat = states * (case.traits.step_bytes * (not case.offload.optimizer))
+    flat = states * (case.step_bytes * (not case.offload.optimizer))
     present = gradients if peak.gradients is None else peak.gradients
     passing = (1 + case.traits.reserve_share) * (peak.activations + peak.workspace) + present
     at_step = flat + gradients > passing

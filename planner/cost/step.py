@@ -102,7 +102,7 @@ class StepPrice:
 def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     """Allocator slack: a share of what passes need, and idle blocks of gradients; states come once. [byte]"""
     passing = memory.activations + memory.workspace
-    if case.traits.step_bytes:
+    if case.step_bytes:
         passing = np.where(memory.at_step, 0.0, passing)
     return case.traits.reserve_share * passing + memory.idle
 

@@ -66,6 +66,9 @@ class Traits:
     step_bytes : float
         Bytes for each weight that a rank's optimizer steps, in flat buffers that it takes for the step and
         for which no freed activation has room: an fp32 copy of its gradients. [byte]
+    step_copies : str
+        Where an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a 16-bit
+        one of weights that rest in low bits alone: with ``any`` weights, with ``low-bit`` ones, or never.
     adapts : str
         Which linear layers LoRA adapts: ``all``, or those of queries, keys and values (``qkv``).
     low_bit_weights : str
@@ -102,6 +105,9 @@ class Traits:
     head_stays_gathered : bool
         Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
         where other weights do not and there is no pipeline.
+    pipeline_slots : float
+        Micro-batches that each stage but the last has room for, over the stages of the pipeline, where memory
+        is planned before the job starts; 0 where it is taken as micro-batches come. [-]
     stages_end_apart : bool
         Whether a stage goes on to its next step when its own passes are done: the optimizer validates later.
     p2p_occupies : bool
@@ -245,6 +251,7 @@ class Traits:
     reduce_dtype: str = "fp32"
     all_reduced_bytes: float = 0.0
     step_bytes: float = 0.0
+    step_copies: Literal["any", "low-bit", "never"] = "never"
     adapts: Literal["all", "qkv"] = "all"
     low_bit_weights: Literal["beside", "alone", "passing"] = "beside"
     quantise_passes: float = 1.0
@@ -259,6 +266,7 @@ class Traits:
     padded_rows: bool = False
     head_stays_gathered: bool = False
     gradient_blocks_idle: bool = False
+    pipeline_slots: float = 0.0
     stages_end_apart: bool = False
     p2p_occupies: bool = True
     scattered_messages: bool = False

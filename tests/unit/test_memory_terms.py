@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.memory import StageMemory, first_step_bytes
 from planner.inputs.model import Experts
 from planner.runtimes._family import Job
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
@@ -298,3 +301,63 @@ def test_stacked_experts_are_cut_by_whole_experts(gpus: int, filled: int) -> Non
         if isinstance(block.ffn, Experts)
     )
     assert stacked - cut == pytest.approx(2 * held * (1 / filled - 1 / gpus), rel=1e-9)
+
+
+def step_workspace(work: Job | None = None, recompute: str = "full", **traits: Any) -> float:
+    """Bytes that are there beside the states in the optimizer's step of a rank that steps all weights."""
+    work = work or job(gpus=1, global_batch=1)
+    known = {"gradient_dtype": "bf16", "reduce_dtype": "bf16", "logit_bytes": 0.0}
+    stage = priced(work, known | traits, zero=1, recompute=recompute).stages[0]
+    return stage.workspace if stage.moment == "optimizer" else 0.0
+
+
+def test_a_step_of_megatron_core_copies_gradients_that_are_not_fp32() -> None:
+    """``shard_main_param.grad = shard_model_grad.float()``: 4 bytes for a weight, none where it is fp32."""
+    assert step_workspace(step_copies="any") == 4 * TOTAL
+    assert step_workspace(step_copies="never") == 0
+    assert step_workspace(step_copies="low-bit") == 0
+    assert step_workspace(step_copies="any", gradient_dtype="fp32", reduce_dtype="fp32") == 0
+
+
+def test_a_step_casts_weights_that_rest_in_fp8_by_way_of_16_bit() -> None:
+    """A list of all master weights in the model's dtype, 2 bytes each, beside the gradients' 4."""
+    work = job(gpus=1, global_batch=1, precision="fp8")
+    assert step_workspace(work, step_copies="low-bit", low_bit_weights="alone") == 6 * TOTAL
+    assert step_workspace(work, step_copies="any", low_bit_weights="beside") == 4 * TOTAL
+    assert step_workspace(work, step_copies="low-bit", low_bit_weights="beside") == 0
+
+
+def test_an_optimizer_of_other_dtypes_takes_gradients_as_they_are() -> None:
+    """``use_precision_aware_optimizer``: ``decoupled_grad`` is the buffer itself."""
+    work = job(gpus=1, global_batch=1, state_dtype="bf16")
+    assert step_workspace(work, step_copies="any") == 0
+
+
+def test_the_first_step_has_no_moments_before_its_end() -> None:
+    """Hand arithmetic for 10 weights of 2 + 2 + 12 bytes, 8 of them moments: passes of 100 or 40 bytes."""
+    work = job(gpus=1, global_batch=1)
+    traits = runtime(step_copies="any", gradient_dtype="bf16", reduce_dtype="bf16")
+    case = case_of(plan_of(work, zero=1), work, traits)
+
+    def first(passing: float) -> float:
+        return float(first_step_bytes(case, StageMemory(20.0, 20.0, 120.0, passing, 0.0, np.False_)))
+
+    assert first(200.0) == 20 + 20 + 40 + 200
+    assert first(40.0) == 20 + 20 + 120 + 4 * 10
+    assert first(120.0) == 20 + 20 + 120 + 4 * 10 == 20 + 20 + 40 + 120
+
+
+def test_a_pipeline_planned_before_the_job_has_room_for_twice_its_depth() -> None:
+    """OneFlow's buffers: 2 p micro-batches on all stages but the last, where 1F1B holds p - i on stage i."""
+    work = job(gpus=8, global_batch=32)
+    usual, planned = (
+        [stage.activations for stage in priced(work, traits, zero=0, pp=4).stages]
+        for traits in ({}, {"pipeline_slots": 2.0})
+    )
+    one = usual[1] - usual[2]
+    assert [after - before for before, after in zip(usual, planned, strict=True)] == [
+        4 * one,
+        5 * one,
+        6 * one,
+        0,
+    ]

@@ -64,6 +64,7 @@ ENTRY = Runtime(
     # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
     traits=Traits(
         norm_in_product=True,
+        step_copies="any",
         low_bit_gathers=True,
         message_multiprocessors=16.0,
         tp_exposed=0.25,

@@ -27,6 +27,9 @@ class Precision:
         Whether runtimes that hold weights in low bits hold these so, and no 16-bit weight besides.
     either_layout : bool
         Whether Blackwell's products take a weight as it is and transposed alike, so that it needs one copy.
+    step_cast_bytes : float
+        Bytes of the copy from which an optimizer's step casts each such weight, all of them there at once;
+        none where the copy has the place of the gradients. [byte]
     saved_input_bytes : float
         Bytes kept of each element that a linear layer needs again in backward. [byte]
     training_casts : float
@@ -44,6 +47,7 @@ class Precision:
     weight_copies_bytes: float = 0.0
     rests_alone: bool = False
     either_layout: bool = False
+    step_cast_bytes: float = 0.0
     saved_input_bytes: float = 2.0
     training_casts: float = 1.0
     loss_scaling: bool = False

@@ -10,6 +10,7 @@ ENTRY = Precision(
     activation="bf16",
     weight_copies_bytes=2.0,
     rests_alone=True,
+    step_cast_bytes=2.0,
     either_layout=True,
     saved_input_bytes=1.0,
     loss_scaling=False,

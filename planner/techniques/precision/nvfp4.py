@@ -10,6 +10,7 @@ ENTRY = Precision(
     activation="bf16",
     weight_copies_bytes=1.125,
     rests_alone=True,
+    step_cast_bytes=2.0,
     saved_input_bytes=0.5625,
     training_casts=(2 + 2 + 2 * 0.5625) / (2 + 0.5625),
     loss_scaling=False,

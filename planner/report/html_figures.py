@@ -9,7 +9,6 @@ from planner.report.as_json import TIME_KEYS
 from planner.report.estimate_page import TIME_WORDS
 
 Figure = dict[str, Any]
-Numbers = Sequence[float]
 
 PALETTE: Final = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",

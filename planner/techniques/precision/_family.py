@@ -32,8 +32,6 @@ class Precision:
     training_casts : float
         Bytes that a cast moves where the weight gradient needs the tensor in a second layout, over those of
         a cast for one product alone. [-]
-    loss_scaling : bool
-        Whether an overflow check runs before the optimizer.
     """
 
     name: str
@@ -46,7 +44,6 @@ class Precision:
     either_layout: bool = False
     saved_input_bytes: float = 2.0
     training_casts: float = 1.0
-    loss_scaling: bool = False
     aliases: tuple[str, ...] = ()
 
     @property

@@ -12,6 +12,5 @@ ENTRY = Precision(
     rests_alone=True,
     either_layout=True,
     saved_input_bytes=1.0,
-    loss_scaling=False,
     aliases=("fp8-tensorwise", "fp8-delayed", "fp8-current"),
 )

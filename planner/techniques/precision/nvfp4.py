@@ -12,6 +12,5 @@ ENTRY = Precision(
     rests_alone=True,
     saved_input_bytes=0.5625,
     training_casts=(2 + 2 + 2 * 0.5625) / (2 + 0.5625),
-    loss_scaling=False,
     aliases=("fp4",),
 )

@@ -11,6 +11,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.runtimes._groups import MESH, Grouping
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes._traits import Traits
 
@@ -106,6 +107,8 @@ class Runtime:
         Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
     order_command : OrderCommandMaker, optional
         The same where the passes run in an order made for the plan; None where it takes none.
+    grouping : Grouping
+        The process groups that it makes.
     settings : mapping
         Values of traits, beside its own, that its files can ask for.
     one_gradient_buffer : bool
@@ -131,6 +134,7 @@ class Runtime:
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
     order_command: OrderCommandMaker | None = None
+    grouping: Grouping = MESH
     settings: Settings = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     one_gradient_buffer: bool = False

@@ -17,6 +17,7 @@ from planner.runtimes.megatron_bridge.adapters import METHODS, adapter_notes, ad
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.environment import environment
+from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_rules
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
@@ -82,6 +83,7 @@ ENTRY = Runtime(
     rules=rules,
     hybrid_sharding=True,
     command=command,
+    grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (1.0,)},
     one_gradient_buffer=True,
     aliases=("bridge", "nemo"),

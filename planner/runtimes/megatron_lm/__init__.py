@@ -14,6 +14,7 @@ from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.architecture import architecture
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
+from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
@@ -67,6 +68,7 @@ ENTRY = Runtime(
     rules=rules,
     hybrid_sharding=True,
     command=command,
+    grouping=CORE,
     settings=SETTINGS,
     one_gradient_buffer=True,
     aliases=("megatron", "mcore", "megatron-core"),

@@ -254,6 +254,8 @@ class Schedule:
     offloaded_chunks : Callable
         Chunks of each rank, its first, whose activations wait on the host between forward and backward, from
         ``vpp``. [-]
+    additive : bool
+        Whether a step takes the sum over the stages and m - 1 times the slowest, for any shares of passes.
     flushes : bool
         Whether a step ends with an empty pipeline; if not, the closed form is the steady state.
     holds : Condition
@@ -276,6 +278,7 @@ class Schedule:
     weight_versions: PerRank = one
     routes: int = 1
     offloaded_chunks: Callable[[int], int] = no_chunks
+    additive: bool = False
     flushes: bool = True
     holds: Condition = always
 

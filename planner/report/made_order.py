@@ -12,6 +12,7 @@ from planner.errors import Infeasible
 from planner.report.estimate_page import first_steps
 from planner.report.page import Page, percent, significant
 from planner.report.plan_file import plan_orders
+from planner.search.synthesis.hand_made import is_rival
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.plan import PlayedPlan, play_plan
@@ -67,9 +68,8 @@ class MadeOrder:
 
 def can_be_made(answer: Estimate) -> bool:
     """Whether the runtime of a plan takes an order of its own, and the plan has one to make."""
-    plan, schedule = answer.plan, SCHEDULES[answer.plan.schedule]
-    hosted = read_offload(OFFLOADS, plan.offload).layers
-    plain = schedule.routes == 1 and schedule.flushes and not hosted
+    plan = answer.plan
+    plain = is_rival(SCHEDULES[plan.schedule]) and not read_offload(OFFLOADS, plan.offload).layers
     return bool(answer.runtime.order_command is not None and plan.pp > 1 and plain)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from planner.cost.operators import Pricer
 from planner.cost.stages import Piece, default_split, rank_counts
 from planner.inputs.model import Attention, ModelSpec
 from planner.plan import Plan
+from planner.remembered import remembered
 from planner.techniques.recompute._family import RecomputeChoice
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     return _balanced_split(case.model, case.workload.seq_len, parts)
 
 
-@lru_cache(maxsize=1024)
+@remembered(most=1024)
 def _balanced_split(model: ModelSpec, seq_len: int, parts: int) -> tuple[int, ...]:
     return default_split(model, parts, layer_weights(model, seq_len))
 

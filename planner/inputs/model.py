@@ -269,10 +269,6 @@ class ModelSpec(Record):
             raise ValueError("; ".join(faults))
         return self
 
-    def __hash__(self) -> int:
-        """Let what is asked of a model many times be remembered; ``blocks`` cannot be hashed."""
-        return hash((self.name, self.hidden, self.vocab, self.layers))
-
     @property
     def num_layers(self) -> int:
         """Layers, extra prediction layers not counted. [-]"""

@@ -8,10 +8,10 @@ feed-forward alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.remembered import remembered
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -133,7 +133,7 @@ def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     return tuple(general + _mixer_obstacles(model, arch) + _ffn_obstacles(model, arch))
 
 
-@lru_cache(maxsize=64)
+@remembered(most=64)
 def known_architecture(model: ModelSpec) -> tuple[Architecture, tuple[str, ...]]:
     """Return the architecture and its obstacles; a search asks for those of one model some hundred times."""
     arch = architecture(model)

@@ -8,7 +8,7 @@ from planner.inputs.model import Attention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._family import Job
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._hub_config import architecture, architecture_rule
 from planner.runtimes._offered import (
     exactly,
@@ -31,14 +31,12 @@ AUTOTP_ARCHITECTURES = ("llama", "qwen2", "qwen3", "mixtral", "qwen3_moe")
 """Architectures whose attention and feed-forward AutoTP splits over all ranks."""
 
 
-def deepspeed_rules(plan: Plan, job: Job) -> list[Rule]:
+def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on DeepSpeed with the training script written beside it."""
-    from planner.runtimes.deepspeed import ENTRY
-
     model, work = job.model, job.workload
     kind = architecture(model)
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), _dtypes(plan, work)),
         whole_shard_rule(plan),
         *_offload_rules(plan, work),

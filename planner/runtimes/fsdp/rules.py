@@ -7,7 +7,7 @@ import numpy as np
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._family import Job
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._hub_config import architecture, architecture_rule
 from planner.runtimes._offered import (
     exactly,
@@ -24,13 +24,11 @@ DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype":
 """FSDP2 keeps parameters, gradients and states in the parameters' own dtype; the script loads float32."""
 
 
-def fsdp_rules(plan: Plan, job: Job) -> list[Rule]:
+def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on FSDP2 through Accelerate."""
-    from planner.runtimes.fsdp import ENTRY
-
     model, work = job.model, job.workload
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),

@@ -7,7 +7,7 @@ import numpy as np
 from planner.inputs.model import Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Mask, Rule
-from planner.runtimes._family import Job
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._offered import (
     divisor_rule,
     exactly,
@@ -25,16 +25,14 @@ DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype":
 """Master weights and accumulated gradients are float32."""
 
 
-def nanotron_rules(plan: Plan, job: Job) -> list[Rule]:
+def nanotron_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on nanotron."""
-    from planner.runtimes.nanotron import ENTRY
-
     model, work = job.model, job.workload
     divisor = np.where(plan.sequence_parallel, plan.tp, 1.0)
     start = "the trainer cannot initialise weights under context parallelism"
     mesh = "the ranks of expert parallelism are missing from its product of degrees"
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         whole_shard_rule(plan),
         fits_model("model-in-nanotron", missing_parts(model), "llama3-8b"),

@@ -7,7 +7,7 @@ import numpy as np
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._family import Job
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._offered import (
     divisor_rule,
     fits_model,
@@ -29,17 +29,15 @@ DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype":
 """Parameters, states and reduced gradients are float32; compute is bfloat16."""
 
 
-def torchtitan_rules(plan: Plan, job: Job) -> list[Rule]:
+def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on torchtitan."""
-    from planner.runtimes.torchtitan import ENTRY
-
     model, work = job.model, job.workload
     tokens = plan.micro_batch * work.seq_len
     shared = np.where(plan.sequence_parallel, plan.tp, 1.0) * np.where(
         np.greater(plan.cp, 1), 2 * plan.cp, 1.0
     )
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         fits_model("model-in-torchtitan", missing_parts(model), "llama3-8b"),
         mesh_shard_rule(plan),

@@ -13,7 +13,7 @@ from planner.calibrate.validate import as_json, validate
 from planner.cli.axes import check_offload, check_world, read_axes, whole_plan
 from planner.cli.estimate import price
 from planner.cli.files import write_whole
-from planner.cli.job import check_precision, with_node_size
+from planner.cli.job import DEFAULT_RUNTIME, check_precision, with_node_size
 from planner.cli.launch import Launch, wanted_target, write_plan
 from planner.cli.options import PlanOptions
 from planner.cli.reading import Reading
@@ -62,7 +62,6 @@ __all__ = [
     "validate_runs",
 ]
 
-RUNTIME: Final = "megatron-lm"
 AXES: Final = tuple(field.name for field in fields(PlanOptions))
 """Axes of a plan that a caller may set."""
 
@@ -86,7 +85,7 @@ def load_hardware(name: str, gpus_per_node: int | None = None) -> HardwareProfil
     return profile if gpus_per_node is None else with_node_size(profile, gpus_per_node)
 
 
-def load_runtime(name: str = RUNTIME, **traits: Any) -> Runtime:
+def load_runtime(name: str = DEFAULT_RUNTIME, **traits: Any) -> Runtime:
     """Return a runtime, some of its traits changed.
 
     Parameters
@@ -121,7 +120,7 @@ def load_plan(path: str | Path) -> PlanFile:
 
 def search_plans(
     job: Job,
-    runtime: str | Runtime = RUNTIME,
+    runtime: str | Runtime = DEFAULT_RUNTIME,
     *,
     objective: str = "time",
     top: int = 5,
@@ -181,7 +180,7 @@ def search_plans(
 
 
 def estimate_plan(
-    job: Job, runtime: str | Runtime = RUNTIME, *, memory_limit: float | None = None, **axes: Any
+    job: Job, runtime: str | Runtime = DEFAULT_RUNTIME, *, memory_limit: float | None = None, **axes: Any
 ) -> Estimate:
     """Price one plan in full; degrees that are not given are 1, dp follows from the accelerators.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import DEGREES, Plan
@@ -158,7 +158,7 @@ def _stages_rule(plan: Plan, model: ModelSpec) -> Rule:
 
 
 def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    counts = [block.ffn.experts for block in model.blocks.values() if isinstance(block.ffn, Experts)]
+    counts = [ffn.experts for ffn in model.expert_kinds]
     ranks = plan.tp * plan.cp * plan.dp
     holds: Mask = plan.ep <= 1 if not counts else np.bool_(True)
     for count in counts:

@@ -17,7 +17,7 @@ from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import read_offload
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
-from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules import SCHEDULES, plain_schedule
 
 DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "micro_batch")
 WORLD: Final = ("tp", "pp", "cp", "dp")
@@ -166,5 +166,5 @@ def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Pla
 
 def _schedule(vpp: int, runtime: Runtime) -> str:
     """Return the schedule that a runtime takes for so many chunks on a rank."""
-    wanted = "interleaved-1f1b" if vpp > 1 else "1f1b"
+    wanted = plain_schedule(vpp)
     return wanted if wanted in runtime.schedules or not runtime.schedules else runtime.schedules[0]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from planner.cli.config import KEYS
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading
 from planner.cli.traits import trait_changes
@@ -23,7 +24,7 @@ from planner.techniques.methods import METHODS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 
-DEFAULT_RUNTIME: Final = "megatron-lm"
+DEFAULT_RUNTIME: Final = KEYS["runtime"].default
 
 MOST_SEQUENCES: Final = 10**6
 MOST_TOKENS: Final = 5 * 10**8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,6 @@ from planner.cli.simulate_asked import (
     MOST_RANKS,
     SYNTHESIZED,
     Answer,
-    BarePipeline,
     check_size,
     fault_missing,
     read_times,
@@ -24,6 +24,7 @@ from planner.cli.simulate_asked import (
 from planner.cli.simulate_beside import Beside, Wanted, check_beside, play_beside, read_beside
 from planner.cli.simulation_page import document, figures, show
 from planner.errors import UnsupportedPlan
+from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.simulate.trace import trace
 from planner.techniques.schedules import SCHEDULES, Schedule
@@ -157,15 +158,13 @@ def simulate(
         if text is not None:
             reading.fault(option, shown(text), f"no such option without --schedule {SYNTHESIZED[0]}")
     wanted = read_beside(reading, copy_time, fill, fill_parts)
-    asked = read_bare(reading, schedule, pp, vpp, microbatches, pass_times)
+    asked = read_bare(reading, bare, sends_occupy)
     check_beside(reading, asked, wanted)
     reading.finish()
-    play_bare(asked, wanted, sends_occupy, (spread, start), answer)
+    play_bare(asked, wanted, (spread, start), answer)
 
 
-def play_bare(
-    asked: BarePipeline, wanted: Wanted, sends_occupy: bool, spread: tuple[float, int], answer: Answer
-) -> None:
+def play_bare(asked: BarePipeline, wanted: Wanted, spread: tuple[float, int], answer: Answer) -> None:
     """Play a schedule, and tell it.
 
     Raises
@@ -180,7 +179,7 @@ def play_bare(
         raise UnsupportedPlan("\n".join(asked.reasons))
     with answer.progress as progress:
         progress(0.0, f"playing {asked.title}")
-        timeline, beside = play_beside(asked, wanted, sends_occupy, spread)
+        timeline, beside = play_beside(asked, wanted, spread)
         answer.write_trace(lambda: bare_trace(timeline, asked, beside))
     step = step_record(timeline)
     show(
@@ -200,14 +199,7 @@ def bare_trace(timeline: Timeline, asked: BarePipeline, beside: Beside) -> dict[
     return told
 
 
-def read_bare(
-    reading: Reading,
-    schedule: str | None,
-    pp: str | None,
-    vpp: str | None,
-    microbatches: str | None,
-    pass_times: str | None,
-) -> BarePipeline:
+def read_bare(reading: Reading, given: Mapping[str, str | None], sends_occupy: bool) -> BarePipeline:
     """Return the bare pipeline that the options describe.
 
     Raises
@@ -215,21 +207,19 @@ def read_bare(
     InputError
         With all faults of the options, those noted before included.
     """
-    given = {
-        "--schedule": schedule, "--pp": pp, "--microbatches": microbatches, "--pass-times": pass_times,
-    }  # fmt: skip
-    fault_missing(reading, given)
-    entry = reading.named("--schedule", schedule, SCHEDULES)
-    ranks = reading.count("--pp", pp, most=MOST_RANKS)
-    chunks = reading.count("--vpp", vpp, most=MOST_RANKS)
-    passes = reading.count("--microbatches", microbatches, most=MOST_PASSES)
-    times = read_times(reading, pass_times)
+    fault_missing(reading, {option: text for option, text in given.items() if option != "--vpp"})
+    entry = reading.named("--schedule", given["--schedule"], SCHEDULES)
+    ranks = reading.count("--pp", given["--pp"], most=MOST_RANKS)
+    chunks = reading.count("--vpp", given["--vpp"], most=MOST_RANKS)
+    passes = reading.count("--microbatches", given["--microbatches"], most=MOST_PASSES)
+    times = read_times(reading, given["--pass-times"])
     if ranks and passes:
         check_size(reading, ranks * (chunks or 1), passes, "--microbatches")
     reading.finish()
     if entry is None or ranks is None or passes is None or times is None:
         raise TypeError("a fault of the options was not noted")
-    return BarePipeline(entry, ranks, chunks or fewest_chunks(entry, ranks, passes), passes, times)
+    chunks = chunks or fewest_chunks(entry, ranks, passes)
+    return BarePipeline(entry, ranks, chunks, passes, times, sends_occupy)
 
 
 def fewest_chunks(schedule: Schedule, pp: int, microbatches: int) -> int:

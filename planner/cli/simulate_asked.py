@@ -1,4 +1,4 @@
-"""What every way to simulate reads and answers with: the bare pipeline asked for, its limits, its telling."""
+"""What every way to simulate reads and answers with: limits, faults and telling."""
 
 from __future__ import annotations
 
@@ -15,51 +15,13 @@ from planner.cli.options import Format
 from planner.cli.progress import Progress
 from planner.cli.reading import Reading, shown
 from planner.simulate.ascii import picture
-from planner.techniques.schedules import Schedule
-from planner.techniques.schedules._engine import Pipeline, Timeline
+from planner.techniques.schedules._engine import Timeline
 from planner.techniques.schedules._family import PassTimes
 
 MOST_RANKS: Final = 4096
 MOST_PASSES: Final = 2_000_000
 SYNTHESIZED: Final = ("synthesized", "synthesised")
 TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
-
-
-@dataclass(frozen=True)
-class BarePipeline:
-    """What the user asks to play.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Whose order is played.
-    pp, vpp, microbatches : int
-        Ranks, chunks per rank, micro-batches.
-    times : PassTimes
-        Times of one chunk, in the user's unit.
-    """
-
-    schedule: Schedule
-    pp: int
-    vpp: int
-    microbatches: int
-    times: PassTimes
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """Places and times of the chunks."""
-        ranks = self.schedule.chunk_ranks(self.pp, self.vpp)
-        return Pipeline.uniform(ranks, self.times, self.schedule.routes)
-
-    @property
-    def title(self) -> str:
-        """What is played, in words."""
-        return f"{self.schedule.name}: pp {self.pp}, vpp {self.vpp}, {self.microbatches} micro-batches."
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why the schedule cannot run these numbers."""
-        return self.schedule.supports(self.pp, self.vpp, self.microbatches)
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.cli.reading import Reading, shown
 from planner.report.page import Page, Table, percent, significant
-from planner.simulate.bare import bare_step
-from planner.simulate.copies import CopiedStep, play_copied
+from planner.simulate.bare import BarePipeline
+from planner.simulate.copies import CopiedStep
 from planner.simulate.fill import Component, FilledStep, fill
 from planner.simulate.trace import COMPUTE, Event
 
 if TYPE_CHECKING:
-    from planner.cli.simulate_asked import BarePipeline
     from planner.techniques.schedules._engine import Timeline
 
 COPIES = 4
@@ -126,7 +125,7 @@ def _component(reading: Reading, text: str) -> Component:
 
 def check_beside(reading: Reading, asked: BarePipeline, wanted: Wanted) -> None:
     """Note what the schedule has no use for, and what is too much to play."""
-    if wanted.copy and not asked.schedule.offloaded_chunks(asked.vpp):
+    if wanted.copy and not asked.hosted:
         found = f"{wanted.copy:g} with {asked.schedule.name}"
         reading.fault("--copy-time", found, "a schedule that sends activations to the host, such as po-h")
     parts = wanted.parts or asked.microbatches
@@ -136,20 +135,10 @@ def check_beside(reading: Reading, asked: BarePipeline, wanted: Wanted) -> None:
         reading.fault("--fill-parts", str(parts), f"at most {PIECES:,} parts of all layers", str(most))
 
 
-def play_beside(
-    asked: BarePipeline, wanted: Wanted, sends_occupy: bool, spread: tuple[float, int]
-) -> tuple[Timeline, Beside]:
+def play_beside(asked: BarePipeline, wanted: Wanted, spread: tuple[float, int]) -> tuple[Timeline, Beside]:
     """Play the pipeline, its copies, and the frozen components in its idle time."""
-    numbers = (asked.pp, asked.vpp, asked.microbatches)
-    gone = asked.schedule.offloaded_chunks(asked.vpp) * asked.pp
-    copied = None
-    if gone:
-        orders = asked.schedule.order(*numbers, asked.times)
-        pipeline = replace(asked.pipeline, sends_occupy=sends_occupy)
-        copied = play_copied(orders, pipeline, range(gone), wanted.copy, *spread)
-        timeline = copied.timeline
-    else:
-        timeline = bare_step(asked.schedule, *numbers, asked.times, sends_occupy, *spread)
+    copied = asked.played_with_copies(wanted.copy, *spread) if asked.hosted else None
+    timeline = asked.played(*spread) if copied is None else copied.timeline
     filled = None
     if wanted.components:
         filled = fill(timeline, wanted.components, wanted.parts or asked.microbatches)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from planner.cli.reading import Reading, shown
 from planner.errors import nearest
-from planner.report.trait_values import TRAITS, expected, is_allowed, kind_of, words_of
+from planner.runtimes._trait_values import TRAITS, expected, is_allowed, kind_of, words_of
 from planner.units import parse
 
 _TRUTH: Final = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}

@@ -11,7 +11,7 @@ import numpy as np
 from planner.formulas.collectives import Tier
 from planner.formulas.kernels import Kernels
 from planner.inputs.hardware import Pool
-from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.model import ModelSpec
 from planner.inputs.workload import DTYPE_BYTES, Workload
 from planner.numeric import Num
 from planner.plan import Plan
@@ -94,13 +94,12 @@ class Case:
     @cached_property
     def has_experts(self) -> bool:
         """Whether some layer routes tokens to experts."""
-        return any(isinstance(block.ffn, Experts) for block in self.model.blocks.values())
+        return bool(self.model.expert_kinds)
 
     @property
     def experts(self) -> int:
         """Routed experts of the layer that has most of them. [-]"""
-        ffns = (block.ffn for block in self.model.blocks.values())
-        return max((ffn.experts for ffn in ffns if isinstance(ffn, Experts)), default=0)
+        return max((ffn.experts for ffn in self.model.expert_kinds), default=0)
 
     @cached_property
     def kernels(self) -> Kernels:

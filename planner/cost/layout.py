@@ -23,6 +23,7 @@ from planner.cost.operators import Pricer
 from planner.cost.stages import Piece, default_split, rank_counts
 from planner.inputs.model import Attention, ModelSpec
 from planner.plan import Plan
+from planner.remembered import remembered
 from planner.techniques.recompute._family import RecomputeChoice
 
 T = TypeVar("T")
@@ -53,20 +54,12 @@ def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     """Layers of each virtual stage where nobody names any: the runtime's own cut, or the default split."""
     if case.runtime.own_split is not None:
         return case.runtime.own_split(case.model, parts)
-    model, seq_len = case.model, case.workload.seq_len
-    key = (id(model), seq_len, parts)
-    if key not in _SPLITS:
-        if len(_SPLITS) >= MOST_SPLITS:
-            _SPLITS.clear()
-        _SPLITS[key] = (model, default_split(model, parts, layer_weights(model, seq_len)))
-    return _SPLITS[key][1]
+    return _balanced_split(case.model, case.workload.seq_len, parts)
 
 
-MOST_SPLITS = 1024
-"""Default splits that are remembered."""
-
-_SPLITS: dict[tuple[int, int, int], tuple[ModelSpec, tuple[int, ...]]] = {}
-"""Default splits by model, sequence length and parts; the model is kept alive beside its split."""
+@remembered(most=1024)
+def _balanced_split(model: ModelSpec, seq_len: int, parts: int) -> tuple[int, ...]:
+    return default_split(model, parts, layer_weights(model, seq_len))
 
 
 def ranks_of(plan: Plan, case: Case) -> list[Counter[Piece]]:

@@ -10,6 +10,7 @@ from planner.cost.case import Case
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides
 from planner.techniques.offload._family import host_state_bytes
+from planner.techniques.schedules import plain_schedule
 from planner.units import show
 
 
@@ -92,7 +93,7 @@ def _schedule_rule(plan: Plan, case: Case) -> Rule:
             reasons.append("at least one micro-batch on each data parallel rank")
         if plan.pp <= 1 < plan.vpp:
             reasons.append("one chunk on a rank without a pipeline")
-        other = "1f1b" if plan.vpp <= 1 else "interleaved-1f1b"
+        other = plain_schedule(plan.vpp)
         near = schedule.name == other and plan.num_microbatches < 1
         most = case.job.workload.global_batch // plan.micro_batch
         return f"schedule {schedule.name}", "; ".join(reasons), f"dp {most:,.0f}" if near else other

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
 from planner.inputs.fitted import fitted
-from planner.inputs.hardware import Accelerator, HardwareProfile, Network
+from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
@@ -78,11 +78,6 @@ def load_accelerator(text: str, where: str = "accelerator") -> Accelerator:
         If there is none, or its file is wrong; the message has the nearest names, never another's numbers.
     """
     return _part_record(Accelerator, _shipped_or_path(text, hardware_folder("accelerators"), where))
-
-
-def load_network(text: str, where: str = "network") -> Network:
-    """Return the network kind that ``text`` means, as `load_accelerator` does for accelerators."""
-    return _part_record(Network, _shipped_or_path(text, hardware_folder("networks"), where))
 
 
 def default_cluster(accelerator: str, where: str = "accelerator") -> str:

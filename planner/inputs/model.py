@@ -284,6 +284,11 @@ class ModelSpec(Record):
         """Layers of each block kind, extra prediction layers not counted. [-]"""
         return {name: self.layers.count(name) for name in self.blocks}
 
+    @cached_property
+    def expert_kinds(self) -> tuple[Experts, ...]:
+        """Feed-forwards that route tokens to experts, one for each kind of block that has them."""
+        return tuple(block.ffn for block in self.blocks.values() if isinstance(block.ffn, Experts))
+
     @property
     def norm_params(self) -> int:
         """Parameters of one norm. [element]"""

@@ -42,31 +42,6 @@ def coordinates(point: Point) -> Column:
     return np.array([math.log2(size) for size in point.shape.values()])
 
 
-def uncertainty(candidate: Point, measured: Sequence[Timed]) -> float:
-    """How little is known of a candidate: its distance from what was measured, times the variation there.
-
-    Parameters
-    ----------
-    candidate : Point
-        A point that was not measured.
-    measured : sequence of (Point, float)
-        Points of the same family with their seconds.
-
-    Returns
-    -------
-    float
-        Expected error of the logarithm of its time; infinite where the family has no point. [-]
-    """
-    if not measured:
-        return math.inf
-    places = np.array([coordinates(point) for point, _ in measured])
-    rates = np.array([math.log(seconds / point.size) for point, seconds in measured])
-    distances = np.sqrt(((places - coordinates(candidate)) ** 2).sum(axis=1))
-    nearest = np.argsort(distances, kind="stable")[:NEIGHBOURS]
-    varies = float(np.std(rates[nearest])) if nearest.size > 1 else 1.0
-    return min(float(distances[nearest[0]]), FARTHEST) * (varies + FLOOR)
-
-
 @dataclass
 class Candidates:
     """Points of one family that may be measured, with their nearest measured points.
@@ -91,7 +66,11 @@ class Candidates:
 
     @property
     def scores(self) -> Column:
-        """`uncertainty` of every candidate; minus infinity where it is not open."""
+        """How little is known of a candidate: its distance from what was measured times the variation there.
+
+        The expected error of the logarithm of its time; infinite where nothing is measured, minus infinity
+        where the candidate is not open. [-]
+        """
         near = np.isfinite(self.distances)
         count = np.maximum(near.sum(axis=1), 1)
         rates = np.where(near, self.rates, 0.0)

@@ -111,20 +111,3 @@ def _parsed(line: str) -> Any:
         return json.loads(line)
     except ValueError:
         return None
-
-
-def read_raw(path: Path) -> tuple[Row, list[Row]]:
-    """Return the head and the rows of a raw table.
-
-    Raises
-    ------
-    InputError
-        If the file is no raw table.
-    """
-    try:
-        lines = [_parsed(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        lines = []
-    if not lines or not isinstance(lines[0], dict) or lines[0].get("schema") != SCHEMA:
-        raise InputError(Problem(str(path), "no raw table", f"lines of JSON, the first with schema {SCHEMA}"))
-    return lines[0], [row for row in lines[1:] if isinstance(row, dict) and "key" in row]

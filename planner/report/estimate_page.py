@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, StageBytes
 from planner.inputs.fitted import error_bands
 from planner.plan import Plan
-from planner.report.as_json import TIME_KEYS, Unpriced
+from planner.report.as_json import SENT_KEYS, TIME_KEYS, Unpriced
 from planner.report.limits import limits
 from planner.report.page import Page, Table, listed, percent, significant
 from planner.runtimes._family import Job, Runtime
+from planner.techniques.schedules import PLAIN
 from planner.units import GIB, TFLOP, show
 
 MEGAJOULE: Final = 1e6
+FEW_STAGES: Final = 8
+"""Stages up to which the memory of each is told."""
 
 TIME_WORDS: Final = {
     "compute": "compute, recompute included",
@@ -30,6 +33,19 @@ TIME_WORDS: Final = {
 }
 
 
+MEMORY_WORDS: Final = {
+    "weights": "weights",
+    "gradients": "grads",
+    "optimizer": "optim",
+    "activations": "acts",
+    "workspace": "work",
+    "reserve": "slack",
+    "framework": "frame",
+    "total": "total",
+}
+"""What a stage holds at its peak moment, and the heads of its columns."""
+
+
 def layout(plan: Plan) -> str:
     """Return a plan in short words, such as ``tp8 pp4 dp2 mb1 zero1 full``; what is 1 or none is left out."""
     degrees = {name: getattr(plan, name) for name in ("tp", "pp", "vpp", "cp", "ep", "etp")}
@@ -39,7 +55,7 @@ def layout(plan: Plan) -> str:
         words.append(f"shards{plan.zero_shards:.0f}")
     words += ["sp"] * plan.sequence_parallel
     words += [plan.cp_method] * (plan.cp > 1) + [plan.recompute] * (plan.recompute != "none")
-    words += [plan.schedule] * (plan.pp > 1 and plan.schedule not in ("1f1b", "interleaved-1f1b"))
+    words += [plan.schedule] * (plan.pp > 1 and plan.schedule not in PLAIN)
     words += [f"offload-{plan.offload}"] * (plan.offload != "none")
     return " ".join(words)
 
@@ -60,10 +76,11 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}{_split(answer.plan)}"]
     page += verdict(answer)
     if isinstance(answer, Estimate):
+        stages = answer.stages
         page += [
             _figures(answer),
             _time_table(answer),
-            _memory_table(answer),
+            memory_table(stages if len(stages) <= FEW_STAGES else (*stages[: FEW_STAGES - 1], stages[-1])),
             sent_line(answer),
             *trust(answer),
         ]
@@ -148,23 +165,20 @@ def _time_table(answer: Estimate) -> Table:
     return Table(tuple(rows))
 
 
-def _memory_table(answer: Estimate) -> Table:
-    names = ("weights", "gradients", "optimizer", "activations", "workspace", "reserve", "framework", "total")
-    short = ("weights", "grads", "optim", "acts", "work", "slack", "frame", "total")
-    stages = answer.stages
-    kept = stages if len(stages) <= 8 else [stages[0], *stages[1:7], stages[-1]]
+def memory_table(stages: Iterable[StageBytes]) -> Table:
+    """Return the memory of stages at their peak moments, in GiB."""
     return Table(
         tuple(
-            {"stage": f"{stage.stage}", "peak at": stage.moment}
-            | {head: f"{getattr(stage, name) / GIB:.2f}" for head, name in zip(short, names, strict=True)}
-            for stage in kept
+            {"stage": str(stage.stage), "peak at": stage.moment}
+            | {head: f"{getattr(stage, name) / GIB:.2f}" for name, head in MEMORY_WORDS.items()}
+            for stage in stages
         )
     )
 
 
 def sent_line(answer: Estimate) -> str:
     """Return what one rank sends in a step."""
-    sent = {name: getattr(answer.sent, name) for name in ("tp", "cp", "ep", "pp", "dp")}
+    sent = {name: getattr(answer.sent, name) for name in SENT_KEYS}
     told = ", ".join(f"{name} {show(nbytes, 'byte')}" for name, nbytes in sent.items() if nbytes > 0)
     return f"Memory is in GiB. One rank sends in a step: {told or 'nothing'}."
 

@@ -10,7 +10,7 @@ from planner.cost.estimate import Estimate
 from planner.plan import Plan
 from planner.report.as_json import Unpriced
 from planner.runtimes._family import Runtime
-from planner.techniques.schedules import SCHEDULES
+from planner.techniques.schedules import PLAIN, SCHEDULES, plain_schedule
 
 Price = Callable[[Plan], Estimate | Unpriced]
 """Prices a plan of the same job, or tells which rules it breaks."""
@@ -114,7 +114,6 @@ def changed(answer: Estimate, axis: str, value: Any) -> Plan | None:
 def _pipeline(plan: Plan, runtime: Runtime) -> dict[str, Any]:
     """Return chunks and schedule for the stages: one chunk where there is one stage."""
     vpp = plan.vpp if plan.pp > 1 else 1.0
-    known = {"1f1b", "interleaved-1f1b"} & set(runtime.schedules)
-    wanted = "interleaved-1f1b" if vpp > 1 else "1f1b"
-    keep = plan.schedule not in {"1f1b", "interleaved-1f1b"} and plan.pp > 1
-    return {"vpp": vpp, "schedule": plan.schedule if keep or wanted not in known else wanted}
+    wanted = plain_schedule(vpp)
+    keep = plan.schedule not in PLAIN and plan.pp > 1
+    return {"vpp": vpp, "schedule": plan.schedule if keep or wanted not in runtime.schedules else wanted}

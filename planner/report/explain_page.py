@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, StageBytes
 from planner.report.beside_step import beside_page
 from planner.report.communicators import communicators_line
-from planner.report.estimate_page import job_line, layout, trust, verdict
+from planner.report.estimate_page import FEW_STAGES, job_line, layout, memory_table, trust, verdict
 from planner.report.explain import (
     Explanation,
     arithmetic,
@@ -46,7 +47,7 @@ def explain_page(told: Explanation) -> Page:
     page += [
         "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
     ]
-    page += ["Memory at each stage's peak moment, GiB:", memory_table(told), _memory_line(told)]
+    page += ["Memory at each stage's peak moment, GiB:", memory_table(_told_stages(told)), _memory_line(told)]
     page += [*beside_page(told.anatomy), communicators_line(answer), longest_line(answer)]
     if groups(answer):
         page += ["Who talks to whom:", groups_table(answer), *(f"Mind: {line}." for line in leaving(answer))]
@@ -91,23 +92,12 @@ def _hidden(told: Explanation) -> str:
     return f"Hidden behind compute, and so not in the step: {words or 'no communication'}."
 
 
-def memory_table(told: Explanation) -> Table:
-    """Return the memory of the stages: the first, the fullest and the last where there are many."""
+def _told_stages(told: Explanation) -> Sequence[StageBytes]:
+    """Return the stages to tell of: the first, the fullest and the last where there are many."""
     stages = told.answer.stages
-    chosen = (
-        stages if len(stages) <= 8 else sorted({stages[0], told.fullest, stages[-1]}, key=lambda s: s.stage)
-    )
-    names = {
-        "weights": "weights", "grads": "gradients", "optim": "optimizer", "acts": "activations",
-        "work": "workspace", "slack": "reserve", "frame": "framework", "total": "total",
-    }  # fmt: skip
-    return Table(
-        tuple(
-            {"stage": str(stage.stage), "peak at": stage.moment}
-            | {head: f"{getattr(stage, name) / GIB:.2f}" for head, name in names.items()}
-            for stage in chosen
-        )
-    )
+    if len(stages) <= FEW_STAGES:
+        return stages
+    return sorted({stages[0], told.fullest, stages[-1]}, key=lambda stage: stage.stage)
 
 
 def _memory_line(told: Explanation) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from planner.report.as_json import TIME_KEYS
-from planner.report.estimate_page import TIME_WORDS
+from planner.report.estimate_page import MEMORY_WORDS, TIME_WORDS
 
 Figure = dict[str, Any]
-Numbers = Sequence[float]
 
 PALETTE: Final = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",
@@ -17,9 +16,7 @@ PALETTE: Final = (
 )  # fmt: skip
 """Colours that any colour vision tells apart (P. Tol, "Colour Schemes," SRON/EPS/TN/09-002, 2021)."""
 
-MEMORY_PARTS: Final = (
-    "weights", "gradients", "optimizer", "activations", "workspace", "reserve", "framework",
-)  # fmt: skip
+MEMORY_PARTS: Final = tuple(name for name in MEMORY_WORDS if name != "total")
 GOOD, BAD, TOTAL = PALETTE[0], PALETTE[1], PALETTE[6]
 UPSIDE: Final = {"autorange": "reversed"}
 """An axis whose first row is on top."""

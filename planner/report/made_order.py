@@ -12,9 +12,12 @@ from planner.errors import Infeasible
 from planner.report.estimate_page import first_steps
 from planner.report.page import Page, percent, significant
 from planner.report.plan_file import plan_orders
+from planner.search.synthesis.hand_made import is_rival
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.plan import PlayedPlan, play_plan
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import read_offload
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import play
 from planner.techniques.schedules._text import order_lines
@@ -65,8 +68,8 @@ class MadeOrder:
 
 def can_be_made(answer: Estimate) -> bool:
     """Whether the runtime of a plan takes an order of its own, and the plan has one to make."""
-    plan, schedule = answer.plan, SCHEDULES[answer.plan.schedule]
-    plain = schedule.routes == 1 and schedule.flushes and not plan.offload.startswith("activations")
+    plan = answer.plan
+    plain = is_rival(SCHEDULES[plan.schedule]) and not read_offload(OFFLOADS, plan.offload).layers
     return bool(answer.runtime.order_command is not None and plan.pp > 1 and plain)
 
 

@@ -25,9 +25,9 @@ from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.registry import find
 from planner.report.as_json import plan_record
-from planner.report.trait_values import TRAITS, expected, is_allowed
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
+from planner.runtimes._trait_values import TRAITS, expected, is_allowed
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS

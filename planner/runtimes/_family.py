@@ -11,6 +11,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.runtimes._groups import MESH, Grouping
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes._traits import Traits
 
@@ -57,9 +58,9 @@ class Command:
 
 
 class RuleMaker(Protocol):
-    """Makes the runtime's rules for a plan or a batch of plans."""
+    """Makes a runtime's rules for a plan or a batch of plans."""
 
-    def __call__(self, plan: Plan, job: Job) -> list[Rule]: ...
+    def __call__(self, plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]: ...
 
 
 class CommandMaker(Protocol):
@@ -96,8 +97,8 @@ class Runtime:
         ZeRO stage where the user gives none.
     zero_stages, schedules, cp_methods, recomputes, offloads, precisions, methods : tuple
         Names of the techniques that it can run; search offers no others.
-    rules : RuleMaker
-        Its validity rules beside the structural ones.
+    own_rules : RuleMaker
+        Makes its validity rules beside the structural ones, from what the record says that it can run.
     hybrid_sharding : bool
         Whether zero_shards may be less than dp · cp.
     command : CommandMaker, optional
@@ -106,6 +107,8 @@ class Runtime:
         Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
     order_command : OrderCommandMaker, optional
         The same where the passes run in an order made for the plan; None where it takes none.
+    grouping : Grouping
+        The process groups that it makes.
     settings : mapping
         Values of traits, beside its own, that its files can ask for.
     one_gradient_buffer : bool
@@ -126,11 +129,16 @@ class Runtime:
     offloads: tuple[str, ...]
     precisions: tuple[str, ...]
     methods: tuple[str, ...]
-    rules: RuleMaker
+    own_rules: RuleMaker
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
     order_command: OrderCommandMaker | None = None
+    grouping: Grouping = MESH
     settings: Settings = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     one_gradient_buffer: bool = False
+
+    def rules(self, plan: Plan, job: Job) -> list[Rule]:
+        """Return its validity rules for a plan or a batch of plans, beside the structural ones."""
+        return self.own_rules(plan, job, self)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
-from planner.runtimes._offered import uses
+from planner.rules import Rule
+from planner.runtimes._offered import fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
     frozenset(): "llama",
@@ -52,6 +53,12 @@ def architecture(model: ModelSpec) -> str | None:
     if len({block.ffn for block in blocks}) == 1 and needs in _FAMILIES:
         return _FAMILIES[needs]
     return "gpt2" if _is_gpt2(model, blocks[0], needs) else None
+
+
+def architecture_rule(model: ModelSpec) -> Rule:
+    """Return the rule that transformers can build exactly the model."""
+    told = f"no transformers architecture has exactly the parts of {model.name}"
+    return fits_model("model-in-transformers", () if architecture(model) else (told,), "llama3-8b")
 
 
 def _expert_architecture(needs: frozenset[str], blocks: list[Block]) -> str | None:

@@ -115,6 +115,40 @@ def ffn_width(model: ModelSpec) -> int:
     return int(np.gcd.reduce([block.ffn.inner for block in model.blocks.values()]))
 
 
+def width_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rules that tp divides heads and feed-forward of every layer."""
+    heads, kv_heads = head_counts(model)
+    return [
+        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
+        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
+        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
+    ]
+
+
+def unsplit_sequence_rule(plan: Plan, why: str) -> Rule:
+    """Return the rule that tensor parallelism does not split what it replicates along the sequence."""
+    return Rule(
+        "no-sequence-parallel",
+        not plan.sequence_parallel or np.equal(plan.tp, 1),
+        lambda: ("sequence parallelism", f"none: {why}", "off"),
+    )
+
+
+def ties_rule(plan: Plan, model: ModelSpec) -> Rule:
+    """Return the rule that a table shared by embedding and head is on one stage."""
+    return Rule(
+        "pipeline-ties",
+        np.equal(plan.pp, 1) | (not model.tied_embeddings),
+        lambda: (f"pp {plan.pp:g} with tied embeddings", "pp 1, or untied embeddings", "pp 1"),
+    )
+
+
+def is_plain_causal(model: ModelSpec) -> bool:
+    """Whether no layer has a window or sinks, which kernels that split a sequence may not have."""
+    mixers = [block.mixer for block in model.blocks.values()]
+    return not any(mixer.window or (isinstance(mixer, Attention) and mixer.sinks) for mixer in mixers)
+
+
 def uses(model: ModelSpec, block: Block) -> set[str]:
     """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
     mixer, ffn = block.mixer, block.ffn

@@ -14,9 +14,6 @@ from planner.search.choices import choices_of, fixed_degrees
 from planner.search.scan import Scan
 from planner.search.space import make_space
 
-MICRO_BATCHES = 4
-"""Micro-batches that the rule of thumb wants for each pipeline stage."""
-
 
 def baselines(
     job: Job, runtime: Runtime, fixed: Mapping[str, object], memory_limit: float | None, oom_risk: float

@@ -7,12 +7,13 @@ from typing import Any
 
 from planner.runtimes._family import Runtime
 from planner.search.legality import Choices
+from planner.techniques.offload import OFFLOADS
 
 DEGREE_NAMES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")
 """Degrees that a user may fix."""
 
 
-ACTIVATION_LAYERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96)
+HOSTED_LAYERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96)
 """Layers that a search tries for activations on the host, where the user does not say how many."""
 
 
@@ -34,8 +35,9 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, object]) -> Choices:
         return offered if value is None else (value,)
 
     offload = either("offload", runtime.offloads)
-    if offload == ("activations",):
-        offload = tuple(f"activations:{layers}" for layers in ACTIVATION_LAYERS)
+    asked = OFFLOADS.get(offload[0]) if len(offload) == 1 else None
+    if asked is not None and asked.counted:
+        offload = tuple(asked.of(layers).spelled for layers in HOSTED_LAYERS)
     return Choices(
         zero=either("zero", runtime.zero_stages),
         recompute=either("recompute", runtime.recomputes),

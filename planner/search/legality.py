@@ -18,6 +18,7 @@ from planner.plan import DEGREES, Plan
 from planner.rules import Rule
 from planner.runtimes._family import Job, Runtime
 from planner.search.tables import Rows, distinct
+from planner.techniques.schedules import plain_schedule
 
 
 @dataclass(frozen=True)
@@ -92,16 +93,13 @@ class Legal:
         return Legal(self.names, self.rows[rows], self.masks[:, rows])
 
 
-PLAIN = "1f1b"
-"""What to call the schedule of a plan without a pipeline."""
-
-
 def twin_passes(plan: Plan, names: PassNames, choices: Choices) -> NDArray[np.bool_]:
     """Whether a row is the same plan as one with plainer names for its passes: no ranks, or no stages."""
     plainer = names.sequence_parallel != min(choices.sequence_parallel)
     twin: NDArray[np.bool_] = (np.asarray(plan.tp) == 1) & plainer
     other: NDArray[np.bool_] = (np.asarray(plan.cp) == 1) & (names.cp_method != choices.cp_method[0])
-    schedule = PLAIN if PLAIN in choices.schedule else choices.schedule[0]
+    plain = plain_schedule(1)
+    schedule = plain if plain in choices.schedule else choices.schedule[0]
     unstaged: NDArray[np.bool_] = (np.asarray(plan.pp) == 1) & (names.schedule != schedule)
     return np.logical_or(np.logical_or(twin, other), unstaged)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.model import ModelSpec
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import divisors
@@ -58,7 +58,7 @@ class Space:
 def axis_values(job: Job, fixed: Mapping[str, int]) -> dict[str, list[int]]:
     """Return the values of every axis: divisors of what the axis divides, or the user's own."""
     model, gpus = job.model, job.gpus
-    experts = [block.ffn.experts for block in model.blocks.values() if isinstance(block.ffn, Experts)]
+    experts = [ffn.experts for ffn in model.expert_kinds]
     widest = max(block.mixer.heads for block in model.blocks.values())
     values = {
         "tp": [tp for tp in divisors(gpus) if tp <= widest],

@@ -69,7 +69,7 @@ def peak(row: dict[str, str]) -> float:
         job, tp=tp, micro_batch=number(row, "mbs"), recompute=RECOMPUTE[row["ac"]],
         sequence_parallel=row["sp"] == "1" and tp > 1, **sharded,
     )  # fmt: skip
-    fsdp = replace(runtime("fsdp", **traits_of(row)), rules=lambda plan, job: [])
+    fsdp = replace(runtime("fsdp", **traits_of(row)), own_rules=lambda *_: [])
     return estimate(plan, job, fsdp).stages[0].allocated
 
 
@@ -99,7 +99,7 @@ def test_weights_that_stay_gathered_are_there_at_the_peak(
     work = Workload(seq_len=tokens, global_batch=8)
     job = Job(model_of(row), cluster("dgx-h100"), 8, work)
     plan = plan_of(job, micro_batch=1, recompute=RECOMPUTE[recompute], zero=2, zero_shards=8)
-    fsdp = replace(runtime("fsdp", **traits_of(row)), rules=lambda plan, job: [])
+    fsdp = replace(runtime("fsdp", **traits_of(row)), own_rules=lambda *_: [])
     assert estimate(plan, job, fsdp).stages[0].allocated / total - 1 == pytest.approx(0.0, abs=1e-3)
 
 
@@ -109,7 +109,7 @@ def test_a_tied_head_is_gathered_for_the_loss() -> None:
     tied = load_model("llama3.2-1b")
     job = Job(tied, cluster("dgx-h100"), 8, Workload(seq_len=8192, global_batch=8))
     plan = plan_of(job, micro_batch=1, recompute="full", zero=3, zero_shards=8)
-    fsdp = replace(runtime("fsdp", **traits_of(plain | {"ac": "full"})), rules=lambda plan, job: [])
+    fsdp = replace(runtime("fsdp", **traits_of(plain | {"ac": "full"})), own_rules=lambda *_: [])
     stage = estimate(plan, job, fsdp).stages[0]
     at_loss = 2 * tied.vocab * tied.hidden + 12 * 8192 * tied.vocab
     assert stage.workspace == pytest.approx(at_loss, rel=1e-3)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from planner.registry import find
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import Timeline
@@ -89,7 +89,7 @@ CASES = [pytest.param(row, id=f"{row.schedule}-{row.pp}-{row.vpp}-{row.microbatc
 @pytest.mark.parametrize("row", CASES)
 def test_torch_schedule(row: Row) -> None:
     schedule = find(SCHEDULES, row.schedule, "--schedule")
-    timeline = bare_step(schedule, row.pp, row.vpp, row.microbatches, UNIT)
+    timeline = BarePipeline(schedule, row.pp, row.vpp, row.microbatches, UNIT).played()
     step = step_record(timeline)
     ranks = schedule.chunk_ranks(row.pp, row.vpp)
     found = {

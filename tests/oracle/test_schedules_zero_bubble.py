@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from planner.formulas.pipeline import printed_interleaved_bubble_seconds, zero_bubble_rate
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import Timeline
@@ -91,20 +91,20 @@ def test_closed_form_of_interleaving(line: Printed) -> None:
 def test_orders_play_as_printed(line: Printed) -> None:
     """The eighth line's searched order is .0023 where the paper has .0018, and takes a second to search."""
     for name, rate in zip(("1f1b", "zb-h1", "zb-h2", "zb-2p"), (0, 2, 3, 4), strict=True):
-        timeline = bare_step(SCHEDULES[name], line.pp, 1, line.m, line.pass_times)
+        timeline = BarePipeline(SCHEDULES[name], line.pp, 1, line.m, line.pass_times).played()
         assert played_rate(timeline, line) == pytest.approx(line.rates[rate], abs=HALF_A_DIGIT), name
 
 
 @pytest.mark.parametrize("line", CASES[:4])
 def test_zb_1p_is_as_good_as_zb_h1(line: Printed) -> None:
-    timeline = bare_step(SCHEDULES["zb-1p"], line.pp, 1, line.m, line.pass_times)
+    timeline = BarePipeline(SCHEDULES["zb-1p"], line.pp, 1, line.m, line.pass_times).played()
     assert played_rate(timeline, line) == pytest.approx(line.rates[2], abs=HALF_A_DIGIT)
 
 
 @pytest.mark.parametrize(("name", "limit"), [("zb-1p", 8), ("zb-2p", 16), ("zb-h1", 8), ("zb-h2", 15)])
 def test_searched_orders_keep_their_memory(name: str, limit: int) -> None:
     line = PRINTED[0]
-    timeline = bare_step(SCHEDULES[name], line.pp, 1, line.m, line.pass_times)
+    timeline = BarePipeline(SCHEDULES[name], line.pp, 1, line.m, line.pass_times).played()
     sizes = ActivationBytes((1.0,) * line.pp, (line.pass_times.kept_share,) * line.pp)
     peaks = [max(held for _, held in memory_over_time(timeline, rank, sizes)) for rank in range(line.pp)]
     assert max(peaks) <= limit + 1e-9
@@ -114,5 +114,7 @@ def test_searched_orders_keep_their_memory(name: str, limit: int) -> None:
 def test_few_micro_batches(pp: int, m: int, flushed: int, zero: int) -> None:
     """Rule of Table 12 for m <= p: 1F1B takes (m + p - 1)T, a Zero Bubble schedule (m + p - 1)(F + B) + W."""
     times = PassTimes(1.0, 1.0, 0.8)
-    assert bare_step(SCHEDULES["1f1b"], pp, 1, m, times).makespan == pytest.approx(flushed * 2.8)
-    assert bare_step(SCHEDULES["zb-h1"], pp, 1, m, times).makespan == pytest.approx(zero * 2.0 + 0.8)
+    assert BarePipeline(SCHEDULES["1f1b"], pp, 1, m, times).played().makespan == pytest.approx(flushed * 2.8)
+    assert BarePipeline(SCHEDULES["zb-h1"], pp, 1, m, times).played().makespan == pytest.approx(
+        zero * 2.0 + 0.8
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules._family import PassTimes
@@ -44,7 +44,7 @@ def test_closed_forms(name: str) -> None:
     misses = 0
     for pp, vpp, m, (forward, gradient, weight, hop) in cases(schedule, 60):
         times = PassTimes(forward / vpp, gradient / vpp, weight / vpp, hop)
-        step = step_record(bare_step(schedule, pp, vpp, m, times))
+        step = step_record(BarePipeline(schedule, pp, vpp, m, times).played())
         work = m * (forward + gradient + weight)
         numbers = (pp, vpp, m, forward, gradient, weight, hop)
         makespan = work + schedule.bubble_seconds(*numbers)
@@ -63,7 +63,7 @@ def test_forms_without_conditions_hold_for_slow_networks(name: str) -> None:
     for m in (4, 8, 20):
         for hop in (0.5, 1.0, 4.0):
             times = PassTimes(1.0 / vpp, 1.3 / vpp, 0.7 / vpp, hop)
-            step = step_record(bare_step(schedule, 4, vpp, m, times))
+            step = step_record(BarePipeline(schedule, 4, vpp, m, times).played())
             bubble = schedule.bubble_seconds(4, vpp, m, 1.0, 1.3, 0.7, hop)
             assert m * 3.0 + bubble == pytest.approx(step.makespan)
 
@@ -95,7 +95,9 @@ def test_no_form_is_above_the_played_step(name: str, recomputed: bool) -> None:
             continue
         played += 1
         gradient, weight = draw.uniform(1.0, 1.4) + recomputed, draw.uniform(0.3, 1.0)
-        step = bare_step(schedule, pp, vpp, m, PassTimes(1.0 / vpp, gradient / vpp, weight / vpp, 0.0))
+        step = BarePipeline(
+            schedule, pp, vpp, m, PassTimes(1.0 / vpp, gradient / vpp, weight / vpp, 0.0)
+        ).played()
         bubble = schedule.bubble_seconds(pp, vpp, m, 1.0, gradient, weight, 0.0)
         numbers = (pp, vpp, m, gradient, weight)
         assert m * (1.0 + gradient + weight) + bubble <= step.makespan * (1 + 1e-9), numbers

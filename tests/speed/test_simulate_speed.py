@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._family import UNIT
 
@@ -28,7 +28,7 @@ def test_a_deep_interleaved_step_is_quick() -> None:
     best = float("inf")
     for _ in range(3):
         begin = time.perf_counter()
-        timeline = bare_step(SCHEDULES["interleaved-1f1b"], 64, 2, 512, UNIT)
+        timeline = BarePipeline(SCHEDULES["interleaved-1f1b"], 64, 2, 512, UNIT).played()
         best = min(best, time.perf_counter() - begin)
     assert sum(map(len, timeline.orders)) == EVENTS
     assert timeline.makespan == (512 * 2 + 63) * 3
@@ -44,7 +44,7 @@ def test_writing_and_playing_an_order_is_quick(name: str) -> None:
     best = float("inf")
     for _ in range(3):
         begin = time.process_time()
-        timeline = bare_step(schedule, 16, vpp, 128, UNIT)
+        timeline = BarePipeline(schedule, 16, vpp, 128, UNIT).played()
         best = min(best, time.process_time() - begin)
     events = sum(map(len, timeline.orders))
     # From 26 to 83, where 130 are 200,000 events a second; settings that are all played to the end take 300.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from planner.inputs.load_hardware import load_hardware
-from planner.profile.store import read_raw
+from planner.profile.store import RawTable
 from tests.helpers import run_planner, user_environment
 
 pytestmark = pytest.mark.torch
@@ -65,10 +65,10 @@ def test_the_profile_loads_and_prices_a_plan(folder: Path) -> None:
 
 
 def test_a_second_run_goes_on_and_measures_nothing_twice(folder: Path) -> None:
-    before = [row["key"] for row in read_raw(folder / "mine.raw.jsonl")[1]]
+    before = [row["key"] for row in RawTable(folder / "mine.raw.jsonl", {}).rows]
     done = run_planner(*SHORT, cwd=folder, timeout=120)
     assert done.returncode == 0, done.stderr
-    after = [row["key"] for row in read_raw(folder / "mine.raw.jsonl")[1]]
+    after = [row["key"] for row in RawTable(folder / "mine.raw.jsonl", {}).rows]
     assert after[: len(before)] == before
     assert len(after) == len(set(after))
 
@@ -95,11 +95,11 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "the same command goes on" in told
     assert "Traceback" not in told
-    kept = len(read_raw(raw)[1])
+    kept = len(RawTable(raw, {}).rows)
     assert kept >= 3
     done = run_planner(*SHORT, "--only", "gemm", cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert len(read_raw(raw)[1]) > kept
+    assert len(RawTable(raw, {}).rows) > kept
 
 
 def test_without_a_gpu_one_sentence_says_so(tmp_path: Path) -> None:
@@ -136,4 +136,4 @@ def test_a_full_disk_stops_with_one_message(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "error: cannot write to mine.raw.jsonl (File too large); the" in done.stderr
     assert "Traceback" not in done.stderr
-    assert read_raw(tmp_path / "mine.raw.jsonl")[1]
+    assert RawTable(tmp_path / "mine.raw.jsonl", {}).rows

@@ -11,7 +11,7 @@ import pytest
 
 from planner.formulas.collective_curves import BUS_FACTOR
 from planner.inputs.load_hardware import load_hardware
-from planner.profile.store import read_raw
+from planner.profile.store import RawTable
 from tests.helpers import ROOT, user_environment
 
 pytestmark = pytest.mark.torch
@@ -34,7 +34,7 @@ def test_all_collectives_of_all_groups_are_measured(tmp_path: Path) -> None:
     )
     done = torchrun(tmp_path, 3, "-m", "planner", "profile", *options)
     assert done.returncode == 0, done.stderr[-2000:]
-    rows = read_raw(tmp_path / "mine.raw.jsonl")[1]
+    rows = RawTable(tmp_path / "mine.raw.jsonl", {}).rows
     timed = [row for row in rows if row["bench"] == "collectives" and "seconds" in row]
     assert {(row["variant"], row["shape"]["ranks"]) for row in timed} == {
         (operation, ranks) for operation in BUS_FACTOR for ranks in (2, 3)

@@ -94,7 +94,7 @@ def any_runtime(**traits: Any) -> Runtime:
         cp_methods=tuple(CONTEXT_METHODS),
         recomputes=("none", "selective", "full", "full:1", "selective:mlp+norm"),
         offloads=(*(name for name, entry in OFFLOADS.items() if not entry.counted), "activations:1"),
-        rules=lambda plan, job: [],
+        own_rules=lambda *_: [],
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
-from planner.search.assign.improve import ADDITIVE, Improvement, Improver, improve, solver_record
+from planner.search.assign.improve import Improvement, Improver, improve, solver_record
 from planner.search.assign.modules import known_modules, module_names
 from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import Segment, layer_kinds, price
@@ -23,6 +23,7 @@ from planner.search.refine import refine
 from planner.search.request import Request, objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
+from planner.techniques.schedules import SCHEDULES
 from planner.units import GIB
 from tests.unit.cost_jobs import (
     DENSE,
@@ -62,7 +63,7 @@ def test_a_problem_prices_a_plan_as_the_estimate_does(name: str) -> None:
         rebuilt = np.maximum(costs.problem.floor_bytes, costs.rebuilt[0])
         told = price(replace(costs.problem, floor_bytes=rebuilt), parts)
         assert told.stage_bytes == pytest.approx([stage.total for stage in known.stages], rel=1e-12)
-        if plan.schedule in ADDITIVE:
+        if SCHEDULES[plan.schedule].additive:
             assert told.seconds == pytest.approx(passes(known), rel=1e-12)
         shown = [columns[stage, end, size] for stage, (end, size) in enumerate(zip(ends, split, strict=True))]
         assert told.stage_seconds == pytest.approx(shown, rel=1e-12)

@@ -15,8 +15,8 @@ from planner.cli.options import JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.reading import Reading
 from planner.cli.traits import trait_changes
 from planner.plan import Plan
-from planner.report.trait_values import TRAITS, expected, is_allowed, kind_of, words_of
 from planner.runtimes import runtimes
+from planner.runtimes._trait_values import TRAITS, expected, is_allowed, kind_of, words_of
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS

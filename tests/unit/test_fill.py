@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from planner.formulas.pipeline_fill import idle_share, least_filled_seconds
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.fill import Component, FilledStep, fill, idle_gaps
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import Timeline
@@ -18,7 +18,7 @@ from planner.techniques.schedules._family import UNIT, PassTimes
 
 
 def played(name: str, pp: int, m: int, times: PassTimes = UNIT) -> Timeline:
-    return bare_step(SCHEDULES[name], pp, 1, m, times)
+    return BarePipeline(SCHEDULES[name], pp, 1, m, times).played()
 
 
 def test_gaps_by_hand() -> None:

@@ -14,7 +14,6 @@ from planner.inputs.load_hardware import (
     default_cluster,
     load_accelerator,
     load_hardware,
-    load_network,
 )
 
 GB = 1e9
@@ -241,11 +240,6 @@ def test_a_number_that_cannot_be_is_refused(tmp_path: Path, change: tuple[str, s
 def test_a_cluster_has_pools(tmp_path: Path, pools: str) -> None:
     told = faults(written(tmp_path, f"name: none\npools: {pools}\n"))
     assert [where for where in told if where.startswith("pools")]
-
-
-def test_a_network_kind_by_name() -> None:
-    assert load_network("omni-path").name == "omni-path-100"
-    assert load_network("HDR").kind == "infiniband"
 
 
 def test_loading_reads_only_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

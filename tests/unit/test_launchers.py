@@ -90,8 +90,8 @@ def recorded(programs: Path, name: str) -> list[str]:
     return (programs / f"{name}.argv").read_text().split("\0")[:-1]
 
 
-def test_every_launcher_is_in_the_table() -> None:
-    assert sorted(LAUNCHERS) == ["kubernetes", "ray", "skypilot", "slurm", "torchrun"]
+def test_the_usual_launchers_are_in_the_table() -> None:
+    assert set(LAUNCHERS) >= {"kubernetes", "ray", "skypilot", "slurm", "torchrun"}
     assert find(LAUNCHERS, "K8s", "--launcher").name == "kubernetes"
 
 

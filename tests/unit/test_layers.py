@@ -24,7 +24,7 @@ LAYERS = (
     ("inputs",),
     ("formulas",),
     ("registry",),
-    ("numeric", "units", "errors"),
+    ("numeric", "units", "errors", "remembered"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""
 

@@ -56,7 +56,3 @@ def test_the_overhead_of_muon(hidden: int, tokens: int, printed: float) -> None:
     """K. Jordan, https://kellerjordan.github.io/posts/muon/: 0.7% for a GPT of 768, 0.5% for Llama 405B."""
     share = OPTIMIZERS["muon"].step_flops * hidden / (6 * tokens)
     assert share == pytest.approx(printed, abs=0.0005)
-
-
-def test_only_muon_needs_whole_matrices() -> None:
-    assert [name for name, entry in OPTIMIZERS.items() if entry.gathers_matrices] == ["muon"]

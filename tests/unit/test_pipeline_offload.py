@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from planner.formulas.pipeline_offload import group_interleaved_bubble_seconds, kept_chunks, offload_ratio
-from planner.simulate.bare import bare_copied_step, bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.copies import Copy, play_copied
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES
@@ -51,7 +51,8 @@ def test_bubbles_of_table_1(pp: int, vpp: int) -> None:
     f, b, w, m = 1.0, 1.1, 0.8, 2 * pp
     numbers = (pp, vpp, m, PassTimes(f, b, w))
     gis, half, offloaded = (
-        step_record(bare_step(SCHEDULES[name], *numbers)).bubble for name in ("gis", "gis-h", "po-f")
+        step_record(BarePipeline(SCHEDULES[name], *numbers).played()).bubble
+        for name in ("gis", "gis-h", "po-f")
     )
     assert gis == pytest.approx((pp - 1) * (f + b))
     assert half == pytest.approx(gis + (vpp - 1) * pp / 2 * (f + b - w))
@@ -110,7 +111,7 @@ def test_measured_activations(row: tuple[int, int, float, dict[str, float]]) -> 
     """
     pp, vpp, plain, printed = row
     for name, measured in printed.items():
-        step = bare_copied_step(SCHEDULES[name], pp, vpp, 3 * pp, UNIT, copy=1.5)
+        step = BarePipeline(SCHEDULES[name], pp, vpp, 3 * pp, UNIT).played_with_copies(1.5)
         peak = max(record.peak_on_device for record in step.records())
         share = 0.23 if name.startswith("po-") else 0.12
         assert plain * peak / (pp * vpp) == pytest.approx(measured, rel=share, abs=1.5), name
@@ -120,8 +121,8 @@ def test_full_offload_keeps_about_four_chunks_where_copies_are_fast_enough() -> 
     """The paper: about four layers, of one in a chunk, whatever the number of stages; free for k <= 1."""
     for pp, vpp in ((8, 5), (8, 8), (16, 5)):
         times = PassTimes(1.0, 1.0, 1.0)
-        plain = bare_step(SCHEDULES["po-f"], pp, vpp, 4 * pp, times).makespan
-        step = bare_copied_step(SCHEDULES["po-f"], pp, vpp, 4 * pp, times, copy=1.5)
+        plain = BarePipeline(SCHEDULES["po-f"], pp, vpp, 4 * pp, times).played().makespan
+        step = BarePipeline(SCHEDULES["po-f"], pp, vpp, 4 * pp, times).played_with_copies(1.5)
         assert step.timeline.makespan == pytest.approx(plain, rel=0.001)
         assert 3 <= max(record.peak_on_device for record in step.records()) <= 5
 
@@ -129,9 +130,9 @@ def test_full_offload_keeps_about_four_chunks_where_copies_are_fast_enough() -> 
 def test_slow_copies_cost_time_for_all_chunks_but_not_for_half() -> None:
     times = PassTimes(1.0, 1.0, 1.0)
     numbers = (8, 5, 32, times)
-    plain = bare_step(SCHEDULES["po-f"], *numbers).makespan
-    assert bare_copied_step(SCHEDULES["po-h"], *numbers, copy=1.95).timeline.makespan == plain
-    slow = bare_copied_step(SCHEDULES["po-f"], *numbers, copy=1.95)
+    plain = BarePipeline(SCHEDULES["po-f"], *numbers).played().makespan
+    assert BarePipeline(SCHEDULES["po-h"], *numbers).played_with_copies(1.95).timeline.makespan == plain
+    slow = BarePipeline(SCHEDULES["po-f"], *numbers).played_with_copies(1.95)
     link = max(record.busy for record in slow.records())
     assert slow.timeline.makespan >= link > plain
 

@@ -33,9 +33,7 @@ def test_low_bit_weights_are_kept_twice(name: str) -> None:
     assert entry.activation == "bf16"
 
 
-def test_only_fp16_scales_its_loss() -> None:
-    """arXiv:1710.03740, sec. 3.2."""
-    assert [name for name, entry in PRECISIONS.items() if entry.loss_scaling] == ["fp16"]
+def test_weights_of_16_bit_need_no_copies() -> None:
     assert all(PRECISIONS[name].weight_copies_bytes == 0 for name in ("bf16", "fp16"))
 
 

@@ -26,10 +26,18 @@ from planner.profile.machine import chosen
 from planner.profile.nvml import Driver, Reading, open_driver
 from planner.profile.provenance import differences
 from planner.profile.ranks import Group, Ranks, group_ranks
-from planner.profile.sampling import Adaptive, interleaved, uncertainty
+from planner.profile.sampling import (
+    FARTHEST,
+    FLOOR,
+    NEIGHBOURS,
+    Adaptive,
+    Timed,
+    coordinates,
+    interleaved,
+)
 from planner.profile.session import Session, notes, usable
 from planner.profile.stopped import Stopped
-from planner.profile.store import SCHEMA, RawTable, read_raw
+from planner.profile.store import SCHEMA, RawTable
 from planner.profile.timing import Call, HostClock, measure, summary
 from planner.units import GIB
 from tests.helpers import run_planner
@@ -101,15 +109,28 @@ def test_an_early_end_leaves_something_of_every_group() -> None:
     assert [one.variant for one in interleaved(groups)[:3]] == ["a", "b", "c"]
 
 
+def uncertainty(candidate: Point, measured: Sequence[Timed]) -> float:
+    """Return what `Candidates.scores` says of a candidate, from all points measured so far."""
+    places = np.array([coordinates(one) for one, _ in measured])
+    rates = np.array([math.log(seconds / one.size) for one, seconds in measured])
+    distances = np.sqrt(((places - coordinates(candidate)) ** 2).sum(axis=1))
+    nearest = np.argsort(distances, kind="stable")[:NEIGHBOURS]
+    varies = float(np.std(rates[nearest])) if nearest.size > 1 else 1.0
+    return min(float(distances[nearest[0]]), FARTHEST) * (varies + FLOOR)
+
+
 def test_a_point_of_an_unknown_family_comes_first() -> None:
-    assert uncertainty(point(8), []) == math.inf
+    adaptive = Adaptive([point(8), point(8, "new")], [(point(8), 1e-6)])
+    assert next(iter(adaptive)) == point(8, "new")
 
 
 def test_the_curve_is_measured_where_its_rate_changes() -> None:
     """Rates are even from 64 up and uneven below: a gap of the same width is less certain below."""
     slower = {1: 30.0, 4: 5.0, 16: 1.5, 64: 1.0, 256: 1.0, 1024: 1.0, 4096: 1.0}
     measured = [(point(size), factor * point(size).flops * 1e-12) for size, factor in slower.items()]
-    assert uncertainty(point(8), measured) > 3 * uncertainty(point(512), measured)
+    candidates = Adaptive([point(8), point(512)], measured).families[point(8).family]
+    below, above = candidates.scores
+    assert below > 3 * above
 
 
 def test_an_adaptive_run_measures_each_candidate_once_and_none_that_is_known() -> None:
@@ -223,7 +244,7 @@ def test_an_interrupted_table_goes_on_even_where_its_last_line_was_cut(tmp_path:
     again = RawTable(path, HEAD)
     assert again.keys == {"a"}
     again.add(row("c"))
-    assert [one["key"] for one in read_raw(path)[1]] == ["a", "c"]
+    assert [one["key"] for one in RawTable(path, {}).rows] == ["a", "c"]
 
 
 def test_another_machine_or_version_is_not_mixed_in(tmp_path: Path) -> None:
@@ -239,8 +260,6 @@ def test_what_is_no_raw_table_is_not_written_over(tmp_path: Path) -> None:
     path.write_text("my notes\n", encoding="utf-8")
     with pytest.raises(InputError, match="no raw table"):
         RawTable(path, HEAD)
-    with pytest.raises(InputError, match="no raw table"):
-        read_raw(path)
     assert path.read_text(encoding="utf-8") == "my notes\n"
 
 
@@ -261,7 +280,7 @@ def test_a_disk_that_fills_stops_with_what_is_kept(tmp_path: Path, monkeypatch: 
         patch.setattr(Path, "open", full)
         with pytest.raises(Stopped, match=r"No space left on device.*the 1 points measured so far are kept"):
             table.add(row("b"))
-    assert [one["key"] for one in read_raw(tmp_path / "raw.jsonl")[1]] == ["a"]
+    assert [one["key"] for one in RawTable(tmp_path / "raw.jsonl", {}).rows] == ["a"]
 
 
 # A session

@@ -10,7 +10,7 @@ import pytest
 
 from planner.formulas.pipeline_two_way import dualpipe_overlapped_bubble_seconds
 from planner.registry import find
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.record import StepRecord, step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules._family import UNIT, PassTimes
@@ -39,7 +39,7 @@ def small_cases(schedule: Schedule) -> list[tuple[int, int, int]]:
 
 
 def played(name: str, pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> StepRecord:
-    return step_record(bare_step(SCHEDULES[name], pp, vpp, microbatches, times))
+    return step_record(BarePipeline(SCHEDULES[name], pp, vpp, microbatches, times).played())
 
 
 def test_every_schedule_of_the_contract_is_there() -> None:
@@ -130,7 +130,7 @@ def test_messages_are_those_of_the_placement(schedule: Schedule) -> None:
 def test_in_flight_counts_are_those_of_the_order(schedule: Schedule) -> None:
     exact_only_when_full = {"v-min", "v-half", "v-zb"}
     for pp, vpp, m in small_cases(schedule):
-        step = step_record(bare_step(schedule, pp, vpp, m, UNIT))
+        step = step_record(BarePipeline(schedule, pp, vpp, m, UNIT).played())
         claimed = [float(schedule.in_flight_chunks(pp, vpp, m, rank)) for rank in range(pp)]
         found = [stage.peak_in_flight for stage in step.stages]
         if schedule.name in exact_only_when_full | {"zeropp", "zb-2p", "po-h", "po-f"}:
@@ -213,8 +213,8 @@ def test_pipedream_keeps_a_version_for_each_micro_batch_in_flight() -> None:
 def test_pipedream_waits_only_for_messages() -> None:
     """What a micro-batch more takes in the steady state, from two long runs."""
     schedule, times = SCHEDULES["pipedream"], PassTimes(1.0, 1.2, 0.8, 0.25)
-    short = bare_step(schedule, 4, 1, 40, times).makespan
-    long = bare_step(schedule, 4, 1, 80, times).makespan
+    short = BarePipeline(schedule, 4, 1, 40, times).played().makespan
+    long = BarePipeline(schedule, 4, 1, 80, times).played().makespan
     wait = schedule.bubble_seconds(4, 1, 40, 1.0, 1.2, 0.8, 0.25)
     assert long - short == pytest.approx(40 * 3.0 + wait)
     assert schedule.bubble_seconds(4, 1, 40, 1.0, 1.2, 0.8, 0.0) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from planner.errors import UnsupportedPlan
 from planner.simulate.ascii import picture
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.simulate.trace import COMPUTE, SEND, trace
 from planner.techniques.schedules import SCHEDULES
@@ -63,25 +63,26 @@ def test_a_message_may_keep_its_sender() -> None:
 def test_sends_that_occupy_lengthen_the_step_by_hand() -> None:
     """GPipe, 2 ranks, 4 micro-batches of unit passes: the first rank sends 4 times, the second 4 back."""
     schedule, times = SCHEDULES["gpipe"], PassTimes(1.0, 1.0, 1.0, 0.25)
-    free = bare_step(schedule, 2, 1, 4, times).makespan
-    occupied = bare_step(schedule, 2, 1, 4, times, sends_occupy=True).makespan
+    free = BarePipeline(schedule, 2, 1, 4, times).played().makespan
+    occupied = BarePipeline(schedule, 2, 1, 4, times, sends_occupy=True).played().makespan
     assert free == 5 * 3 + 2 * 0.25
     assert occupied == 4 * 1.25 + 1 + 4 * 2.25 + 2
 
 
 def test_messages_inside_a_rank_are_free() -> None:
-    whole = bare_step(SCHEDULES["zb-v"], 1, 2, 3, PassTimes(1.0, 1.0, 1.0, 5.0))
+    whole = BarePipeline(SCHEDULES["zb-v"], 1, 2, 3, PassTimes(1.0, 1.0, 1.0, 5.0)).played()
     assert whole.makespan == 18.0
 
 
 def test_jitter_is_seeded_and_keeps_the_mean() -> None:
     schedule = SCHEDULES["1f1b"]
-    numbers = (schedule, 4, 1, 64, UNIT, False, 0.1)
-    assert bare_step(*numbers, 3) == bare_step(*numbers, 3)
-    assert bare_step(*numbers, 3) != bare_step(*numbers, 4)
-    busy = [stage.busy for stage in step_record(bare_step(*numbers, 3)).stages]
+    bare = BarePipeline(schedule, 4, 1, 64, UNIT)
+    uneven = bare.played(0.1, 3)
+    assert bare.played(0.1, 3) == uneven
+    assert bare.played(0.1, 4) != uneven
+    busy = [stage.busy for stage in step_record(uneven).stages]
     assert sum(busy) / (4 * 64 * 3) == pytest.approx(1.0, abs=0.02)
-    assert bare_step(*numbers, 3).makespan > bare_step(schedule, 4, 1, 64, UNIT).makespan
+    assert uneven.makespan > bare.played().makespan
 
 
 @pytest.mark.parametrize(
@@ -104,13 +105,13 @@ def test_orders_that_cannot_run_are_told(orders: tuple[tuple[Pass, ...], ...], w
 
 def test_schedules_that_cannot_run_give_every_reason() -> None:
     with pytest.raises(UnsupportedPlan) as caught:
-        bare_step(SCHEDULES["bitpipe"], 3, 1, 4, UNIT)
+        BarePipeline(SCHEDULES["bitpipe"], 3, 1, 4, UNIT).played()
     assert len(str(caught.value).splitlines()) == 3
 
 
 def test_memory_over_time_by_hand() -> None:
     """Forward takes 10, input gradient leaves 4, weight gradient frees them."""
-    timeline = bare_step(SCHEDULES["zb-h1"], 1, 1, 2, UNIT)
+    timeline = BarePipeline(SCHEDULES["zb-h1"], 1, 1, 2, UNIT).played()
     curve = memory_over_time(timeline, 0, ActivationBytes((10.0,), (4.0,)))
     assert [item.kind for item in timeline.orders[0]] == ["F", "B", "W", "F", "B", "W"]
     assert curve == [(0.0, 10.0), (2.0, 4.0), (3.0, 0.0), (3.0, 10.0), (5.0, 4.0), (6.0, 0.0)]
@@ -120,12 +121,12 @@ def test_memory_over_time_by_hand() -> None:
 
 def test_picture_of_gpipe() -> None:
     """Nine slots of time in nine columns: F0 F1, a wait, and backwards of two slots each."""
-    timeline = bare_step(SCHEDULES["gpipe"], 2, 1, 2, UNIT)
+    timeline = BarePipeline(SCHEDULES["gpipe"], 2, 1, 2, UNIT).played()
     assert picture(timeline, 2, 2, width=11).splitlines()[:2] == ["0 FF...D0D1", "1 .FFD0D1.."]
 
 
 def test_picture_names_micro_batches_where_there_is_room() -> None:
-    timeline = bare_step(SCHEDULES["gpipe"], 1, 1, 12, UNIT)
+    timeline = BarePipeline(SCHEDULES["gpipe"], 1, 1, 12, UNIT).played()
     line = picture(timeline, 1, 1, width=2 + 36 * 2).splitlines()[0]
     assert line.startswith("0 F0F1F2")
     assert "F9F-F-D0--D1--" in line
@@ -133,13 +134,13 @@ def test_picture_names_micro_batches_where_there_is_room() -> None:
 
 
 def test_picture_marks_later_chunks_and_split_gradients() -> None:
-    timeline = bare_step(SCHEDULES["zb-v"], 1, 2, 1, UNIT)
+    timeline = BarePipeline(SCHEDULES["zb-v"], 1, 2, 1, UNIT).played()
     assert picture(timeline, 1, 2, width=8).splitlines()[0] == "0 FfbwBW"
 
 
 @pytest.mark.parametrize(("pp", "m"), [(2, 4), (64, 200), (128, 1)])
 def test_pictures_fit_eighty_columns(pp: int, m: int) -> None:
-    timeline = bare_step(SCHEDULES["1f1b"], pp, 1, m, UNIT)
+    timeline = BarePipeline(SCHEDULES["1f1b"], pp, 1, m, UNIT).played()
     lines = picture(timeline, pp, pp).splitlines()
     assert max(map(len, lines)) == 80
     assert len(lines) == pp + 2
@@ -148,7 +149,7 @@ def test_pictures_fit_eighty_columns(pp: int, m: int) -> None:
 
 def test_trace_has_a_track_for_each_rank_and_stream() -> None:
     schedule, times = SCHEDULES["1f1b"], PassTimes(1.0, 1.0, 1.0, 0.5)
-    timeline = bare_step(schedule, 3, 1, 4, times)
+    timeline = BarePipeline(schedule, 3, 1, 4, times).played()
     document = trace(timeline, Pipeline.uniform(schedule.chunk_ranks(3, 1), times), unit=1e-6)
     events = json.loads(json.dumps(document))["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
@@ -165,7 +166,7 @@ def test_trace_has_a_track_for_each_rank_and_stream() -> None:
 
 def test_trace_sends_end_where_the_next_pass_may_start() -> None:
     times = PassTimes(1.0, 1.0, 1.0, 0.5)
-    timeline = bare_step(SCHEDULES["gpipe"], 2, 1, 1, times)
+    timeline = BarePipeline(SCHEDULES["gpipe"], 2, 1, 1, times).played()
     pipeline = Pipeline.uniform((0, 1), times)
     events = [event for event in trace(timeline, pipeline, unit=1.0)["traceEvents"] if event["ph"] == "X"]
     told = [(event["name"], event["pid"], event["ts"], event["dur"]) for event in events]
@@ -180,7 +181,7 @@ def test_trace_sends_end_where_the_next_pass_may_start() -> None:
 
 
 def test_trace_counts_activations_in_flight() -> None:
-    timeline = bare_step(SCHEDULES["gpipe"], 2, 1, 3, UNIT)
+    timeline = BarePipeline(SCHEDULES["gpipe"], 2, 1, 3, UNIT).played()
     events = trace(timeline, Pipeline.uniform((0, 1), UNIT))["traceEvents"]
     held = [event["args"]["chunks"] for event in events if event["ph"] == "C" and event["pid"] == 0]
     assert held == [1, 2, 3, 2, 1, 0]

@@ -18,7 +18,7 @@ from planner.search.synthesis.problem import Found, Objective, Problem, Words, k
 from planner.search.synthesis.program import highs
 from planner.search.synthesis.solvers import first_available
 from planner.search.synthesis.synthesise import Synthesis, synthesise
-from planner.simulate.bare import bare_step
+from planner.simulate.bare import BarePipeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import Timeline, play
@@ -132,7 +132,7 @@ def test_never_worse_than_a_hand_made_schedule(
     for name, schedule in SCHEDULES.items():
         if schedule.supports(pp, vpp, microbatches) or schedule.routes > 1 or not schedule.flushes:
             continue
-        timeline = bare_step(schedule, pp, vpp, microbatches, times)
+        timeline = BarePipeline(schedule, pp, vpp, microbatches, times).played()
         sizes = ActivationBytes((1.0,) * pp * vpp, (kept,) * pp * vpp)
         peaks = [held for rank in range(pp) for _, held in memory_over_time(timeline, rank, sizes)]
         if max(peaks) <= limit + 1e-9:

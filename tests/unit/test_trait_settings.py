@@ -13,10 +13,10 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.errors import UnsupportedPlan
 from planner.launchers import Card, Target, launch_files, launchers
-from planner.report.trait_values import TRAITS, is_allowed
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._settings import ANY, CHOICES
+from planner.runtimes._trait_values import TRAITS, is_allowed
 from tests.unit import runner_jobs as jobs
 from tests.validate.megatron import cases
 

@@ -23,7 +23,7 @@ from planner.profile.nvml import Driver, open_driver
 from planner.profile.provenance import provenance_of
 from planner.profile.session import Session, notes, usable
 from planner.profile.stopped import Stopped
-from planner.profile.store import RawTable, read_raw
+from planner.profile.store import RawTable
 from planner.profile.timing import EventClock, measure
 from planner.units import GIB
 from tests.cli.command import planner
@@ -285,7 +285,7 @@ def test_a_device_that_breaks_stops_the_run_and_the_next_one_passes_the_point(
     virtual.call = call  # type: ignore[method-assign]
     with pytest.raises(Stopped, match=r"does not work any more after .*illegal memory.*kept in .*raw.jsonl"):
         run.run(benches)
-    rows = read_raw(tmp_path / "mine.raw.jsonl")[1]
+    rows = RawTable(tmp_path / "mine.raw.jsonl", {}).rows
     assert sum("refused" in row for row in rows) == 1
     assert "refused" in rows[-1]
     virtual.broken, virtual.fails = "", {}

@@ -7,9 +7,7 @@ and Accelerate has sharded it.
 """
 
 import functools
-import json
 import os
-import sys
 import types
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from accelerate.parallelism_config import ParallelismConfig
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from accelerate.utils.launch import prepare_multi_gpu_env, prepare_simple_launcher_cmd_env
+from answering import answer_lines
 from torch.distributed.tensor import DTensor, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -159,17 +158,5 @@ def derive(case: dict[str, object]) -> dict[str, object]:
         os.environ.update(kept)
 
 
-def main() -> None:
-    """Answer line by line; standard output is kept for the answers."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        try:
-            answer = {"derived": derive(json.loads(line))}
-        except (Exception, SystemExit) as error:
-            answer = {"refused": f"{type(error).__name__}: {error}"[:300]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(derive)

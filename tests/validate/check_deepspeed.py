@@ -21,6 +21,7 @@ os.environ.setdefault("DS_IGNORE_CUDA_DETECTION", "1")
 import deepspeed
 import torch
 import torch.distributed as dist
+from answering import answer_lines
 from deepspeed.module_inject import auto_ep_config, auto_ep_folding
 from deepspeed.runtime import config as runtime_config
 from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
@@ -153,17 +154,5 @@ def derive(case):
     return answer
 
 
-def main():
-    """Answer line by line; standard output is kept for the answers."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        try:
-            answer = {"derived": derive(json.loads(line))}
-        except (Exception, SystemExit) as error:
-            answer = {"refused": f"{type(error).__name__}: {error}"[:300]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(derive)

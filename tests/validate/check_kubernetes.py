@@ -6,13 +6,12 @@ refused, as ``kubectl apply --validate=strict`` does. Rules on the whole object 
 """
 
 import functools
-import json
 import re
-import sys
 from pathlib import Path
 
 import jsonschema
 import yaml
+from answering import answer_lines
 
 MATCHES = re.compile(r"self\.metadata\.name\.matches\('(.*)'\)")
 LENGTH = re.compile(r"size\(self\.metadata\.name\) <= (\d+)")
@@ -73,17 +72,5 @@ def derive(case):
     return {"name": document["metadata"]["name"]}
 
 
-def main():
-    """Answer line by line; standard output is kept for the answers."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        try:
-            answer = {"derived": derive(json.loads(line))}
-        except Exception as error:
-            answer = {"refused": f"{type(error).__name__}: {error}"[:600]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(derive)

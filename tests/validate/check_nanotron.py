@@ -5,7 +5,6 @@ line of JSON: what nanotron refused, or what it derived, its own cut of the laye
 builds on a rank of every pipeline stage included. NANOTRON is the checkout's folder.
 """
 
-import json
 import os
 import sys
 import types
@@ -16,6 +15,7 @@ from unittest import mock
 import numpy as np
 import torch
 import torch.distributed as dist
+from answering import answer_lines
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 ABSENT = (
@@ -154,18 +154,5 @@ def derive(case, get_config_from_file, context):
     }  # fmt: skip
 
 
-def main():
-    """Answer line by line; standard output is kept for the answers."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    tools = load()
-    for line in sys.stdin:
-        try:
-            answer = {"derived": derive(json.loads(line), *tools)}
-        except (Exception, SystemExit) as error:
-            answer = {"refused": f"{type(error).__name__}: {error}"[:300]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(derive, load)

@@ -4,10 +4,9 @@ Takes lines of JSON on stdin, each with ``file``, ``ranks``, ``stages`` and ``mi
 with a line of JSON: what PyTorch refused, or the passes of each rank as it understood them.
 """
 
-import json
-import sys
 from unittest.mock import MagicMock
 
+from answering import answer_lines
 from torch.distributed.pipelining import schedules
 from torch.distributed.pipelining.stage import _PipelineStageBase
 
@@ -46,15 +45,5 @@ def derive(case):
     return {"passes": passes, "ranks": [made.stage_index_to_group_rank[s] for s in range(case["stages"])]}
 
 
-def main():
-    """Answer line by line."""
-    for line in sys.stdin:
-        try:
-            answer = {"derived": derive(json.loads(line))}
-        except Exception as error:
-            answer = {"refused": f"{type(error).__name__}: {error}"[:300]}
-        sys.stdout.write(json.dumps(answer) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(derive)

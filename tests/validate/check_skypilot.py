@@ -5,12 +5,11 @@ Takes lines of JSON on stdin, each with the ``arguments`` that a script gives to
 that it would launch. Nothing is launched, and no cloud is asked.
 """
 
-import json
 import os
-import sys
 
 os.environ.setdefault("SKYPILOT_DISABLE_USAGE_COLLECTION", "1")
 
+from answering import answer_lines
 from sky.client.cli import command
 
 
@@ -40,17 +39,5 @@ def derive(case):
     }
 
 
-def main():
-    """Answer line by line; standard output is kept for the answers."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        try:
-            answer = {"derived": derive(json.loads(line))}
-        except (Exception, SystemExit) as error:
-            answer = {"refused": f"{type(error).__name__}: {error}"[:600]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(derive)

@@ -6,7 +6,6 @@ by torchtitan, but not sharded: that takes ten seconds a plan. TORCHTITAN is the
 """
 
 import importlib
-import json
 import os
 import sys
 
@@ -15,6 +14,7 @@ import torch
 sys.path.insert(0, os.environ["TORCHTITAN"])
 os.environ.setdefault("DATA_PATH", "data")
 
+from answering import answer_lines
 from torch.distributed.pipelining.schedules import get_schedule_class
 from torchtitan.config import ConfigManager
 from torchtitan.distributed import ParallelDims
@@ -68,17 +68,5 @@ def derive(case):
     return answer
 
 
-def main():
-    """Answer line by line; standard output is kept for the answers."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        try:
-            answer = {"derived": derive(json.loads(line))}
-        except (Exception, SystemExit) as error:
-            answer = {"refused": f"{type(error).__name__}: {error}"[:300]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(derive)

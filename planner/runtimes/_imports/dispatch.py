@@ -11,7 +11,7 @@ from typing import Any, Final
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
 from planner.inputs.hf_config import read_hf_config
-from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
 from planner.runtimes._imports import accelerate, deepspeed, torchtitan
 from planner.runtimes._imports._sheet import Imported
@@ -141,10 +141,8 @@ def _with_config(found: Imported, path: Path) -> Imported:
         return found
     model = read_hf_config(config).model
     name = zoo_name(model) or str(config)
-    sparse = any(isinstance(block.ffn, Experts) for block in model.blocks.values())
-    inner = (
-        {"etp": found.options["tp"]} if sparse and found.runtime == "fsdp" and "tp" in found.options else {}
-    )
+    cut = model.expert_kinds and found.runtime == "fsdp" and "tp" in found.options
+    inner = {"etp": found.options["tp"]} if cut else {}
     return replace(found, model_name=name, options={**inner, **found.options})
 
 

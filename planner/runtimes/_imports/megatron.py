@@ -11,6 +11,7 @@ from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
 from planner.runtimes.megatron_lm.recompute import MODULES
+from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
 
 RECIPES: Final = {
     "delayed": "fp8-delayed",
@@ -18,7 +19,7 @@ RECIPES: Final = {
     "blockwise": "fp8-block",
     "mxfp8": "mxfp8",
 }
-OPTIMIZERS: Final = {"adam": "adamw", "sgd": "sgd", "muon": "muon"}
+NAMES: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()}
 METHODS: Final = {ours: theirs for theirs, ours in CP_COMM.items()}
 OURS: Final = {theirs: ours for ours, theirs in MODULES.items()}
 STAGES: Final = {theirs: str(stage) for stage, theirs in SHARDING.items()} | {"no_shard": "0", "optim": "1"}
@@ -266,7 +267,7 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
         sheet.notes.append(f"no --global-batch-size: one micro-batch on every replica, {batch} sequences")
     sheet.say("global_batch", batch, "--global-batch-size")
     optimizer = str(sheet.take("--optimizer") or "adam")
-    sheet.say("optimizer", OPTIMIZERS.get(optimizer, optimizer), "--optimizer")
+    sheet.say("optimizer", NAMES.get(optimizer, optimizer), "--optimizer")
     first, second = sheet.take("--exp-avg-dtype"), sheet.take("--exp-avg-sq-dtype")
     if first not in (None, "fp32") or second not in (None, "fp32"):
         sheet.say("state_dtype", first or "fp32", "--exp-avg-dtype")

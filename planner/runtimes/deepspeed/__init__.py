@@ -43,7 +43,7 @@ ENTRY = Runtime(
     offloads=("none", "optimizer"),
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
-    rules=rules.deepspeed_rules,
+    own_rules=rules.deepspeed_rules,
     command=deepspeed_command,
     settings=SETTINGS,
 )

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.inputs.model import Attention, Experts, ModelSpec
+from planner.inputs.model import Attention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._family import Job
-from planner.runtimes._hub_config import architecture
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes._hub_config import architecture, architecture_rule
 from planner.runtimes._offered import (
-    divisor_rule,
     exactly,
-    ffn_width,
-    fits_model,
     head_counts,
+    is_plain_causal,
     optimizer_rules,
     sequence_rule,
     split_rules,
     technique_rules,
+    ties_rule,
+    unsplit_sequence_rule,
     whole_shard_rule,
+    width_rules,
 )
 
 AUTOEP_ARCHITECTURES = ("mixtral", "qwen3_moe", "deepseek_v3")
@@ -30,15 +31,12 @@ AUTOTP_ARCHITECTURES = ("llama", "qwen2", "qwen3", "mixtral", "qwen3_moe")
 """Architectures whose attention and feed-forward AutoTP splits over all ranks."""
 
 
-def deepspeed_rules(plan: Plan, job: Job) -> list[Rule]:
+def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on DeepSpeed with the training script written beside it."""
-    from planner.runtimes.deepspeed import ENTRY
-
     model, work = job.model, job.workload
     kind = architecture(model)
-    missing = () if kind else (f"no transformers architecture has exactly the parts of {model.name}",)
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), _dtypes(plan, work)),
         whole_shard_rule(plan),
         *_offload_rules(plan, work),
@@ -51,7 +49,7 @@ def deepspeed_rules(plan: Plan, job: Job) -> list[Rule]:
         *_tensor_rules(plan, model, kind),
         *_sequence_rules(plan, model, work.seq_len),
         *_expert_rules(plan, model, kind),
-        fits_model("model-in-transformers", missing, "llama3-8b"),
+        architecture_rule(model),
     ]
 
 
@@ -112,11 +110,7 @@ def _pipeline_rules(plan: Plan, model: ModelSpec, work: Workload) -> list[Rule]:
             flat | (work.method == "full"),
             lambda: (f"pp {plan.pp:g} with {work.method}", "full training under a pipeline", "pp 1"),
         ),
-        Rule(
-            "pipeline-ties",
-            flat | (not model.tied_embeddings),
-            lambda: (f"pp {plan.pp:g} with tied embeddings", "pp 1, or untied embeddings", "pp 1"),
-        ),
+        ties_rule(plan, model),
     ]
     return rules + [
         exactly(f"pipeline-without-{name}", name, degree, 1.0, engine, piped) for name, degree in others
@@ -124,17 +118,10 @@ def _pipeline_rules(plan: Plan, model: ModelSpec, work: Workload) -> list[Rule]:
 
 
 def _tensor_rules(plan: Plan, model: ModelSpec, kind: str | None) -> list[Rule]:
-    heads, kv_heads = head_counts(model)
     split = np.greater(plan.tp, 1)
     rules = [
-        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
-        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
-        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
-        Rule(
-            "no-sequence-parallel",
-            not plan.sequence_parallel or np.equal(plan.tp, 1),
-            lambda: ("sequence parallelism", "none: AutoTP keeps activations whole", "off"),
-        ),
+        *width_rules(plan, model),
+        unsplit_sequence_rule(plan, "AutoTP keeps activations whole"),
         Rule(
             "autotp-without-ulysses",
             np.logical_not(split) | np.equal(plan.cp, 1),
@@ -149,11 +136,6 @@ def _tensor_rules(plan: Plan, model: ModelSpec, kind: str | None) -> list[Rule]:
 
 def _sequence_rules(plan: Plan, model: ModelSpec, seq_len: int) -> list[Rule]:
     heads, kv_heads = head_counts(model)
-    masked = [
-        block.mixer
-        for block in model.blocks.values()
-        if block.mixer.window or (isinstance(block.mixer, Attention) and block.mixer.sinks)
-    ]
     rules = [
         sequence_rule(seq_len, plan.cp, "cp"),
         Rule(
@@ -166,14 +148,14 @@ def _sequence_rules(plan: Plan, model: ModelSpec, seq_len: int) -> list[Rule]:
             ),
         ),
     ]
-    if masked or any(not isinstance(block.mixer, Attention) for block in model.blocks.values()):
+    mixers = [block.mixer for block in model.blocks.values()]
+    if not (is_plain_causal(model) and all(isinstance(mixer, Attention) for mixer in mixers)):
         why = "Ulysses here wraps plain causal attention with equal head widths"
         rules.append(exactly("ulysses-attention", "cp", plan.cp, 1.0, why))
     return rules
 
 
 def _expert_rules(plan: Plan, model: ModelSpec, kind: str | None) -> list[Rule]:
-    experts = any(isinstance(block.ffn, Experts) for block in model.blocks.values())
     alone = np.equal(plan.ep, 1)
     split = np.greater(plan.tp, 1)
     third = alone | (plan.zero < 3) | np.equal(plan.cp, 1)
@@ -181,7 +163,7 @@ def _expert_rules(plan: Plan, model: ModelSpec, kind: str | None) -> list[Rule]:
         exactly("experts-whole", "etp", plan.etp, 1.0, "AutoEP does not split an expert"),
         Rule(
             "autotp-needs-autoep",
-            np.logical_not(split & alone) | (not experts),
+            np.logical_not(split & alone) | (not model.expert_kinds),
             lambda: (f"tp {plan.tp:g} with ep 1", "ep above 1: AutoTP leaves experts whole", "tp 1, or ep 2"),
         ),
         Rule(

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.inputs.model import Attention, Experts, LatentAttention, ModelSpec
+from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._family import Job
-from planner.runtimes._hub_config import architecture
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes._hub_config import architecture, architecture_rule
 from planner.runtimes._offered import (
-    divisor_rule,
     exactly,
-    ffn_width,
-    fits_model,
-    head_counts,
+    is_plain_causal,
     mesh_shard_rule,
     optimizer_rules,
     sequence_rule,
     technique_rules,
+    unsplit_sequence_rule,
+    width_rules,
 )
 
 DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype": ("fp32",)}
 """FSDP2 keeps parameters, gradients and states in the parameters' own dtype; the script loads float32."""
 
 
-def fsdp_rules(plan: Plan, job: Job) -> list[Rule]:
+def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on FSDP2 through Accelerate."""
-    from planner.runtimes.fsdp import ENTRY
-
     model, work = job.model, job.workload
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),
@@ -49,16 +46,8 @@ def fsdp_rules(plan: Plan, job: Job) -> list[Rule]:
         *_mesh_rules(plan),
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),
-        fits_model("model-in-transformers", _missing(model), "llama3-8b"),
+        architecture_rule(model),
     ]
-
-
-def _missing(model: ModelSpec) -> tuple[str, ...]:
-    return (
-        ()
-        if architecture(model)
-        else (f"no transformers architecture has exactly the parts of {model.name}",)
-    )
 
 
 def _mesh_rules(plan: Plan) -> list[Rule]:
@@ -99,19 +88,12 @@ def _mesh_rules(plan: Plan) -> list[Rule]:
 
 
 def _tensor_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    heads, kv_heads = head_counts(model)
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     experts = any(isinstance(block.ffn, Experts) for block in blocks)
     latent = any(isinstance(block.mixer, LatentAttention) for block in blocks)
     rules = [
-        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
-        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
-        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
-        Rule(
-            "no-sequence-parallel",
-            not plan.sequence_parallel or np.equal(plan.tp, 1),
-            lambda: ("sequence parallelism", "none: the tensor-parallel plans keep activations whole", "off"),
-        ),
+        *width_rules(plan, model),
+        unsplit_sequence_rule(plan, "the tensor-parallel plans keep activations whole"),
         exactly(
             "experts-follow-tp",
             "etp",
@@ -127,11 +109,6 @@ def _tensor_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
 
 
 def _context_rules(plan: Plan, model: ModelSpec, seq_len: int) -> list[Rule]:
-    masked = [
-        block.mixer
-        for block in model.blocks.values()
-        if block.mixer.window or (isinstance(block.mixer, Attention) and block.mixer.sinks)
-    ]
     rules = [
         sequence_rule(seq_len, np.where(np.greater(plan.cp, 1), 2 * plan.cp, 1), "2 · cp"),
         Rule(
@@ -140,6 +117,6 @@ def _context_rules(plan: Plan, model: ModelSpec, seq_len: int) -> list[Rule]:
             lambda: (f"cp {plan.cp:g} with zero {plan.zero}", "FSDP2 under context parallelism", "zero 3"),
         ),
     ]
-    if masked:
+    if not is_plain_causal(model):
         rules.append(exactly("context-is-causal", "cp", plan.cp, 1.0, "ring attention here is plain causal"))
     return rules

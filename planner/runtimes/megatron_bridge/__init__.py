@@ -11,12 +11,14 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._offered import method_rule
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
-from planner.runtimes.megatron_bridge.adapters import METHODS, adapter_notes, adapter_rules
+from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rules
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.environment import environment
+from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_rules
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
@@ -33,10 +35,11 @@ def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
     )
 
 
-def rules(plan: Plan, job: Job) -> list[Rule]:
+def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules of Megatron-Bridge: those of Megatron-core, and its own."""
     return [
         *core_rules(plan, job),
+        method_rule(job.workload.method, runtime.methods),
         *adapter_rules(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
     ]
@@ -79,10 +82,11 @@ ENTRY = Runtime(
     recomputes=MEGATRON_LM.recomputes,
     offloads=MEGATRON_LM.offloads,
     precisions=MEGATRON_LM.precisions,
-    methods=METHODS,
-    rules=rules,
+    methods=("full", "lora"),
+    own_rules=rules,
     hybrid_sharding=True,
     command=command,
+    grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (1.0,)},
     one_gradient_buffer=True,
     aliases=("bridge", "nemo"),

@@ -6,7 +6,6 @@ Read in Megatron-Bridge 067f987d: peft/lora.py, peft/utils.py `ParallelLinearAda
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
@@ -16,11 +15,8 @@ from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes._family import Job
-from planner.runtimes._offered import method_rule
 from planner.runtimes.megatron_bridge.sections import Section
 from planner.runtimes.megatron_lm.architecture import architecture
-
-METHODS: Final = ("full", "lora")
 
 
 def adapter_section(plan: Plan, job: Job) -> Section:
@@ -60,12 +56,11 @@ def adapter_notes(work: Workload) -> tuple[str, ...]:
 
 
 def adapter_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rules on what is trained."""
+    """Return the rules on adapters."""
     work = job.workload
     adapters, rank = work.method == "lora", work.lora_rank
     experts = architecture(job.model).experts is not None
     return [
-        method_rule(work.method, METHODS),
         Rule(
             "tp-divides-lora-rank",
             np.logical_or(not adapters, divides(plan.tp, rank) & divides(plan.etp if experts else 1.0, rank)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.formulas.pipeline import round_microbatches
-from planner.inputs.model import Experts, LatentAttention, ModelSpec
+from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
@@ -21,7 +21,7 @@ from planner.runtimes.megatron_lm.flags import (
 from planner.runtimes.megatron_lm.layout import is_even, layout_string
 from planner.runtimes.megatron_lm.offload import activation_layers
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
-from planner.runtimes.megatron_lm.sharding_rules import precision_aware
+from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 
 
 class Code(str):
@@ -164,7 +164,7 @@ def _parallel(plan: Plan, model: ModelSpec, work: Workload) -> Section:
         "context_parallel_size": int(plan.cp),
         "sequence_parallel": plan.sequence_parallel,
     }
-    if plan.ep > 1 or any(isinstance(block.ffn, Experts) for block in model.blocks.values()):
+    if plan.ep > 1 or model.expert_kinds:
         fields |= {"expert_model_parallel_size": int(plan.ep), "expert_tensor_parallel_size": int(plan.etp)}
     if plan.pp > 1:
         fields["pipeline_dtype"] = TORCH_DTYPES["fp16" if work.precision == "fp16" else "bf16"]
@@ -210,7 +210,7 @@ def train_section(plan: Plan, work: Workload) -> Section:
 def optimizer_section(plan: Plan, work: Workload) -> Section:
     """Return the fields of OptimizerConfig."""
     fields: Section = {
-        "optimizer": {"adamw": "adam", "sgd": "sgd", "muon": "muon"}[work.optimizer],
+        "optimizer": OPTIMIZERS[work.optimizer],
         "lr": 1e-4,
         "min_lr": 1e-5,
         "weight_decay": 0.1,

@@ -14,18 +14,18 @@ from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.architecture import architecture
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
+from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 
 NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
-METHODS: Final = ("full",)
 
 
-def rules(plan: Plan, job: Job) -> list[Rule]:
+def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules of Megatron-LM for a plan or a batch of plans."""
-    return [*core_rules(plan, job), method_rule(job.workload.method, METHODS)]
+    return [*core_rules(plan, job), method_rule(job.workload.method, runtime.methods)]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
@@ -64,10 +64,11 @@ ENTRY = Runtime(
     recomputes=("none", "selective", "full"),
     offloads=("none", "optimizer"),
     precisions=PRECISIONS,
-    methods=METHODS,
-    rules=rules,
+    methods=("full",),
+    own_rules=rules,
     hybrid_sharding=True,
     command=command,
+    grouping=CORE,
     settings=SETTINGS,
     one_gradient_buffer=True,
     aliases=("megatron", "mcore", "megatron-core"),

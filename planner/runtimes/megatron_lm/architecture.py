@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.remembered import remembered
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -132,18 +133,8 @@ def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     return tuple(general + _mixer_obstacles(model, arch) + _ffn_obstacles(model, arch))
 
 
-MOST_KNOWN = 64
-"""Models whose architecture is remembered."""
-
-_KNOWN: dict[int, tuple[ModelSpec, Architecture, tuple[str, ...]]] = {}
-
-
+@remembered(most=64)
 def known_architecture(model: ModelSpec) -> tuple[Architecture, tuple[str, ...]]:
     """Return the architecture and its obstacles; a search asks for those of one model some hundred times."""
-    if id(model) not in _KNOWN:
-        if len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.clear()
-        arch = architecture(model)
-        _KNOWN[id(model)] = (model, arch, obstacles(model, arch))
-    _, arch, missing = _KNOWN[id(model)]
-    return arch, missing
+    arch = architecture(model)
+    return arch, obstacles(model, arch)

@@ -15,7 +15,7 @@ from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
 from planner.runtimes.megatron_lm.offload import activation_flags
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
-from planner.runtimes.megatron_lm.sharding_rules import precision_aware
+from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 
 VOCAB_MULTIPLE: Final = 128
 """Megatron-LM pads the vocabulary to a multiple of this times tp. [element]"""
@@ -236,7 +236,7 @@ def precision_flags(work: Workload) -> list[str]:
 
 def optimizer_flags(plan: Plan, work: Workload) -> list[str]:
     """Return the optimizer, where it lives and in which formats."""
-    name = {"adamw": "adam", "sgd": "sgd", "muon": "muon"}[work.optimizer]
+    name = OPTIMIZERS[work.optimizer]
     flags = ["--optimizer", name, "--weight-decay", "0.1", "--clip-grad", "1.0"]
     flags += ["--adam-beta1", "0.9", "--adam-beta2", "0.95"] if name == "adam" else []
     if precision_aware(plan, work):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.inputs.model import Experts
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes.megatron_lm.flags import TRIAL_STEPS
@@ -21,9 +20,8 @@ FSDP_RESHARDS = (
 def notes(plan: Plan, job: Job) -> tuple[str, ...]:
     """Return what the plan does not decide, and what becomes of checkpoints when it changes."""
     model, work = job.model, job.workload
-    experts = any(isinstance(block.ffn, Experts) for block in model.blocks.values())
     numbers = "rotary base and scaling, norm epsilon, activation" + (
-        ", scoring and groups of the router" if experts else ""
+        ", scoring and groups of the router" if model.expert_kinds else ""
     )
     said = [
         f"Compare with the model's own config what no plan decides: {numbers}.",

@@ -11,7 +11,8 @@ from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes._offered import optimizer_rules
 
-OPTIMIZERS: Final = ("adamw", "sgd", "muon")
+OPTIMIZERS: Final = {"adamw": "adam", "sgd": "sgd", "muon": "muon"}
+"""Optimizers that it takes, by its own names."""
 STATE_DTYPES: Final = ("fp32", "bf16", "fp16", "fp8")
 MASTER_DTYPES: Final = ("fp32", "fp16")
 

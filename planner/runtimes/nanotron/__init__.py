@@ -30,7 +30,7 @@ ENTRY = Runtime(
     offloads=("none",),
     precisions=("bf16",),
     methods=("full",),
-    rules=rules.nanotron_rules,
+    own_rules=rules.nanotron_rules,
     command=nanotron_command,
     own_split=rules.own_split,
 )

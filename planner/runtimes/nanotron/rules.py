@@ -7,36 +7,32 @@ import numpy as np
 from planner.inputs.model import Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Mask, Rule
-from planner.runtimes._family import Job
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._offered import (
     divisor_rule,
     exactly,
-    ffn_width,
     fits_model,
-    head_counts,
     optimizer_rules,
     sequence_rule,
     split_rules,
     technique_rules,
     uses,
     whole_shard_rule,
+    width_rules,
 )
 
 DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype": ("fp32",)}
 """Master weights and accumulated gradients are float32."""
 
 
-def nanotron_rules(plan: Plan, job: Job) -> list[Rule]:
+def nanotron_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on nanotron."""
-    from planner.runtimes.nanotron import ENTRY
-
     model, work = job.model, job.workload
-    heads, kv_heads = head_counts(model)
     divisor = np.where(plan.sequence_parallel, plan.tp, 1.0)
     start = "the trainer cannot initialise weights under context parallelism"
     mesh = "the ranks of expert parallelism are missing from its product of degrees"
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         whole_shard_rule(plan),
         fits_model("model-in-nanotron", missing_parts(model), "llama3-8b"),
@@ -44,9 +40,7 @@ def nanotron_rules(plan: Plan, job: Job) -> list[Rule]:
         exactly("no-context-parallel", "cp", plan.cp, 1.0, start),
         exactly("no-expert-parallel", "ep", plan.ep, 1.0, mesh),
         exactly("experts-whole", "etp", plan.etp, 1.0, "experts are not split"),
-        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
-        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
-        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
+        *width_rules(plan, model),
         divisor_rule("vocabulary-divides", "tp", plan.tp, model.vocab, "the vocabulary"),
         sequence_rule(work.seq_len, divisor, "tp"),
         _whole_nodes_rule(job),
@@ -140,7 +134,7 @@ def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
 
 
 def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    if not any(isinstance(block.ffn, Experts) for block in model.blocks.values()):
+    if not model.expert_kinds:
         return []
     return [
         exactly("experts-without-tp", "tp", plan.tp, 1.0, "experts are not split over tensor-parallel ranks")

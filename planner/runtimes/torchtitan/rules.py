@@ -7,18 +7,18 @@ import numpy as np
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._family import Job
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._offered import (
     divisor_rule,
-    ffn_width,
     fits_model,
-    head_counts,
     mesh_shard_rule,
     optimizer_rules,
     sequence_rule,
     split_rules,
     technique_rules,
+    ties_rule,
     uses,
+    width_rules,
 )
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
@@ -29,17 +29,15 @@ DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype":
 """Parameters, states and reduced gradients are float32; compute is bfloat16."""
 
 
-def torchtitan_rules(plan: Plan, job: Job) -> list[Rule]:
+def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on torchtitan."""
-    from planner.runtimes.torchtitan import ENTRY
-
     model, work = job.model, job.workload
     tokens = plan.micro_batch * work.seq_len
     shared = np.where(plan.sequence_parallel, plan.tp, 1.0) * np.where(
         np.greater(plan.cp, 1), 2 * plan.cp, 1.0
     )
     return [
-        *technique_rules(plan, job, ENTRY),
+        *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         fits_model("model-in-torchtitan", missing_parts(model), "llama3-8b"),
         mesh_shard_rule(plan),
@@ -48,7 +46,8 @@ def torchtitan_rules(plan: Plan, job: Job) -> list[Rule]:
             (plan.zero > 0) | np.equal(plan.cp, 1),
             lambda: (f"zero 0 with cp {plan.cp:g}", "zero 2 or 3: context parallelism shards", "zero 3"),
         ),
-        *_tensor_rules(plan, model),
+        *width_rules(plan, model),
+        divisor_rule("vocabulary-divides", "tp", plan.tp, model.vocab, "the vocabulary"),
         _positions_rule(model, work.seq_len),
         sequence_rule(tokens, shared, "tp under sequence parallelism · 2 · cp"),
         *_pipeline_rules(plan, model),
@@ -81,16 +80,6 @@ def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
     )
 
 
-def _tensor_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    heads, kv_heads = head_counts(model)
-    return [
-        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
-        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
-        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
-        divisor_rule("vocabulary-divides", "tp", plan.tp, model.vocab, "the vocabulary"),
-    ]
-
-
 def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     flat = np.equal(plan.pp, 1)
     rules = [
@@ -100,11 +89,7 @@ def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
             np.logical_not(flat) | np.equal(plan.vpp, 1),
             lambda: (f"vpp {plan.vpp:g} with pp 1", "vpp 1 without a pipeline", "vpp 1"),
         ),
-        Rule(
-            "pipeline-ties",
-            flat | (not model.tied_embeddings),
-            lambda: (f"pp {plan.pp:g} with tied embeddings", "pp 1, or untied embeddings", "pp 1"),
-        ),
+        ties_rule(plan, model),
     ]
     if plan.schedule not in SCHEDULES:
         return rules
@@ -131,9 +116,8 @@ def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
 
 
 def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    experts = any(isinstance(block.ffn, Experts) for block in model.blocks.values())
     region = np.where(plan.zero == 0, 1.0, plan.zero_shards) * plan.tp
-    degree = np.where(np.greater(plan.ep, 1), 1.0, plan.tp) if experts else 1.0
+    degree = np.where(np.greater(plan.ep, 1), 1.0, plan.tp) if model.expert_kinds else 1.0
     return [
         Rule(
             "expert-parallel-in-shards",

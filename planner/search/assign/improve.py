@@ -27,12 +27,12 @@ from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition
 from planner.search.assign.uneven import Uneven, missing_record, uneven_plans
 from planner.search.scan import Candidate, Scan
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import read_offload
+from planner.techniques.schedules import SCHEDULES
 
 PRICED_IN_FULL = 3
 """Splits of a candidate, fastest passes first, whose end of the step is priced too."""
-
-ADDITIVE = ("1f1b", "gpipe")
-"""Schedules whose passes take the sum over stages and m - 1 times the slowest, for any shares of passes."""
 
 TIE = 1e-7
 """Share of a stage's time that full memory counts for, where splits are equally fast."""
@@ -84,7 +84,7 @@ class Improver:
 
     def bound(self, plan: Plan) -> Solution | None:
         """Solve the problem in which every layer chooses freely; None where its price would be no bound."""
-        if plan.schedule not in ADDITIVE or self.scan.split is not None:
+        if not SCHEDULES[plan.schedule].additive or self.scan.split is not None:
             return None
         if not is_assignable(plan, case_of(plan, self.scan.job, self.scan.runtime)):
             return None
@@ -163,10 +163,10 @@ class Improver:
 
     def _offloads(self, plan: Plan) -> list[str]:
         """Return the numbers of layers whose activations may go to the host, where the number is open."""
-        counted = all(name.startswith("activations:") for name in self.scan.choices.offload)
-        if not counted or len(self.scan.choices.offload) < 2:
+        offered = [read_offload(OFFLOADS, name) for name in self.scan.choices.offload]
+        if len(offered) < 2 or not all(one.layers for one in offered):
             return []
-        return [f"activations:{layers}" for layers in range(1, self.scan.job.model.num_layers)]
+        return [offered[0].of(layers).spelled for layers in range(1, self.scan.job.model.num_layers)]
 
     def _last_safe(self, plans: Sequence[Plan]) -> Estimate | None:
         """Return the last plan that is safe; each needs more memory than the one before."""

@@ -20,6 +20,7 @@ from planner.errors import SolverError
 from planner.numeric import Column
 from planner.search.assign.decompose import Solution, decompose
 from planner.search.assign.problem import Assignment, Problem, Segment, price
+from planner.search.highs import solve_from
 
 TIME_LIMIT = 10.0
 """Seconds given to a solver where nobody says. [s]"""
@@ -227,24 +228,8 @@ class Program:
 
 def highs(program: Program, time_limit: float) -> float:
     """Solve with HiGHS, started from the known answer; return its bound."""
-    pulp, start = program.pulp, program.start
-
-    class Started(pulp.HiGHS):  # type: ignore[name-defined, misc]
-        def callSolver(self, model: Any) -> None:
-            places = {variable.name: variable.index for variable in model.variables()}
-            index = np.array([places[name] for name in start], dtype=np.int32)
-            if start:
-                model.solverModel.setSolution(len(start), index, np.array([*start.values()]))
-            model.solverModel.run()
-
-    solver = Started(msg=False, timeLimit=time_limit, gapRel=GAP, threads=1)
-    if not solver.available():
-        raise SolverError("HiGHS is not installed")
-    status = program.model.solve(solver)
-    if status != pulp.LpStatusOptimal:
-        raise SolverError(f"HiGHS ended with {pulp.LpStatus[status].lower()}")
-    constant = float(program.model.objective.constant)
-    return float(program.model.solverModel.getInfo().mip_dual_bound) + constant
+    reached = solve_from(program.model, program.start, time_limit, GAP)
+    return reached + float(program.model.objective.constant)
 
 
 def cbc(program: Program, time_limit: float) -> float:

@@ -242,15 +242,6 @@ def keeps_limit(problem: Problem, rank: int, word: Sequence[int]) -> bool:
     return True
 
 
-def most_held(problem: Problem, word: Sequence[int]) -> float:
-    """Return the most activations that an order holds at once. [-]."""
-    held = most = 0.0
-    for code in word:
-        held += problem.changes[code]
-        most = max(most, held)
-    return most
-
-
 def words_of(orders: Orders) -> Words:
     """Return orders as codes, a whole backward as its two gradients."""
     codes = {"F": (FORWARD,), "B": (INPUT_GRADIENT,), "W": (WEIGHT_GRADIENT,), "BW": (1, 2)}

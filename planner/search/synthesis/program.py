@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from planner.errors import SolverError
+from planner.search.highs import solve_from
 from planner.search.synthesis.precedence import always_before, earliest, pairs_on_ranks, tails
 from planner.search.synthesis.problem import SLACK, Found, Played, Problem, Words, play
 
@@ -186,20 +185,5 @@ def highs(problem: Problem, words: Words, bound: float, time_limit: float) -> Fo
         If HiGHS is missing or ends without an answer.
     """
     program = Program(problem, words, bound)
-    pulp = program.pulp
-
-    class Started(pulp.HiGHS):  # type: ignore[name-defined, misc]
-        def callSolver(self, model: Any) -> None:
-            places = {variable.name: variable.index for variable in model.variables()}
-            index = np.array([places[name] for name in program.known], dtype=np.int32)
-            model.solverModel.setSolution(len(index), index, np.array([*program.known.values()]))
-            model.solverModel.run()
-
-    solver = Started(msg=False, timeLimit=time_limit, gapRel=GAP, threads=1)
-    if not solver.available():
-        raise SolverError("HiGHS is not installed")
-    status = program.model.solve(solver)
-    if status != pulp.LpStatusOptimal:
-        raise SolverError(f"HiGHS ended with {pulp.LpStatus[status].lower()}")
-    reached = float(program.model.solverModel.getInfo().mip_dual_bound) * program.unit
+    reached = solve_from(program.model, program.known, time_limit, GAP) * program.unit
     return Found(program.words(), reached * (1.0 - GAP), "HiGHS")

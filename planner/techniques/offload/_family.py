@@ -39,6 +39,10 @@ class Offload:
     layers: float = 0.0
     aliases: tuple[str, ...] = ()
 
+    def of(self, layers: float) -> Offload:
+        """Return the choice for so many layers of each stage."""
+        return replace(self, layers=layers)
+
     @property
     def spelled(self) -> str:
         """The choice as a plan has it, with its number of layers."""
@@ -56,7 +60,7 @@ def read_offload(table: Mapping[str, Offload], text: str, where: str = "--offloa
     name, colon, argument = text.partition(":")
     entry = find(table, name, where)
     if entry.counted and argument.isdigit() and int(argument) > 0:
-        return replace(entry, layers=float(argument))
+        return entry.of(float(argument))
     if entry.counted:
         expected, hint = f"{entry.name}:N with N layers of each stage", f"{entry.name}:1"
         raise InputError(Problem(where, repr(text), expected, hint))

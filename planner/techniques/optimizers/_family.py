@@ -24,8 +24,6 @@ class Optimizer:
     step_flops : float
         Arithmetic for each parameter and step beside what is bound by memory, times the smaller
         dimension of its matrix. [FLOP]
-    gathers_matrices : bool
-        Whether a step needs whole matrices, so that a shard is gathered first.
     """
 
     name: str
@@ -34,7 +32,6 @@ class Optimizer:
     state_bytes: float
     master_bytes: float = 4.0
     step_flops: float = 0.0
-    gathers_matrices: bool = False
     aliases: tuple[str, ...] = ()
 
     def kept_bytes(self, state_bytes: float | None = None, master_bytes: float | None = None) -> float:

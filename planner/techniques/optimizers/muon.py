@@ -6,6 +6,4 @@ parameter, and there are five.
 
 from planner.techniques.optimizers._family import Optimizer
 
-ENTRY = Optimizer(
-    name="muon", cite="arXiv:2502.16982", states=1, state_bytes=4.0, step_flops=30.0, gathers_matrices=True
-)
+ENTRY = Optimizer(name="muon", cite="arXiv:2502.16982", states=1, state_bytes=4.0, step_flops=30.0)

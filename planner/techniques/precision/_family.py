@@ -35,8 +35,6 @@ class Precision:
     training_casts : float
         Bytes that a cast moves where the weight gradient needs the tensor in a second layout, over those of
         a cast for one product alone. [-]
-    loss_scaling : bool
-        Whether an overflow check runs before the optimizer.
     """
 
     name: str
@@ -50,7 +48,6 @@ class Precision:
     step_cast_bytes: float = 0.0
     saved_input_bytes: float = 2.0
     training_casts: float = 1.0
-    loss_scaling: bool = False
     aliases: tuple[str, ...] = ()
 
     @property

@@ -10,6 +10,5 @@ ENTRY = Precision(
     activation="bf16",
     weight_copies_bytes=0.0,
     saved_input_bytes=2.0,
-    loss_scaling=False,
     aliases=("bfloat16",),
 )

@@ -10,6 +10,5 @@ ENTRY = Precision(
     activation="fp16",
     weight_copies_bytes=0.0,
     saved_input_bytes=2.0,
-    loss_scaling=True,
     aliases=("float16", "half"),
 )

@@ -13,6 +13,5 @@ ENTRY = Precision(
     step_cast_bytes=2.0,
     saved_input_bytes=0.5625,
     training_casts=(2 + 2 + 2 * 0.5625) / (2 + 0.5625),
-    loss_scaling=False,
     aliases=("fp4",),
 )

@@ -62,13 +62,7 @@ def block_schedule(
     """
 
     def holds(
-        pp: Num,
-        vpp: Num,
-        microbatches: Num,
-        forward: Num,
-        input_gradient: Num,
-        weight_gradient: Num,
-        hop: Num,
+        pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
     ) -> Mask:
         hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
         return np.logical_and(full(pp, microbatches), hides)
@@ -91,7 +85,7 @@ def block_schedule(
         order=order,
         placement=v_rank,
         messages=v_messages,
-        holds=holds,
+        holds=ClosedForm(holds),
     )
 
 

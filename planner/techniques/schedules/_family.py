@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from planner.numeric import Num
 
 Mask = bool | NDArray[np.bool_]
 """One truth value for each plan."""
+
+T = TypeVar("T", Num, Mask)
 
 Kind = Literal["F", "B", "W", "BW"]
 """Forward, input gradient, weight gradient, and the two gradients in one pass."""
@@ -77,8 +79,8 @@ Condition = Callable[[Num, Num, Num, Num, Num, Num, Num], Mask]
 
 
 @dataclass(frozen=True)
-class ClosedForm:
-    """A formula of some of a schedule's numbers, made a function of all of them: `Seconds`.
+class ClosedForm(Generic[T]):
+    """A formula of some of a schedule's numbers, made a function of all of them: `Seconds` or `Condition`.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ class ClosedForm:
         Those micro-batches, from (pp, microbatches).
     """
 
-    formula: Callable[..., Num]
+    formula: Callable[..., T]
     per_round: Callable[[Num, Num], Num] = round_microbatches
 
     @cached_property
@@ -106,7 +108,7 @@ class ClosedForm:
         input_gradient: Num,
         weight_gradient: Num,
         hop: Num,
-    ) -> Num:
+    ) -> T:
         """Return what the formula gives."""
         given = self.inputs(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
         return self.formula(**given)
@@ -198,9 +200,7 @@ def no_chunks(vpp: int) -> int:
     return 0
 
 
-def always(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def always(microbatches: Num) -> Mask:
     """Say that a closed form holds for all degrees and times."""
     return np.greater_equal(microbatches, 1)
 
@@ -254,6 +254,8 @@ class Schedule:
     offloaded_chunks : Callable
         Chunks of each rank, its first, whose activations wait on the host between forward and backward, from
         ``vpp``. [-]
+    additive : bool
+        Whether a step takes the sum over the stages and m - 1 times the slowest, for any shares of passes.
     flushes : bool
         Whether a step ends with an empty pipeline; if not, the closed form is the steady state.
     holds : Condition
@@ -276,8 +278,9 @@ class Schedule:
     weight_versions: PerRank = one
     routes: int = 1
     offloaded_chunks: Callable[[int], int] = no_chunks
+    additive: bool = False
     flushes: bool = True
-    holds: Condition = always
+    holds: Condition = ClosedForm(always)
 
     def legal(self, pp: Num, vpp: Num, microbatches: Num) -> Mask:
         """Say for which degrees the schedule can run, scalar or array."""

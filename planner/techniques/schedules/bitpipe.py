@@ -26,9 +26,7 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import Script, second_route
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
     """Say that the backward is no shorter than the forward, which is far longer than a message."""
     longer = np.less_equal(forward, input_gradient + weight_gradient)
     return np.logical_and(longer, np.less_equal(16 * hop, forward))
@@ -106,5 +104,5 @@ ENTRY = Schedule(
     messages=v_messages,
     weight_copies=2.0,
     routes=2,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

@@ -24,9 +24,7 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import second_route
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
     return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=8)
 
@@ -71,5 +69,5 @@ ENTRY = Schedule(
     placement=two_way_rank,
     weight_copies=2.0,
     routes=2,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

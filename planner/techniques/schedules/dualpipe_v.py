@@ -22,9 +22,7 @@ from planner.techniques.schedules._family import (
 )
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
     return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
 
@@ -54,5 +52,5 @@ ENTRY = Schedule(
     order=order,
     placement=v_rank,
     messages=v_messages,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

@@ -54,5 +54,5 @@ ENTRY = Schedule(
     span_bubble_seconds=FORM,
     in_flight_chunks=in_flight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

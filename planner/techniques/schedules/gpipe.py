@@ -38,4 +38,5 @@ ENTRY = Schedule(
     span_bubble_seconds=ClosedForm(gpipe_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
+    additive=True,
 )

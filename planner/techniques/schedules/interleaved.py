@@ -20,9 +20,7 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import alternate, by_rounds
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(vpp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
     """Say that a message takes no longer than a pass of a chunk."""
     return np.less_equal(vpp * hop, np.minimum(forward, input_gradient + weight_gradient))
 
@@ -56,5 +54,5 @@ ENTRY = Schedule(
     span_bubble_seconds=ClosedForm(looped_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

@@ -75,5 +75,5 @@ ENTRY = Schedule(
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

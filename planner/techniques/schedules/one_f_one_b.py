@@ -44,4 +44,5 @@ ENTRY = Schedule(
     span_bubble_seconds=ClosedForm(one_f_one_b_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
+    additive=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.schedules._family import MANY_CHUNKS, Schedule
+from planner.techniques.schedules._family import MANY_CHUNKS, ClosedForm, Schedule
 from planner.techniques.schedules._uniform import bubble_seconds, holds, in_flight_chunks, order
 
 ENTRY = Schedule(
@@ -16,5 +16,5 @@ ENTRY = Schedule(
     in_flight_chunks=in_flight_chunks,
     order=order,
     offloaded_chunks=lambda vpp: vpp,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

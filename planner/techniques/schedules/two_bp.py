@@ -19,9 +19,7 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import Script
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(forward: Num, weight_gradient: Num) -> Mask:
     """Say that the weight gradient is no longer than the forward, whose slot it takes."""
     return np.less_equal(weight_gradient, forward)
 
@@ -66,5 +64,5 @@ ENTRY = Schedule(
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

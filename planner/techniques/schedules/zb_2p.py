@@ -20,10 +20,10 @@ from planner.techniques.schedules.zb_h2 import holds as h2_holds
 
 
 def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that ZB-H2 is the best order: passes nearly equal, or all activations kept for weight gradients."""
-    exact = h2_holds(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
+    exact = h2_holds(forward, input_gradient, weight_gradient, hop)
     equal = np.less_equal(np.maximum(forward, input_gradient), 1.05 * weight_gradient)
     full = np.logical_and(np.greater_equal(microbatches, 3 * pp), np.less_equal(20 * hop, weight_gradient))
     return np.logical_and(np.logical_and(exact, equal), full)
@@ -49,5 +49,5 @@ ENTRY = Schedule(
     span_bubble_seconds=ClosedForm(zb_2p_span_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

@@ -18,9 +18,7 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import alternate_split
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(forward: Num, input_gradient: Num, weight_gradient: Num) -> Mask:
     """Say that the weight gradient is the shortest pass."""
     return np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
 
@@ -51,5 +49,5 @@ ENTRY = Schedule(
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

@@ -19,9 +19,7 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import alternate_split
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
     """Say that the weight gradient is the shortest pass, and no shorter than a message."""
     return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=1)
 
@@ -52,5 +50,5 @@ ENTRY = Schedule(
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

@@ -28,7 +28,7 @@ GROUP: Final[tuple[Kind, ...]] = ("F", "B", "W")
 
 
 def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
+    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
 ) -> Mask:
     """Say that the weight gradient is the shortest pass and hides messages; and the V full, or one round."""
     hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
@@ -81,5 +81,5 @@ ENTRY = Schedule(
     order=order,
     placement=v_rank,
     messages=v_messages,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

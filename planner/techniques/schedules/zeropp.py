@@ -25,9 +25,7 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._greedy import fill_idle
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(vpp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
     return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16 * vpp)
 
@@ -63,5 +61,5 @@ ENTRY = Schedule(
     span_bubble_seconds=ClosedForm(zeropp_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
-    holds=holds,
+    holds=ClosedForm(holds),
 )

@@ -49,7 +49,6 @@ def torchtitan_rules(plan: Plan, job: Job) -> list[Rule]:
             lambda: (f"zero 0 with cp {plan.cp:g}", "zero 2 or 3: context parallelism shards", "zero 3"),
         ),
         *_tensor_rules(plan, model),
-        _positions_rule(model, work.seq_len),
         sequence_rule(tokens, shared, "tp under sequence parallelism · 2 · cp"),
         *_pipeline_rules(plan, model),
         *_expert_rules(plan, model),
@@ -70,15 +69,6 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     if model.prediction is not None:
         needs.add("multi-token prediction")
     return tuple(sorted(needs))
-
-
-def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
-    most = model.max_positions or seq_len
-    return Rule(
-        "sequence-within-positions",
-        seq_len <= most,
-        lambda: (f"sequence {seq_len}", f"at most the model's {most} positions", f"sequence {most}"),
-    )
 
 
 def _tensor_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, StageBytes
 from planner.inputs.fitted import error_bands
 from planner.plan import Plan
 from planner.report.as_json import TIME_KEYS, Unpriced
 from planner.report.limits import limits
-from planner.report.page import Page, Table, listed, percent, significant
+from planner.report.page import Page, Table, counted, listed, percent, significant
 from planner.runtimes._family import Job, Runtime
 from planner.units import GIB, TFLOP, show
 
 MEGAJOULE: Final = 1e6
+
+MOST_STAGES: Final = 8
+"""Stages up to which people are shown all."""
 
 TIME_WORDS: Final = {
     "compute": "compute, recompute included",
@@ -48,9 +51,10 @@ def job_line(job: Job, runtime: Runtime) -> str:
     """Return model, cluster, runtime and workload in a paragraph."""
     work = job.workload
     fine = f", {work.method}" if work.method != "full" else ""
+    many, batch = counted(job.gpus, "accelerator"), counted(work.global_batch, "sequence")
     return (
-        f"{job.model.name} ({job.model.params / 1e9:.4g} B parameters) on {job.gpus:,} accelerators of "
-        f"{job.hardware.name}, {runtime.title}; {work.global_batch:,} sequences of {work.seq_len:,} tokens, "
+        f"{job.model.name} ({job.model.params / 1e9:.4g} B parameters) on {many} of {job.hardware.name}, "
+        f"{runtime.title}; {batch} of {counted(work.seq_len, 'token')}, "
         f"{work.precision}, {work.optimizer}{fine}"
     )
 
@@ -62,11 +66,14 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
     if isinstance(answer, Estimate):
         page += [
             _figures(answer),
+            *adapter_lines(answer.job.workload.method),
             _time_table(answer),
             _memory_table(answer),
+            *left_out(answer),
             sent_line(answer),
             *trust(answer),
         ]
+    page += next_step(answer)
     if defaults:
         page.append(f"Not given, so taken: {listed(defaults)}.")
     return page
@@ -102,6 +109,13 @@ def verdict(answer: Estimate | Unpriced) -> Page:
     return page
 
 
+def next_step(answer: Estimate | Unpriced) -> Page:
+    """Return which command finds what runs, where a plan does not."""
+    if answer.feasible:
+        return []
+    return ["`planner search` with the same options, and no axes, ranks plans that run and fit."]
+
+
 def _figures(answer: Estimate) -> Table:
     bill = answer.bill
     figures = {
@@ -122,6 +136,16 @@ def _figures(answer: Estimate) -> Table:
             "cost to train": money(bill.usd_to_train),
         }
     return Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
+
+
+def adapter_lines(method: str) -> Page:
+    """Say that MFU counts more than adapters make a device do."""
+    if method == "full":
+        return []
+    return [
+        f"MFU and HFU count the weight gradients of the whole model; {method} forms those of its adapters "
+        "alone, so the device does about a third less than they say."
+    ]
 
 
 def money(usd: float | None) -> str:
@@ -151,14 +175,31 @@ def _time_table(answer: Estimate) -> Table:
 def _memory_table(answer: Estimate) -> Table:
     names = ("weights", "gradients", "optimizer", "activations", "workspace", "reserve", "framework", "total")
     short = ("weights", "grads", "optim", "acts", "work", "slack", "frame", "total")
-    stages = answer.stages
-    kept = stages if len(stages) <= 8 else [stages[0], *stages[1:7], stages[-1]]
     return Table(
         tuple(
             {"stage": f"{stage.stage}", "peak at": stage.moment}
             | {head: f"{getattr(stage, name) / GIB:.2f}" for head, name in zip(short, names, strict=True)}
-            for stage in kept
+            for stage in shown_stages(answer)
         )
+    )
+
+
+def shown_stages(answer: Estimate, first: int = 6) -> tuple[StageBytes, ...]:
+    """Return the stages that people see: all where they are few, else the ``first``, fullest and last."""
+    stages = answer.stages
+    if len(stages) <= MOST_STAGES:
+        return tuple(stages)
+    fullest = max(range(len(stages)), key=lambda place: float(stages[place].total))
+    return tuple(stages[place] for place in sorted({*range(first), fullest, len(stages) - 1}))
+
+
+def left_out(answer: Estimate) -> Page:
+    """Say that stages are left out, where they are many."""
+    stages = len(answer.stages)
+    return (
+        []
+        if stages <= MOST_STAGES
+        else [f"Of {stages} stages the first, the fullest and the last are shown; JSON has all."]
     )
 
 

@@ -8,7 +8,15 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.report.beside_step import beside_page
 from planner.report.communicators import communicators_line
-from planner.report.estimate_page import job_line, layout, trust, verdict
+from planner.report.estimate_page import (
+    adapter_lines,
+    job_line,
+    layout,
+    left_out,
+    shown_stages,
+    trust,
+    verdict,
+)
 from planner.report.explain import (
     Explanation,
     arithmetic,
@@ -29,6 +37,8 @@ BAR: Final = 16
 SMALL: Final = 5e-4
 """Share of a step below which a part is left out of the waterfall for people."""
 
+FAR: Final = "* a shape outside of those that the kernel curves were fitted to."
+
 AXES: Final = {
     "micro_batch": "micro batch",
     "sequence_parallel": "sequence parallel",
@@ -42,17 +52,20 @@ def explain_page(told: Explanation) -> Page:
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
     page += verdict(answer)
     page += ["\n".join(f"  {line}" for line in arithmetic(answer))]
+    page += adapter_lines(answer.job.workload.method)
     page += [_where(told), waterfall_table(told), _hidden(told)]
     page += [
         "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
     ]
-    page += ["Memory at each stage's peak moment, GiB:", memory_table(told), _memory_line(told)]
+    page += ["Memory at each stage's peak moment, GiB:", memory_table(told)]
+    page += [*left_out(answer), _memory_line(told)]
     page += [*beside_page(told.anatomy), communicators_line(answer), longest_line(answer)]
     if groups(answer):
         page += ["Who talks to whom:", groups_table(answer), *(f"Mind: {line}." for line in leaving(answer))]
     page += ["One change of one axis (dp and micro-batches follow):", neighbours_table(told)]
     layer, rows = operator_rows(told)
     page += [f"One layer ({layer}), one micro-batch, one rank:", operators_table(rows)]
+    page += [FAR] if any(row["extrapolated"] for row in rows) else []
     page += ["What the numbers rest on:", facts_table(answer), *trust(answer)]
     page.append(f"As the defaults are, whoever chose them: {listed(as_defaults(answer))}.")
     return page
@@ -93,10 +106,6 @@ def _hidden(told: Explanation) -> str:
 
 def memory_table(told: Explanation) -> Table:
     """Return the memory of the stages: the first, the fullest and the last where there are many."""
-    stages = told.answer.stages
-    chosen = (
-        stages if len(stages) <= 8 else sorted({stages[0], told.fullest, stages[-1]}, key=lambda s: s.stage)
-    )
     names = {
         "weights": "weights", "grads": "gradients", "optim": "optimizer", "acts": "activations",
         "work": "workspace", "slack": "reserve", "frame": "framework", "total": "total",
@@ -105,7 +114,7 @@ def memory_table(told: Explanation) -> Table:
         tuple(
             {"stage": str(stage.stage), "peak at": stage.moment}
             | {head: f"{getattr(stage, name) / GIB:.2f}" for head, name in names.items()}
-            for stage in chosen
+            for stage in shown_stages(told.answer, first=1)
         )
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from planner.cli.versions import version_notes
 
@@ -13,13 +13,45 @@ if TYPE_CHECKING:
     from planner.inputs.workload import Workload
 
 
+STARTED: Final = ("NVIDIA", "AMD")
+"""Vendors on whose accelerators the launch files start."""
+
+
 def job_notes(
-    model: ModelSpec, workload: Workload, profiles: Iterable[HardwareProfile], counts: Sequence[int]
+    model: ModelSpec,
+    workload: Workload,
+    profiles: Iterable[HardwareProfile],
+    counts: Sequence[int],
+    objective: str = "time",
 ) -> list[str]:
-    """Return what to know of a job: positions, pools, whole nodes, and software that has changed."""
+    """Return what to know of a job: positions, pools, devices, nodes, prices, software that has changed."""
     clusters = tuple(profiles)
-    lines = [*position_notes(model, workload.seq_len), *pool_notes(clusters)]
-    return [*lines, *node_notes(clusters, counts), *version_notes(clusters)]
+    lines = [*position_notes(model, workload.seq_len), *pool_notes(clusters), *vendor_notes(clusters)]
+    lines += [*node_notes(clusters, counts), *price_notes(clusters, objective)]
+    return [*lines, *version_notes(clusters)]
+
+
+def vendor_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
+    """Yield that no runtime here is started on the accelerators of a vendor."""
+    for profile in profiles:
+        if profile.pool.accelerator.vendor not in STARTED:
+            yield (
+                f"{profile.name} is priced as if its {profile.pool.accelerator.vendor} software behaved as "
+                f"the runtime does; launch files are for {' and '.join(STARTED)} accelerators"
+            )
+
+
+def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator[str]:
+    """Yield that a cluster cannot be ranked by an objective, since a number of it is not known."""
+    for profile in profiles:
+        pool = profile.pool
+        told = {"cost": ("price", pool.price_per_hour), "energy": ("rated power", pool.accelerator.power)}
+        what, known = told.get(objective, ("", 1.0))
+        if known is None:
+            yield (
+                f"no {what} of {profile.name} is known, so it comes last by {objective}, its own plans by "
+                f"time; a profile of your own can say it (docs/how-to/add-a-machine.md)"
+            )
 
 
 def position_notes(model: ModelSpec, seq_len: int) -> Iterator[str]:

@@ -102,7 +102,7 @@ def search(
     for line in (
         []
         if shown.quiet
-        else job_notes(request.model, request.workload, request.clusters, request.gpu_counts)
+        else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
     ):
         typer.echo(f"note: {line}", err=True)
     emit_search(result, request, shown, asked.defaults, limits if points else None, made)

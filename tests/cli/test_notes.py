@@ -153,3 +153,36 @@ def test_a_method_that_a_runtime_lacks_is_told_once() -> None:
     assert done.code == 1
     assert done.out.count("--runtime megatron-bridge") == 1
     assert "No plan of megatron-lm has method lora" in done.out
+
+
+def test_an_objective_without_its_number_is_told() -> None:
+    ask = (
+        "search",
+        "llama2-7b",
+        "--gpus",
+        "8",
+        "--global-batch",
+        "8",
+        "--tp",
+        "1",
+        "--pp",
+        "1",
+        "--top",
+        "1",
+    )
+    both = (*ask, "--hardware", "gb200-nvl72", "--hardware", "dgx-h100")
+    assert "no price of gb200-nvl72 is known" in planner(*both, "--objective", "cost").err
+    assert "dgx-h100 is known" not in planner(*both, "--objective", "cost").err
+    assert planner(*both).err == ""
+    assert (
+        "no rated power of trn2.48xlarge"
+        in planner(*ask, "--hardware", "trn2.48xlarge", "--objective", "energy").err
+    )
+
+
+def test_accelerators_on_which_no_runtime_starts_are_told(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    ask = ("estimate", "llama2-7b", "--hardware", "tpu-v5p-pod", "--gpus", "8", "--global-batch", "8")
+    line = "tpu-v5p-pod is priced as if its Google software behaved as the runtime does"
+    assert line in planner(*ask, "--zero", "1", "--save", str(plan)).err
+    assert line in planner("emit", str(plan), "--out", str(tmp_path / "out")).err

@@ -12,9 +12,10 @@ from planner.report.as_json import TIME_KEYS, Unpriced
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, percent, significant
 from planner.runtimes._family import Job, Runtime
-from planner.units import GIB, TFLOP, show
+from planner.units import DAY, GIB, HOUR, TFLOP, show
 
 MEGAJOULE: Final = 1e6
+MEGAWATT_HOUR: Final = 1e6 * HOUR
 
 MOST_STAGES: Final = 8
 """Stages up to which people are shown all."""
@@ -134,6 +135,7 @@ def _figures(answer: Estimate) -> Table:
         figures |= {
             "time to train": f"{significant(bill.days_to_train)} days",
             "cost to train": money(bill.usd_to_train),
+            "energy to train, at most": energy_to_train(answer),
         }
     return Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
 
@@ -156,6 +158,14 @@ def money(usd: float | None) -> str:
 def energy(joules: float | None) -> str:
     """Return megajoules, or that the rated power is not known."""
     return "no rated power known" if joules is None else f"{significant(joules / MEGAJOULE)} MJ"
+
+
+def energy_to_train(answer: Estimate) -> str:
+    """Return megawatt hours of all steps, or that the rated power is not known."""
+    joules, days = answer.bill.joules_per_step, answer.bill.days_to_train
+    if joules is None or days is None:
+        return "no rated power known"
+    return f"{significant(joules * days * DAY / answer.step / MEGAWATT_HOUR)} MWh"
 
 
 def _time_table(answer: Estimate) -> Table:

@@ -186,3 +186,12 @@ def test_accelerators_on_which_no_runtime_starts_are_told(tmp_path: Path) -> Non
     line = "tpu-v5p-pod is priced as if its Google software behaved as the runtime does"
     assert line in planner(*ask, "--zero", "1", "--save", str(plan)).err
     assert line in planner("emit", str(plan), "--out", str(tmp_path / "out")).err
+
+
+def test_energy_to_train_by_hand() -> None:
+    # 16 accelerators of 700 W: days times 24 hours times 11.2 kW.
+    ask = ("estimate", "llama3-8b", *CLUSTER, *SMALL, "--tokens", "1T")
+    days = planner(*ask, "--format", "json").json["days_to_train"]
+    told = re.search(r"energy to train, at most +([\d.,]+) MWh", planner(*ask).out)
+    assert told is not None
+    assert float(told[1].replace(",", "")) == pytest.approx(days * 24 * 11.2e-3, rel=1e-3)

@@ -30,6 +30,7 @@ from planner.report.explain import (
 from planner.report.explain_ranks import leaving
 from planner.report.longest import longest_line
 from planner.report.page import Page, Table, listed, percent, significant
+from planner.search.request import Request
 from planner.units import GIB, MIB, MICROSECOND, show
 
 BAR: Final = 16
@@ -153,7 +154,7 @@ def neighbours_table(told: Explanation) -> Table:
         row = neighbour_row(neighbour, told.answer)
         rule, colon, why = row["refused"].partition(":")
         broken = f"no: {rule.replace('-', ' ')}{colon}{why}" if rule else "no: memory"
-        fits = "yes" if row["feasible"] else broken
+        fits = runs_so(row["oom_probability"]) if row["feasible"] else broken
         rows.append(
             {
                 "axis": AXES.get(neighbour.axis, neighbour.axis),
@@ -165,6 +166,12 @@ def neighbours_table(told: Explanation) -> Table:
             }
         )
     return Table(tuple(rows))
+
+
+def runs_so(risk: float | None) -> str:
+    """Return that a plan runs, or that a search would leave it out for its risk of running out of memory."""
+    safe = risk is None or risk <= Request.oom_risk
+    return "yes" if safe else f"risky: {percent(risk, 0)} out of memory"
 
 
 def _signed(share: float | None) -> str:

@@ -54,6 +54,12 @@ def architecture(model: ModelSpec) -> str | None:
     return "gpt2" if _is_gpt2(model, blocks[0], needs) else None
 
 
+def unwritten(model: ModelSpec) -> tuple[str, ...]:
+    """Return why no configuration of transformers is written for a model: nothing where one is."""
+    known = ", ".join(_CLASSES)
+    return () if architecture(model) else (f"{model.name}, none of those written for transformers: {known}",)
+
+
 def _expert_architecture(needs: frozenset[str], blocks: list[Block]) -> str | None:
     ffns = {block.ffn for block in blocks}
     plain = all(

@@ -195,3 +195,33 @@ def test_energy_to_train_by_hand() -> None:
     told = re.search(r"energy to train, at most +([\d.,]+) MWh", planner(*ask).out)
     assert told is not None
     assert float(told[1].replace(",", "")) == pytest.approx(days * 24 * 11.2e-3, rel=1e-3)
+
+
+def test_a_change_that_a_search_would_leave_out_for_its_risk_is_called_risky(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    job = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "32", "--global-batch", "256", "--pp", "2")
+    axes = ("--vpp", "4", "--ep", "16", "--micro-batch", "2", "--zero")
+    assert planner("estimate", *job, *axes, "2", "--save", str(plan)).code == 0
+    rows = planner("explain", str(plan), "--format", "json").json["neighbours"]
+    risks = {(row["axis"], row["to"]): row["oom_probability"] for row in rows if row["feasible"]}
+    assert (
+        risks["zero", "1"]
+        == planner("estimate", *job, *axes, "1", "--format", "json").json["oom_probability"]
+    )
+    assert risks["zero", "1"] > 0.05 > risks["zero", "3"]
+    page = planner("explain", str(plan)).out
+    assert re.search(r"^zero +2 to 1 .* risky: \d+% out of memory$", page, re.MULTILINE)
+    assert re.search(r"^zero +2 to 3 .* yes$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed"])
+def test_a_model_without_a_written_configuration_names_another_runtime(runtime: str) -> None:
+    ask = ("estimate", "gemma3-27b", *CLUSTER, "--global-batch", "64", "--runtime", runtime)
+    (told,) = (
+        broken
+        for broken in planner(*ask, "--format", "json").json["violations"]
+        if broken["rule"] == "model-in-transformers"
+    )
+    assert "LlamaForCausalLM" not in told["found"]
+    assert "llama, qwen2, qwen3" in told["found"]
+    assert "--runtime megatron-lm" in told["nearest"]

@@ -9,7 +9,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
-from planner.runtimes._hub_config import architecture
+from planner.runtimes._hub_config import architecture, unwritten
 from planner.runtimes._offered import (
     divisor_rule,
     exactly,
@@ -36,7 +36,6 @@ def deepspeed_rules(plan: Plan, job: Job) -> list[Rule]:
 
     model, work = job.model, job.workload
     kind = architecture(model)
-    missing = () if kind else (f"no transformers architecture has exactly the parts of {model.name}",)
     return [
         *technique_rules(plan, job, ENTRY),
         *optimizer_rules(work, ("adamw",), _dtypes(plan, work)),
@@ -51,7 +50,7 @@ def deepspeed_rules(plan: Plan, job: Job) -> list[Rule]:
         *_tensor_rules(plan, model, kind),
         *_sequence_rules(plan, model, work.seq_len),
         *_expert_rules(plan, model, kind),
-        fits_model("model-in-transformers", missing, "llama3-8b"),
+        fits_model("model-in-transformers", unwritten(model)),
     ]
 
 

@@ -8,7 +8,7 @@ from planner.inputs.model import Attention, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes._family import Job
-from planner.runtimes._hub_config import architecture
+from planner.runtimes._hub_config import architecture, unwritten
 from planner.runtimes._offered import (
     divisor_rule,
     exactly,
@@ -49,16 +49,8 @@ def fsdp_rules(plan: Plan, job: Job) -> list[Rule]:
         *_mesh_rules(plan),
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),
-        fits_model("model-in-transformers", _missing(model), "llama3-8b"),
+        fits_model("model-in-transformers", unwritten(model)),
     ]
-
-
-def _missing(model: ModelSpec) -> tuple[str, ...]:
-    return (
-        ()
-        if architecture(model)
-        else (f"no transformers architecture has exactly the parts of {model.name}",)
-    )
 
 
 def _mesh_rules(plan: Plan) -> list[Rule]:

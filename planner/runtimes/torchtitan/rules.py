@@ -41,7 +41,7 @@ def torchtitan_rules(plan: Plan, job: Job) -> list[Rule]:
     return [
         *technique_rules(plan, job, ENTRY),
         *optimizer_rules(work, ("adamw",), DTYPES),
-        fits_model("model-in-torchtitan", missing_parts(model), "llama3-8b"),
+        fits_model("model-in-torchtitan", missing_parts(model)),
         mesh_shard_rule(plan),
         Rule(
             "replicas-without-context",

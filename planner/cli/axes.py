@@ -140,15 +140,15 @@ def one_count(text: str | None) -> tuple[int, ...] | None:
 def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Plan, dict[str, Any]]:
     """Return the plan of ``axes``, and the values taken for what was not given.
 
-    What is not given is 1 or none, dp follows from the accelerators, zero is the runtime's default, chunks
-    ask for an interleaved schedule. Where the batch does not divide, full micro-batches count.
+    What is not given is 1 or none, dp follows from the accelerators, zero is the runtime's default (0 for
+    QLoRA), chunks ask for an interleaved schedule. Where the batch does not divide, full micro-batches count.
     """
     values: dict[str, Any] = {name: 1 for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch")}
     values |= {name: axes[name] for name in axes if name != "stage_layers"}
     dp = axes.get("dp", max(1, job.gpus // (values["tp"] * values["pp"] * values["cp"])))
     plain = {
         "dp": dp,
-        "zero": runtime.default_zero,
+        "zero": _zero(job, runtime),
         "recompute": "none",
         "sequence_parallel": False,
         "cp_method": (*runtime.cp_methods, "ring")[0],
@@ -162,6 +162,11 @@ def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Pla
     degrees = {name: float(values[name]) for name in DEGREES}
     told = {name: value for name, value in values.items() if name not in axes}
     return replace(plan, **(values | degrees)), told
+
+
+def _zero(job: Job, runtime: Runtime) -> int:
+    """Return what a runtime shards where nobody says: nothing of a quantised base, which stays whole."""
+    return 0 if job.workload.method == "qlora" else runtime.default_zero
 
 
 def _schedule(vpp: int, runtime: Runtime) -> str:

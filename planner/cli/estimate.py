@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.from_file import AnyJobOptions, FromOption
+from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
-from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cli.from_file import Origin
@@ -48,7 +48,11 @@ def estimate(
     whole, chosen, runtime, defaults, names = request.read(read)
     check_place(save, force, "--save")
     answer = price(chosen, whole, runtime, names.memory_limit)
-    for line in [] if shown.quiet else [*request.notes(), *version_notes([whole.hardware])]:
+    for line in (
+        []
+        if shown.quiet
+        else [*request.notes(), *job_notes(whole.model, whole.workload, [whole.hardware], [whole.gpus])]
+    ):
         typer.echo(f"note: {line}", err=True)
     listed = defaults | _taken_split(chosen, answer.plan)
     emit_estimate(answer, shown.output, {} if shown.quiet else defaults, listed, request.origin)

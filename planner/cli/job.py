@@ -164,7 +164,7 @@ def _workload(
     options: JobOptions, model: ModelSpec | None, reading: Reading, defaults: dict[str, Any]
 ) -> Workload | None:
     given: dict[str, Any] = {
-        "seq_len": reading.count("--seq-len", options.seq_len, most=2**27),
+        "seq_len": reading.length("--seq-len", options.seq_len, most=2**27),
         "precision": _name(reading.named("--precision", options.precision, PRECISIONS)),
         "optimizer": _name(reading.named("--optimizer", options.optimizer, OPTIMIZERS)),
         "method": _name(reading.named("--method", options.method, METHODS)),
@@ -250,7 +250,8 @@ def _gpu_counts(
     for _, profile in clusters:
         most = profile.pool.max_gpus
         if ends[0] > most:
-            expected = f"at most {most:.0f}, since {profile.name} has no more"
+            holder = "the first pool of " if len(profile.pools) > 1 else ""
+            expected = f"at most {most:.0f}, since {holder}{profile.name} has no more"
             reading.fault("--gpus", str(ends[0]), expected, f"{most:.0f}")
             return None
     most = min([float(ends[1]), *(profile.pool.max_gpus for _, profile in clusters)])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli.notes import vendor_notes
 from planner.cli.options import ForceOption, Format, QuietOption, VerboseOption
 from planner.cli.versions import version_notes
 
@@ -88,7 +89,8 @@ def emit(
     reading.finish()
     launch = Launch(out, target, launcher, target_version, force)
     wanted = wanted_target(launch, saved.runtime)
-    notes = [f"note: {line}" for line in (*saved.notes, *version_notes([saved.job.hardware]))]
+    clusters = [saved.job.hardware]
+    notes = [f"note: {line}" for line in (*saved.notes, *vendor_notes(clusters), *version_notes(clusters))]
     if wanted.runtime.name != saved.runtime.name:
         notes.append(_told_apart(saved.runtime, wanted.runtime))
     with Progress(quiet, verbose) as progress:

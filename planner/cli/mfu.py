@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,7 +61,7 @@ def mfu(
     reading.finish()
     with Progress(shown.quiet, shown.verbose) as progress:
         progress(0.0, "pricing the plan")
-        answer = read_answer(job, plan, progress)
+        answer, defaults = read_answer(job, plan, progress)
     ((name, value),) = given.items()
     tokens = answer.job.workload.tokens_per_step
     share = {"--step-time": 0, "--tokens-per-s": 1, "--tokens-per-s-per-gpu": answer.job.gpus}[name]
@@ -71,7 +72,7 @@ def mfu(
     elif shown.output is Format.csv:
         emit_rows([plain(row) for row in document["conventions"]], shown.output)
     else:
-        emit_page(mfu_page(measured), shown.output)
+        emit_page(mfu_page(measured, {} if shown.quiet else defaults), shown.output)
 
 
 def above_zero(reading: Reading, name: str, text: str | None) -> float | None:
@@ -86,8 +87,8 @@ def above_zero(reading: Reading, name: str, text: str | None) -> float | None:
     return None
 
 
-def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> Estimate:
-    """Return the price of the plan that the options or a plan file name.
+def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> tuple[Estimate, Mapping[str, Any]]:
+    """Return the price of the plan that the options or a plan file name, and what was taken for it.
 
     Raises
     ------
@@ -103,14 +104,14 @@ def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> Estim
     path = Path(job.model)
     if is_plan_file(path):
         refuse_beside(job, plan)
-        return priced(read_saved(path), path)
-    asked, chosen, runtime, _, names = read(job, plan)
+        return priced(read_saved(path), path), {}
+    asked, chosen, runtime, defaults, names = read(job, plan)
     for line in version_notes([asked.hardware]):
         progress.tell(f"note: {line}")
     answer = price(chosen, asked, runtime, names.memory_limit)
     if isinstance(answer, Unpriced):
         raise unpriced(answer, asked.model.name)
-    return answer
+    return answer, defaults
 
 
 def refuse_beside(job: JobOptions, plan: PlanOptions) -> None:

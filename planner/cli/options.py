@@ -71,7 +71,10 @@ class JobOptions:
         Text, _option("memory-limit", "GIB", "Device memory that may be used. [default: all that it reports]")
     ] = None
     seq_len: Annotated[
-        Text, _option("seq-len", "N", "Tokens of a sequence. [default: 4096, or the learned positions]")
+        Text,
+        _option(
+            "seq-len", "N", "Tokens of a sequence: 8192, 128Ki. [default: 4096, or the learned positions]"
+        ),
     ] = None
     global_batch: Annotated[
         Text, _option("global-batch", "N", "Sequences of an optimizer step. [default: 512]")

@@ -83,6 +83,20 @@ class Reading:
         self.fault(option, shown(text), expected, near)
         return None
 
+    def length(self, option: str, text: str | None, most: int = MOST) -> int | None:
+        """Return a whole number of tokens, also as ``128Ki``; ``128k`` may be one of two and is refused."""
+        match = _AMOUNT.fullmatch((text or "").strip())
+        scale = match[3].lower() if match else ""
+        if text is None or match is None or scale not in ("k", "m", "ki", "mi") or match[2]:
+            return self.count(option, text, most=most)
+        binary, exact = _SCALES[f"{scale[0]}i"], float(match[1])
+        if len(scale) == 1:
+            near = f"{exact * binary:.0f} ({match[1]}{scale[0].upper()}i) or {exact * _SCALES[scale]:.0f}"
+            self.fault(option, shown(text), "a whole number of tokens, such as 8192 or 128Ki", near)
+            return None
+        whole = exact * binary
+        return self.count(option, f"{whole:.0f}" if whole.is_integer() else text, most=most)
+
     def amount(self, option: str, text: str | None) -> float | None:
         """Return a positive number such as ``1.5T``, ``15e12`` or ``4Mi``."""
         if text is None:

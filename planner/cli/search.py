@@ -16,8 +16,8 @@ from planner.cli.launch import (
     wanted_target,
     write_best,
 )
+from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
-from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -87,6 +87,7 @@ def search(
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
     launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
+    check_names(target, launcher)
     if launch is not None:
         check_launch(launch, request)
     with Progress(shown.quiet, shown.verbose) as progress:
@@ -98,7 +99,11 @@ def search(
         result = replace(result, plans=best_first(result.plans, made))
     if not result.valid:
         check_reached(request)
-    for line in [] if shown.quiet else version_notes(request.clusters):
+    for line in (
+        []
+        if shown.quiet
+        else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
+    ):
         typer.echo(f"note: {line}", err=True)
     emit_search(result, request, shown, asked.defaults, limits if points else None, made)
     if not result.plans:
@@ -149,6 +154,26 @@ def read_front(text: str | None, request: Request) -> int | None:
         reading.fault("--front", "several clusters or counts", "one cluster and one number of accelerators")
     reading.finish()
     return points
+
+
+def check_names(target: str | None, launcher: str) -> None:
+    """Refuse names of targets and launchers that nobody has, whether or not files are asked for.
+
+    Raises
+    ------
+    InputError
+        With every unknown name.
+    """
+    if target is None and launcher == "torchrun":
+        return
+    from planner.cli.reading import Reading
+    from planner.launchers import launchers
+    from planner.runtimes import runtimes
+
+    reading = Reading()
+    reading.named("--target", target, runtimes())
+    reading.named("--launcher", launcher, launchers())
+    reading.finish()
 
 
 def check_launch(launch: Launch, request: Request) -> None:

@@ -15,7 +15,7 @@ from planner.cli.versions import version_notes
 from planner.cost.case import case_of
 from planner.cost.estimate import all_rules
 from planner.errors import Infeasible, UnsupportedPlan
-from planner.report.page import percent, significant
+from planner.report.page import counted, percent, significant
 from planner.report.plan_file import read_plan_file
 from planner.rules import structural_rules, violations
 from planner.simulate.plan import play_plan
@@ -101,7 +101,7 @@ def headline(saved: PlanFile, played: PlayedPlan) -> str:
         f"{named}, {percent(abs(price / seconds - 1), 2)} {'more' if price >= seconds else 'less'} for a step"
     )
     return (
-        f"{saved.job.model.name} on {saved.job.gpus:,} accelerators of {saved.job.hardware.name}, "
+        f"{saved.job.model.name} on {counted(saved.job.gpus, 'accelerator')} of {saved.job.hardware.name}, "
         f"{saved.runtime.name}: {plan.slug}, "
         f"{'an order made for it' if saved.order else plan.schedule}, "
         f"{plan.num_microbatches:.0f} micro-batches. "

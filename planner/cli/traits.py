@@ -23,7 +23,8 @@ def trait_changes(texts: Iterable[str], reading: Reading) -> dict[str, Any]:
         if not equals or name not in TRAITS:
             found = shown(text) if equals else f"{shown(text)} without a value"
             near = nearest(name, TRAITS)
-            reading.fault("--set", found, f"TRAIT=VALUE, a trait of {', '.join(TRAITS)}", near)
+            names = "" if near else f" of {', '.join(TRAITS)}"
+            reading.fault("--set", found, f"TRAIT=VALUE, a trait{names}", near)
             continue
         value = _value(name, word)
         if is_allowed(name, value):

@@ -63,6 +63,8 @@ def find_file(text: str, folder: Path, kind: str) -> Path:
             return path
     except (OSError, RuntimeError, ValueError):
         pass
+    if re.search(r"\.(ya?ml|json)$|^[.~]?/", word):
+        raise InputError(Problem(kind, repr(text[:200]), f"a file that exists, or a {kind} by its name"))
     what = {"hardware": "cluster or an accelerator"}.get(kind, kind)
     expected = f"a {what} that ships with the planner ({len(set(index.values()))} are listed), or a path"
     raise InputError(Problem(kind, repr(text[:200]), expected, nearest(text[:200], index)))

@@ -16,7 +16,7 @@ from planner.formulas.collectives import (
 from planner.inputs.hardware import HardwareProfile
 from planner.numeric import Num
 from planner.report.as_json import Document
-from planner.report.page import Page, Table, significant
+from planner.report.page import Page, Table, counted, significant
 from planner.units import GB, MIB, show
 
 SIZES: Final = tuple(MIB * 4.0**step for step in range(8))
@@ -107,7 +107,7 @@ def collectives_page(profile: HardwareProfile, gpus: int, sizes: Sequence[float]
     )
     lines = f"{pool.nic_bandwidth / GB:.4g} GB/s" if pool.nic_bandwidth else "none"
     return [
-        f"Bus bandwidth on {gpus:,} accelerators of {profile.name}, GB/s, as nccl-tests counts it:",
+        f"Bus bandwidth on {counted(gpus, 'accelerator')} of {profile.name}, GB/s, as nccl-tests counts it:",
         Table(tuple(table)),
         f"Collectives reach, one accelerator and direction: {links}; "
         f"line rate of its network ports: {lines}.",

@@ -10,14 +10,16 @@ from planner.inputs.fitted import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS, Unpriced
 from planner.report.limits import limits
-from planner.report.page import Page, Table, listed, percent, significant
+from planner.report.page import Page, Table, counted, listed, percent, significant
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.schedules import PLAIN
-from planner.units import GIB, TFLOP, show
+from planner.units import DAY, GIB, HOUR, TFLOP, show
 
 MEGAJOULE: Final = 1e6
-FEW_STAGES: Final = 8
-"""Stages up to which the memory of each is told."""
+MEGAWATT_HOUR: Final = 1e6 * HOUR
+
+MOST_STAGES: Final = 8
+"""Stages up to which people are shown all."""
 
 TIME_WORDS: Final = {
     "compute": "compute, recompute included",
@@ -64,9 +66,10 @@ def job_line(job: Job, runtime: Runtime) -> str:
     """Return model, cluster, runtime and workload in a paragraph."""
     work = job.workload
     fine = f", {work.method}" if work.method != "full" else ""
+    many, batch = counted(job.gpus, "accelerator"), counted(work.global_batch, "sequence")
     return (
-        f"{job.model.name} ({job.model.params / 1e9:.4g} B parameters) on {job.gpus:,} accelerators of "
-        f"{job.hardware.name}, {runtime.title}; {work.global_batch:,} sequences of {work.seq_len:,} tokens, "
+        f"{job.model.name} ({job.model.params / 1e9:.4g} B parameters) on {many} of {job.hardware.name}, "
+        f"{runtime.title}; {batch} of {counted(work.seq_len, 'token')}, "
         f"{work.precision}, {work.optimizer}{fine}"
     )
 
@@ -76,14 +79,16 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}{_split(answer.plan)}"]
     page += verdict(answer)
     if isinstance(answer, Estimate):
-        stages = answer.stages
         page += [
             _figures(answer),
+            *adapter_lines(answer.job.workload.method),
             _time_table(answer),
-            memory_table(stages if len(stages) <= FEW_STAGES else (*stages[: FEW_STAGES - 1], stages[-1])),
+            memory_table(shown_stages(answer)),
+            *left_out(answer),
             sent_line(answer),
             *trust(answer),
         ]
+    page += next_step(answer)
     if defaults:
         page.append(f"Not given, so taken: {listed(defaults)}.")
     return page
@@ -119,6 +124,13 @@ def verdict(answer: Estimate | Unpriced) -> Page:
     return page
 
 
+def next_step(answer: Estimate | Unpriced) -> Page:
+    """Return which command finds what runs, where a plan does not."""
+    if answer.feasible:
+        return []
+    return ["`planner search` with the same options, and no axes, ranks plans that run and fit."]
+
+
 def _figures(answer: Estimate) -> Table:
     bill = answer.bill
     figures = {
@@ -137,8 +149,19 @@ def _figures(answer: Estimate) -> Table:
         figures |= {
             "time to train": f"{significant(bill.days_to_train)} days",
             "cost to train": money(bill.usd_to_train),
+            "energy to train, at most": energy_to_train(answer),
         }
     return Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
+
+
+def adapter_lines(method: str) -> Page:
+    """Say that MFU counts more than adapters make a device do."""
+    if method == "full":
+        return []
+    return [
+        f"MFU and HFU count the weight gradients of the whole model; {method} forms those of its adapters "
+        "alone, so the device does about a third less than they say."
+    ]
 
 
 def money(usd: float | None) -> str:
@@ -149,6 +172,14 @@ def money(usd: float | None) -> str:
 def energy(joules: float | None) -> str:
     """Return megajoules, or that the rated power is not known."""
     return "no rated power known" if joules is None else f"{significant(joules / MEGAJOULE)} MJ"
+
+
+def energy_to_train(answer: Estimate) -> str:
+    """Return megawatt hours of all steps, or that the rated power is not known."""
+    joules, days = answer.bill.joules_per_step, answer.bill.days_to_train
+    if joules is None or days is None:
+        return "no rated power known"
+    return f"{significant(joules * days * DAY / answer.step / MEGAWATT_HOUR)} MWh"
 
 
 def _time_table(answer: Estimate) -> Table:
@@ -173,6 +204,25 @@ def memory_table(stages: Iterable[StageBytes]) -> Table:
             | {head: f"{getattr(stage, name) / GIB:.2f}" for name, head in MEMORY_WORDS.items()}
             for stage in stages
         )
+    )
+
+
+def shown_stages(answer: Estimate, first: int = 6) -> tuple[StageBytes, ...]:
+    """Return the stages that people see: all where they are few, else the ``first``, fullest and last."""
+    stages = answer.stages
+    if len(stages) <= MOST_STAGES:
+        return tuple(stages)
+    fullest = max(range(len(stages)), key=lambda place: float(stages[place].total))
+    return tuple(stages[place] for place in sorted({*range(first), fullest, len(stages) - 1}))
+
+
+def left_out(answer: Estimate) -> Page:
+    """Say that stages are left out, where they are many."""
+    stages = len(answer.stages)
+    return (
+        []
+        if stages <= MOST_STAGES
+        else [f"Of {stages} stages the first, the fullest and the last are shown; JSON has all."]
     )
 
 

@@ -330,5 +330,6 @@ def neighbour_row(neighbour: Neighbour, answer: Estimate) -> Document:
         "step_time_s": priced.step if priced else None,
         "change": priced.step / answer.step - 1 if priced else None,
         "peak_gib": priced.peak / GIB if priced else None,
+        "oom_probability": priced.oom_probability if priced else None,
         "peak_change_gib": (priced.peak - answer.peak) / GIB if priced else None,
     }

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
-from planner.cost.estimate import Estimate, StageBytes
+from planner.cost.estimate import Estimate
 from planner.report.beside_step import beside_page
 from planner.report.communicators import communicators_line
-from planner.report.estimate_page import FEW_STAGES, job_line, layout, memory_table, trust, verdict
+from planner.report.estimate_page import (
+    adapter_lines,
+    job_line,
+    layout,
+    left_out,
+    memory_table,
+    shown_stages,
+    trust,
+    verdict,
+)
 from planner.report.explain import (
     Explanation,
     arithmetic,
@@ -23,12 +31,15 @@ from planner.report.explain import (
 from planner.report.explain_ranks import leaving
 from planner.report.longest import longest_line
 from planner.report.page import Page, Table, listed, percent, significant
+from planner.search.request import Request
 from planner.units import GIB, MIB, MICROSECOND, show
 
 BAR: Final = 16
 """Columns of the longest bar."""
 SMALL: Final = 5e-4
 """Share of a step below which a part is left out of the waterfall for people."""
+
+FAR: Final = "* a shape outside of those that the kernel curves were fitted to."
 
 AXES: Final = {
     "micro_batch": "micro batch",
@@ -43,17 +54,20 @@ def explain_page(told: Explanation) -> Page:
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
     page += verdict(answer)
     page += ["\n".join(f"  {line}" for line in arithmetic(answer))]
+    page += adapter_lines(answer.job.workload.method)
     page += [_where(told), waterfall_table(told), _hidden(told)]
     page += [
         "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
     ]
-    page += ["Memory at each stage's peak moment, GiB:", memory_table(_told_stages(told)), _memory_line(told)]
+    page += ["Memory at each stage's peak moment, GiB:", memory_table(shown_stages(answer, first=1))]
+    page += [*left_out(answer), _memory_line(told)]
     page += [*beside_page(told.anatomy), communicators_line(answer), longest_line(answer)]
     if groups(answer):
         page += ["Who talks to whom:", groups_table(answer), *(f"Mind: {line}." for line in leaving(answer))]
     page += ["One change of one axis (dp and micro-batches follow):", neighbours_table(told)]
     layer, rows = operator_rows(told)
     page += [f"One layer ({layer}), one micro-batch, one rank:", operators_table(rows)]
+    page += [FAR] if any(row["extrapolated"] for row in rows) else []
     page += ["What the numbers rest on:", facts_table(answer), *trust(answer)]
     page.append(f"As the defaults are, whoever chose them: {listed(as_defaults(answer))}.")
     return page
@@ -92,14 +106,6 @@ def _hidden(told: Explanation) -> str:
     return f"Hidden behind compute, and so not in the step: {words or 'no communication'}."
 
 
-def _told_stages(told: Explanation) -> Sequence[StageBytes]:
-    """Return the stages to tell of: the first, the fullest and the last where there are many."""
-    stages = told.answer.stages
-    if len(stages) <= FEW_STAGES:
-        return stages
-    return sorted({stages[0], told.fullest, stages[-1]}, key=lambda stage: stage.stage)
-
-
 def _memory_line(told: Explanation) -> str:
     answer = told.answer
     left = (answer.capacity - answer.peak) / GIB
@@ -134,7 +140,7 @@ def neighbours_table(told: Explanation) -> Table:
         row = neighbour_row(neighbour, told.answer)
         rule, colon, why = row["refused"].partition(":")
         broken = f"no: {rule.replace('-', ' ')}{colon}{why}" if rule else "no: memory"
-        fits = "yes" if row["feasible"] else broken
+        fits = runs_so(row["oom_probability"]) if row["feasible"] else broken
         rows.append(
             {
                 "axis": AXES.get(neighbour.axis, neighbour.axis),
@@ -146,6 +152,12 @@ def neighbours_table(told: Explanation) -> Table:
             }
         )
     return Table(tuple(rows))
+
+
+def runs_so(risk: float | None) -> str:
+    """Return that a plan runs, or that a search would leave it out for its risk of running out of memory."""
+    safe = risk is None or risk <= Request.oom_risk
+    return "yes" if safe else f"risky: {percent(risk, 0)} out of memory"
 
 
 def _signed(share: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -190,9 +191,25 @@ def scaling_figure(rows: Growth, here: int, best: Growth = ()) -> Figure:
          "x": counts, "y": [gpus * ideal for gpus in counts], "hoverinfo": "skip"}
     )  # fmt: skip
     ticks = {"type": "log", "tickvals": counts, "ticktext": [str(gpus) for gpus in counts]}
-    return figure(
-        data, "accelerators", "tokens/s in all", height=380, xaxis=ticks, yaxis={"type": "log", "dtick": "D2"}
-    )
+    rates = round_numbers(*(rate for _, rate in (*rows, *best)), *(gpus * ideal for gpus in counts))
+    marks = {"type": "log", "tickvals": rates, "ticktext": [f"{rate:,.0f}" for rate in rates]}
+    return figure(data, "accelerators", "tokens/s in all", height=380, xaxis=ticks, yaxis=marks)
+
+
+def round_numbers(*values: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten from the last below all values to the first above.
+
+    Examples
+    --------
+    >>> round_numbers(65_000, 260_000), round_numbers(2.0)
+    ([50000.0, 100000.0, 200000.0, 500000.0], [2.0])
+    """
+    low, high = min(values), max(values)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    marks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    first = max(mark for mark in marks if mark <= low)
+    last = min(mark for mark in marks if mark >= high)
+    return [mark for mark in marks if first <= mark <= last]
 
 
 Bar = tuple[str, int, float, float, int]

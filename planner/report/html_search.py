@@ -112,29 +112,19 @@ def _tiles(best: Found) -> list[tuple[str, str]]:
 
 
 def _ranked(plans: list[Found]) -> Block:
-    heads = (
-        "#",
-        "layout",
-        "runtime",
-        "accelerators",
-        "s/step",
-        "tokens/s",
-        "MFU",
-        "HFU",
-        "GiB",
-        "out of memory",
-        "$/step",
-    )
-    return table("Plans", heads, [_row(number(rank, str(rank)), row) for rank, row in enumerate(plans, 1)],
-                 "Click a heading to sort.")  # fmt: skip
+    several = len({row["runtime"] for row in plans}) > 1
+    heads = ("#", "layout", *(["runtime"] if several else []), "accelerators", "s/step", "tokens/s",
+             "MFU", "HFU", "GiB", "out of memory", "$/step")  # fmt: skip
+    rows = [_row(number(rank, str(rank)), row, several) for rank, row in enumerate(plans, 1)]
+    return table("Plans", heads, rows, "Click a heading to sort.")
 
 
-def _row(first: Cell, row: Found) -> tuple[Cell, ...]:
+def _row(first: Cell, row: Found, several: bool) -> tuple[Cell, ...]:
     usd, where = row["cost_usd_per_step"], row["hardware"]
     return (
         first,
         Cell(words(row)),
-        Cell(row["runtime"]),
+        *([Cell(row["runtime"])] if several else []),
         number(where["gpus"], f"{where['gpus']} {where['name']}"),
         number(row["step_time_s"], significant(row["step_time_s"])),
         number(row["tokens_per_s_per_gpu"], f"{row['tokens_per_s_per_gpu']:,.0f}"),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.formulas.model_flops import model_flops
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import job_line, layout
-from planner.report.page import Page, Table, percent, significant
+from planner.report.estimate_page import adapter_lines, job_line, layout
+from planner.report.page import Page, Table, counted, listed, percent, significant
 from planner.report.waterfall import Anatomy, Part, waterfall
-from planner.units import TFLOP
+from planner.units import GIB, TFLOP
 
 MFU: Final = "planner/mfu/1"
 
@@ -148,19 +149,27 @@ def doubts(measured: Measured) -> Iterator[str]:
             "Measured is far faster than the estimate: check batch, sequence length and layers first, then "
             "that the plan and the runtime's traits are those of the run."
         )
-    band = measured.answer.error_band
-    if band is not None and abs(measured.gap) <= band * measured.answer.step:
+    answer = measured.answer
+    if answer.peak > answer.capacity:
+        yield (
+            f"The estimate is of a plan that does not fit, {answer.peak / GIB:.1f} of "
+            f"{answer.capacity / GIB:.1f} GiB, so it is not what ran: say its --recompute, --zero, "
+            "--micro-batch and degrees."
+        )
+    band = answer.error_band
+    if band is not None and abs(measured.gap) <= band * answer.step:
         yield f"The gap lies within the estimate's error band, {percent(band)}: nothing needs explaining."
 
 
-def mfu_page(measured: Measured) -> Page:
-    """Return a measured step for people."""
+def mfu_page(measured: Measured, defaults: Mapping[str, object] = MappingProxyType({})) -> Page:
+    """Return a measured step for people; ``defaults`` were taken for what was not given."""
     answer, seconds = measured.answer, measured.seconds
     tokens = answer.job.workload.tokens_per_step
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
     page.append(
         f"Measured {significant(seconds)} s for a step of {tokens:,} tokens: {tokens / seconds:,.0f} "
-        f"tokens/s, {tokens / seconds / answer.job.gpus:,.0f} on each of {answer.job.gpus:,} accelerators, "
+        f"tokens/s, {tokens / seconds / answer.job.gpus:,.0f} on each of "
+        f"{counted(answer.job.gpus, 'accelerator')}, "
         f"whose dense peak is {answer.peak_rate / TFLOP:,.0f} TFLOP/s."
     )
     page.append(
@@ -175,8 +184,8 @@ def mfu_page(measured: Measured) -> Page:
             )
         )
     )
-    counted = (f"  {row.name} counts {row.counts} ({row.source})" for row in conventions(answer))
-    page.append("\n".join(counted))
+    told = (f"  {row.name} counts {row.counts} ({row.source})" for row in conventions(answer))
+    page += ["\n".join(told), *adapter_lines(answer.job.workload.method)]
     page.append(
         f"The estimate is {significant(answer.step)} s, MFU {percent(answer.mfu)}: measured is "
         f"{measured.gap / answer.step:+.1%}, {measured.gap:+.4g} s."
@@ -184,7 +193,7 @@ def mfu_page(measured: Measured) -> Page:
     page += list(doubts(measured))
     if measured.gap > 0:
         page += ["What could explain the gap, one part at a time:", _gap_table(measured)]
-    return page
+    return page + ([f"Not given, so taken: {listed(defaults)}."] if defaults else [])
 
 
 def _gap_table(measured: Measured) -> Table:

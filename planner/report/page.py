@@ -35,6 +35,17 @@ def significant(value: float | None, digits: int = 4) -> str:
     return f"{short:.{digits}g}"
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things, one of them in the singular.
+
+    Examples
+    --------
+    >>> counted(1, "accelerator"), counted(2048, "accelerator")
+    ('1 accelerator', '2,048 accelerators')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def percent(share: float | None, digits: int = 1) -> str:
     """Return a share as a percentage, a dash where it is unknown."""
     return "-" if share is None else f"{100 * share:.{digits}f}%"

@@ -8,7 +8,7 @@ from typing import Any
 from planner.cost.estimate import Estimate
 from planner.report.estimate_page import job_line, layout, trust
 from planner.report.limits import limits
-from planner.report.page import Page, Table, listed, percent, significant
+from planner.report.page import Page, Table, counted, listed, percent, significant
 from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import SearchResult
 from planner.search.request import Request
@@ -21,7 +21,7 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     job, runtime = (lead.job, lead.runtime) if lead else next(request.jobs())
     page: Page = [job_line(job, runtime)]
     if lead is None:
-        page += [*nothing_fits(result), *other_runtimes(request)]
+        page += other_runtimes(request) or nothing_fits(result)
     else:
         page += [_plans(result, request), *_uneven(result)]
     if result.baselines:
@@ -109,7 +109,7 @@ def nothing_fits(result: SearchResult) -> Page:
             f"{_missing(nearest['missing_gib'])}."
         )
     if nearest.get("gpus"):
-        lines.append(f"With {nearest['gpus']:,} accelerators a plan fits.")
+        lines.append(f"With {counted(int(str(nearest['gpus'])), 'accelerator')} a plan fits.")
     changes = nearest.get("changes") or []
     if isinstance(changes, list) and changes:
         lines.append(f"One change after which a plan fits: {'; or '.join(map(str, changes))}.")

@@ -85,9 +85,11 @@ def exactly(rule: str, option: str, found: Num, wanted: Num, why: str, where: Ma
     )
 
 
-def fits_model(rule: str, reasons: tuple[str, ...], remedy: str) -> Rule:
-    """Return the rule that nothing of the model is missing in the runtime; ``reasons`` say what is."""
-    return Rule(rule, not reasons, lambda: ("; ".join(reasons), "a model that it can build", remedy))
+def fits_model(
+    rule: str, reasons: tuple[str, ...], remedy: str = "another runtime, such as --runtime megatron-lm"
+) -> Rule:
+    """Return the rule that nothing of the model is missing in what is written; ``reasons`` say what is."""
+    return Rule(rule, not reasons, lambda: ("; ".join(reasons), "a model that its files can build", remedy))
 
 
 def divisor_rule(rule: str, option: str, part: Num, whole: int, thing: str) -> Rule:

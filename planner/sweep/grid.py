@@ -130,12 +130,34 @@ def load_grid(path: Path) -> Grid:
         With every fault of its keys and values, or if it has more than `MOST_CASES` cases.
     """
     try:
-        grid = build(Grid, read_yaml(path), str(path))
+        grid = build(Grid, _as_fields(read_yaml(path)), str(path))
     except InputError as error:
         lines = key_lines(path)
         raise InputError([_with_line(problem, str(path), lines) for problem in error.problems]) from None
     check_size(grid, path)
     return grid
+
+
+def field_of(key: Any) -> Any:
+    """Return the field that a key means: ``models`` may be one, and options stand as on the command line.
+
+    Examples
+    --------
+    >>> field_of("seq-len"), field_of("model")
+    ('seq_len', 'models')
+    """
+    return "models" if key == "model" else key.replace("-", "_") if isinstance(key, str) else key
+
+
+def _as_fields(raw: Any) -> Any:
+    """Return the keys as fields; what says a field twice stays as it is written, and so is refused."""
+    if not isinstance(raw, dict):
+        return raw
+    fields = [field_of(key) for key in raw]
+    return {
+        key if fields.count(field) > 1 else field: value
+        for (key, value), field in zip(raw.items(), fields, strict=True)
+    }
 
 
 def check_size(grid: Grid, path: Path) -> None:
@@ -158,7 +180,9 @@ def key_lines(path: Path) -> dict[str, int]:
     except (yaml.YAMLError, InputError):
         return {}
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
-    return {str(key.value): key.start_mark.line + 1 for key, _ in pairs}
+    return {
+        str(name): key.start_mark.line + 1 for key, _ in pairs for name in (key.value, field_of(key.value))
+    }
 
 
 def _with_line(problem: Problem, where: str, lines: Mapping[str, int]) -> Problem:

@@ -90,7 +90,6 @@ ILLEGAL = [
     (TORCHTITAN, jobs.MOE, {"ep": 8, "zero_shards": 4}, "expert-parallel-in-shards"),
     (TORCHTITAN, jobs.MOE, {"ep": 8, "tp": 2, "etp": 2}, "expert-tensor-degree"),
     (TORCHTITAN, jobs.GPT2, {}, "model-in-torchtitan"),
-    (TORCHTITAN, jobs.DENSE, {"seq_len": 65536}, "sequence-within-positions"),
     (TORCHTITAN, jobs.DENSE, {"tp": 8, "sequence_parallel": True, "seq_len": 1020}, "sequence-divides"),
     (DEEPSPEED, jobs.DENSE, {"pp": 2, "zero": 2}, "pipeline-needs-zero-0-1"),
     (DEEPSPEED, jobs.DENSE, {"pp": 2, "zero": 1, "tp": 2}, "pipeline-without-tp"),

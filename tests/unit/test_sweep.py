@@ -411,3 +411,22 @@ def test_a_request_travels(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(request))
     assert isinstance(again, Request)
     assert content_key(again) == content_key(request)
+
+
+def test_a_grid_takes_options_as_the_command_line_spells_them(tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text("model: llama3-8b\nhardware: dgx-h100\nseq-len: [4096, 8192]\nglobal-batch: 64\n")
+    grid = load_grid(path)
+    assert grid.axes == {
+        "models": ("llama3-8b",),
+        "hardware": ("dgx-h100",),
+        "seq_len": ("4096", "8192"),
+        "global_batch": ("64",),
+    }
+
+
+def test_a_key_that_stands_twice_in_two_spellings_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text("models: llama3-8b\nhardware: dgx-h100\nseq-len: 4096\nseq_len: 8192\n")
+    with pytest.raises(InputError, match=r"grid\.yaml:3: seq-len: found unknown key"):
+        load_grid(path)

@@ -35,7 +35,7 @@ def nanotron_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         whole_shard_rule(plan),
-        fits_model("model-in-nanotron", missing_parts(model), "llama3-8b"),
+        fits_model("model-in-nanotron", missing_parts(model)),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "its engines run one stage per rank"),
         exactly("no-context-parallel", "cp", plan.cp, 1.0, start),
         exactly("no-expert-parallel", "ep", plan.ep, 1.0, mesh),

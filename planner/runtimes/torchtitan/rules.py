@@ -39,7 +39,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
-        fits_model("model-in-torchtitan", missing_parts(model), "llama3-8b"),
+        fits_model("model-in-torchtitan", missing_parts(model)),
         mesh_shard_rule(plan),
         Rule(
             "replicas-without-context",
@@ -48,7 +48,6 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         ),
         *width_rules(plan, model),
         divisor_rule("vocabulary-divides", "tp", plan.tp, model.vocab, "the vocabulary"),
-        _positions_rule(model, work.seq_len),
         sequence_rule(tokens, shared, "tp under sequence parallelism · 2 · cp"),
         *_pipeline_rules(plan, model),
         *_expert_rules(plan, model),
@@ -69,15 +68,6 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     if model.prediction is not None:
         needs.add("multi-token prediction")
     return tuple(sorted(needs))
-
-
-def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
-    most = model.max_positions or seq_len
-    return Rule(
-        "sequence-within-positions",
-        seq_len <= most,
-        lambda: (f"sequence {seq_len}", f"at most the model's {most} positions", f"sequence {most}"),
-    )
 
 
 def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

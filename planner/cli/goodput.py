@@ -1,0 +1,96 @@
+"""``planner goodput``: a saved plan on machines that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import Format, OutputOptions, spread
+
+if TYPE_CHECKING:
+    from planner.cli.reading import Reading
+
+
+@spread
+def goodput(
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+    ],
+    shown: OutputOptions,
+    checkpoint_time: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="For which training stops to save: 30s.", show_default=False),
+    ] = None,
+    restart_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="From a failure until training goes on: 15min.", show_default=False
+        ),
+    ] = None,
+    device_mtbf: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Mean time between failures of one accelerator. [default: that of Llama 3's, 2112d]",
+            show_default=False,
+        ),
+    ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Training between checkpoints: 1h. [default: the best]", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Tell how often a plan should save, and its days and cost where machines fail.
+
+    Failures come at random and any accelerator stops the job, which goes on from its last checkpoint. Exit
+    code 1 tells that the plan breaks a rule or does not fit, or that the job never gets on.
+    """
+    from planner.cli.explain import priced, read_saved
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.reading import Reading
+    from planner.errors import Infeasible
+    from planner.report.as_json import plain
+    from planner.report.goodput import SEEN_MTBF, Failing, goodput_document, goodput_page
+
+    reading = Reading()
+    texts = {"--checkpoint-time": checkpoint_time, "--restart-time": restart_time,
+             "--device-mtbf": device_mtbf, "--interval": interval}  # fmt: skip
+    times = {name: seconds_of(reading, name, text) for name, text in texts.items()}
+    for name in ("--checkpoint-time", "--restart-time"):
+        if texts[name] is None:
+            reading.fault(name, "nothing", "a time such as 30s or 15min, since sites differ")
+    reading.finish()
+    answer = priced(read_saved(plan), plan)
+    save, restart = times["--checkpoint-time"] or 0.0, times["--restart-time"] or 0.0
+    told = Failing(answer, times["--device-mtbf"] or SEEN_MTBF, save, restart, times["--interval"])
+    if not told.gets_on:
+        raise Infeasible(f"the job fails every {told.mtbf:.3g} s and never reaches its next checkpoint")
+    document = goodput_document(told)
+    if shown.output is Format.json:
+        emit_document(document)
+    elif shown.output is Format.csv:
+        row = {name: value for name, value in document.items() if name != "estimate"}
+        emit_rows([plain(row)], shown.output)
+    else:
+        emit_page(goodput_page(told), shown.output)
+    if not answer.feasible:
+        raise typer.Exit(1)
+
+
+def seconds_of(reading: Reading, name: str, text: str | None) -> float | None:
+    """Return a time in seconds, or note that it is none."""
+    from planner.units import parse
+
+    try:
+        value = None if text is None else parse(text, "s")
+    except ValueError as error:
+        reading.fault(name, repr(text), f"a time such as 30s, 15min or 2h ({error})")
+        return None
+    if value is None or value > 0:
+        return value
+    reading.fault(name, repr(text), "a time above 0")
+    return None

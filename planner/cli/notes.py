@@ -1,0 +1,86 @@
+"""What a user should know of a job that its prices do not say, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from planner.cli.versions import version_notes
+
+if TYPE_CHECKING:
+    from planner.inputs.hardware import HardwareProfile
+    from planner.inputs.model import ModelSpec
+    from planner.inputs.workload import Workload
+
+
+STARTED: Final = ("NVIDIA", "AMD")
+"""Vendors on whose accelerators the launch files start."""
+
+
+def job_notes(
+    model: ModelSpec,
+    workload: Workload,
+    profiles: Iterable[HardwareProfile],
+    counts: Sequence[int],
+    objective: str = "time",
+) -> list[str]:
+    """Return what to know of a job: positions, pools, devices, nodes, prices, software that has changed."""
+    clusters = tuple(profiles)
+    lines = [*position_notes(model, workload.seq_len), *pool_notes(clusters), *vendor_notes(clusters)]
+    lines += [*node_notes(clusters, counts), *price_notes(clusters, objective)]
+    return [*lines, *version_notes(clusters)]
+
+
+def vendor_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
+    """Yield that no runtime here is started on the accelerators of a vendor."""
+    for profile in profiles:
+        if profile.pool.accelerator.vendor not in STARTED:
+            yield (
+                f"{profile.name} is priced as if its {profile.pool.accelerator.vendor} software behaved as "
+                f"the runtime does; launch files are for {' and '.join(STARTED)} accelerators"
+            )
+
+
+def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator[str]:
+    """Yield that a cluster cannot be ranked by an objective, since a number of it is not known."""
+    for profile in profiles:
+        pool = profile.pool
+        told = {"cost": ("price", pool.price_per_hour), "energy": ("rated power", pool.accelerator.power)}
+        what, known = told.get(objective, ("", 1.0))
+        if known is None:
+            yield (
+                f"no {what} of {profile.name} is known, so it comes last by {objective}, its own plans by "
+                f"time; a profile of your own can say it (docs/how-to/add-a-machine.md)"
+            )
+
+
+def position_notes(model: ModelSpec, seq_len: int) -> Iterator[str]:
+    """Yield that sequences go beyond the positions for which rotary embeddings were made."""
+    positions = model.max_positions
+    if positions and not model.learned_positions and seq_len > positions:
+        yield (
+            f"sequences of {seq_len:,} tokens are longer than the {positions:,} positions of {model.name}: "
+            "its rotary embedding needs another base or scaling, which no price depends on"
+        )
+
+
+def pool_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
+    """Yield that of a mixed cluster one pool alone is planned for."""
+    for profile in profiles:
+        if len(profile.pools) > 1:
+            yield (
+                f"{profile.name} has {len(profile.pools)} pools, and a plan runs on one: the first, of "
+                f"{profile.pool.accelerator.name}; for another one put it first, or in a profile of its own"
+            )
+
+
+def node_notes(profiles: Iterable[HardwareProfile], counts: Iterable[int]) -> Iterator[str]:
+    """Yield that a count leaves a node partly used, for which no launch files are written."""
+    sizes = {profile.pool.gpus_per_node for profile in profiles}
+    for count in counts:
+        for size in sorted(size for size in sizes if count > size and count % size):
+            low = count // size * size
+            yield (
+                f"{count:,} accelerators do not fill nodes of {size}: launch files are written for whole "
+                f"nodes, such as --gpus {low} or {low + size}"
+            )

@@ -1,0 +1,142 @@
+"""What failures and checkpoints make of a plan: how often to save, and days and money with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
+from planner.report.as_json import Document, estimate_document, plain
+from planner.report.estimate_page import adapter_lines, job_line, layout, money, verdict
+from planner.report.page import Page, Table, percent, significant
+from planner.units import DAY, HOUR
+
+GOODPUT: Final = "planner/goodput/1"
+
+SEEN_MTBF: Final = 54 * DAY * 16384 / 419
+"""Mean time between failures that one H100 caused in 54 days of Llama 3 on 16,384 of them: 419 unexpected
+interruptions (arXiv:2407.21783, sec. 3.3.4). [s]"""
+
+
+STUCK: Final = 20.0
+"""Mean times between failures from a restart to the next checkpoint beyond which nobody waits. [-]"""
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A plan on machines that fail.
+
+    Parameters
+    ----------
+    answer : Estimate
+        The plan without failures.
+    device_mtbf : float
+        Mean time between failures that one accelerator and its share of a node cause. [s]
+    save, restart : float
+        Time for which training stops to save, and from a failure until it goes on. [s]
+    asked : float, optional
+        Time of training between checkpoints; None asks for the best. [s]
+    """
+
+    answer: Estimate
+    device_mtbf: float
+    save: float
+    restart: float
+    asked: float | None = None
+
+    @property
+    def mtbf(self) -> float:
+        """Mean time between failures of the job. [s]"""
+        return float(job_mtbf_seconds(self.device_mtbf, float(self.answer.job.gpus)))
+
+    @property
+    def steps(self) -> int:
+        """Steps between checkpoints, at least one. [-]"""
+        wanted = self.asked or float(checkpoint_interval_seconds(self.save, self.mtbf))
+        return max(1, round(wanted / self.answer.step))
+
+    @property
+    def interval(self) -> float:
+        """Time of training between checkpoints, in whole steps. [s]"""
+        return self.steps * self.answer.step
+
+    @property
+    def gets_on(self) -> bool:
+        """Whether the job is not so often stopped that it hardly ever reaches a checkpoint."""
+        return (self.interval + self.save + self.restart) / self.mtbf < STUCK
+
+    @property
+    def slowdown(self) -> float:
+        """Expected time over that of the steps alone. [-]"""
+        return float(failure_slowdown(self.interval, self.save, self.restart, self.mtbf))
+
+    @property
+    def saving(self) -> float:
+        """Share of the expected time that saving takes. [-]"""
+        return self.save / self.interval / self.slowdown
+
+
+def goodput_page(told: Failing) -> Page:
+    """Return a plan with its failures for people."""
+    answer, bill, slow = told.answer, told.answer.bill, told.slowdown
+    chosen = "as asked" if told.asked else "the best"
+    spell = f"{significant(told.interval / 60)} min, {told.steps:,} steps"
+    figures = {
+        "one accelerator fails every": f"{significant(told.device_mtbf / HOUR)} h",
+        "the job fails every": f"{significant(told.mtbf / HOUR)} h",
+        f"train between checkpoints, {chosen}": spell,
+        "time that saving takes": percent(told.saving),
+        "time that failures take": percent(1 - 1 / slow - told.saving),
+        "goodput, time that trains": percent(1 / slow),
+        "MFU with failures": percent(answer.mfu / slow),
+    }
+    if bill.days_to_train is not None:
+        days, usd = bill.days_to_train * slow, bill.usd_to_train
+        figures |= {
+            "failures until trained": f"{days * DAY / told.mtbf:,.0f}",
+            "time to train": f"{significant(days)} days, {significant(bill.days_to_train)} without failures",
+            "cost to train": money(None if usd is None else usd * slow),
+        }
+    table = Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
+    lines = adapter_lines(answer.job.workload.method)
+    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}", *verdict(answer)]
+    return [*page, table, *lines, basis(told)]
+
+
+def basis(told: Failing) -> str:
+    """Say what the figures rest on."""
+    seen = (
+        "One accelerator fails as an H100 did in 54 days of Llama 3 on 16,384 of them, 419 times in all "
+        "(arXiv:2407.21783, sec. 3.3.4); give your own with --device-mtbf. "
+        if told.device_mtbf == SEEN_MTBF
+        else ""
+    )
+    return (
+        f"{seen}A failure costs {significant(told.restart)} s until training goes on, and what was trained "
+        "since the last checkpoint; spare nodes are there (J. T. Daly, doi:10.1016/j.future.2004.11.016)."
+    )
+
+
+def goodput_document(told: Failing) -> Document:
+    """Return a plan with its failures as JSON."""
+    bill, slow = told.answer.bill, told.slowdown
+    document: Document = plain(
+        {
+            "schema": GOODPUT,
+            "device_mtbf_s": told.device_mtbf,
+            "mtbf_s": told.mtbf,
+            "checkpoint_time_s": told.save,
+            "restart_time_s": told.restart,
+            "interval_s": told.interval,
+            "steps_between_checkpoints": told.steps,
+            "saving_share": told.saving,
+            "failures_share": 1 - 1 / slow - told.saving,
+            "goodput": 1 / slow,
+            "mfu": told.answer.mfu / slow,
+            "days_to_train": None if bill.days_to_train is None else bill.days_to_train * slow,
+            "cost_usd_to_train": None if bill.usd_to_train is None else bill.usd_to_train * slow,
+            "estimate": estimate_document(told.answer, {}),
+        }
+    )
+    return document

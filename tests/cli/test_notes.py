@@ -1,0 +1,227 @@
+"""What a user is told beside the figures: notes, next steps, and what a word that is not taken meant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import once, planner
+
+CLUSTER = ("--hardware", "dgx-h100", "--gpus", "16")
+SMALL = ("--global-batch", "16", "--tp", "2", "--pp", "2")
+
+MIXED = """\
+name: mixed
+pools:
+  - {accelerator: h100-80gb-sxm, node: dgx-h100, network: infiniband-ndr, gpus: 32}
+  - {accelerator: a100-80gb-sxm, node: dgx-a100-80gb, network: infiniband-hdr, gpus: 32}
+"""
+
+
+def test_a_mixed_cluster_says_which_pool_is_planned_for(tmp_path: Path) -> None:
+    profile = tmp_path / "mixed.yaml"
+    profile.write_text(MIXED)
+    ask = ("estimate", "llama3-8b", "--hardware", str(profile))
+    assert "mixed has 2 pools" in planner(*ask, *SMALL).err
+    refused = planner(*ask, "--gpus", "64")
+    assert refused.code == 2
+    assert "the first pool of mixed has no more; nearest: 32" in refused.err
+
+
+def test_longer_sequences_than_the_models_positions_are_noted_and_others_are_not() -> None:
+    ask = ("estimate", "llama3-8b", *CLUSTER, *SMALL, "--seq-len")
+    assert "longer than the 8,192 positions of llama3-8b" in once(*ask, "16384").err
+    assert once(*ask, "8192").err == ""
+    assert once(*ask, "16384", "--quiet").err == ""
+
+
+def test_torchtitan_takes_longer_sequences_and_its_files_say_so(tmp_path: Path) -> None:
+    ask = ("estimate", "llama3-8b", *CLUSTER, "--runtime", "torchtitan", "--cp", "4", "--global-batch", "16")
+    plan = tmp_path / "plan.yaml"
+    done = planner(*ask, "--seq-len", "16384", "--recompute", "selective", "--save", str(plan))
+    assert done.code == 0, done.out
+    assert planner("emit", str(plan), "--out", str(tmp_path / "out")).code == 0
+    written = "".join(path.read_text() for path in (tmp_path / "out").glob("*.py"))
+    assert re.search(r"'max_context_length': 16384\b", written)
+
+
+def test_a_count_that_leaves_a_node_partly_used_is_noted() -> None:
+    done = planner("estimate", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "12")
+    assert "12 accelerators do not fill nodes of 8" in done.err
+    assert "--gpus 8 or 16" in done.err
+    for whole in ("4", "16"):
+        assert planner("estimate", "llama3-8b", "--hardware", "dgx-h100", "--gpus", whole).err == ""
+
+
+def test_one_is_singular() -> None:
+    done = planner("estimate", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "1", "--global-batch", "1")
+    page = " ".join(done.out.split())
+    assert "on 1 accelerator of dgx-h100" in page
+    assert "1 sequence of 4,096 tokens" in page
+
+
+def test_qlora_takes_a_whole_base_where_nobody_says_how_it_is_sharded() -> None:
+    ask = ("estimate", "llama2-7b", "--hardware", "l40s-8-pcie", "--gpus", "1", "--runtime", "fsdp")
+    done = planner(*ask, "--global-batch", "8", "--method", "qlora", "--format", "json")
+    assert (done.code, done.json["violations"]) == (0, [])
+    assert (done.json["plan"]["zero"], done.json["defaults"]["zero"]) == (0, 0)
+    assert planner(*ask, "--global-batch", "8", "--format", "json").json["plan"]["zero"] == 3
+
+
+@pytest.mark.parametrize(("method", "told"), [("lora", True), ("full", False)])
+def test_the_weight_gradients_that_adapters_spare_are_told_beside_mfu(method: str, told: bool) -> None:
+    job = (
+        "llama2-7b",
+        "--hardware",
+        "dgx-h100",
+        "--gpus",
+        "1",
+        "--global-batch",
+        "8",
+        "--runtime",
+        "deepspeed",
+    )
+    ask = (*job, "--method", method, "--zero", "0")
+    line = f"{method} forms those of its adapters"
+    for page in (planner("estimate", *ask).out, planner("mfu", *ask, "--step-time", "2").out):
+        assert (line in " ".join(page.split())) is told
+
+
+def test_a_plan_that_does_not_run_names_the_next_command() -> None:
+    bad = planner("estimate", "llama3-70b", "--hardware", "dgx-h100", "--gpus", "8")
+    assert bad.code == 1
+    assert "`planner search` with the same options" in bad.out
+    assert "`planner search`" not in once("estimate", "llama3-8b", *CLUSTER, *SMALL).out
+
+
+def test_of_many_stages_the_fullest_is_shown_and_the_rest_are_said_to_be_missing() -> None:
+    layers = "1,1,1,1,1,1,1,1,1,1,9,4,3,2,2,2"
+    ask = ("estimate", "llama3-8b", *CLUSTER, "--pp", "16", "--stage-layers", layers, "--global-batch", "16")
+    stages = planner(*ask, "--format", "json").json["memory"]["stages"]
+    fullest = max(stages, key=lambda stage: float(stage["total_gib"]))
+    assert fullest["stage"] == 10
+    page = planner(*ask).out
+    assert re.search(rf"^ +10 .* {fullest['total_gib']:.2f}$", page, re.MULTILINE)
+    assert "Of 16 stages" in page
+    assert "stages the first" not in once("estimate", "llama3-8b", *CLUSTER, *SMALL).out
+
+
+def test_mfu_lists_what_it_took_and_doubts_a_plan_that_does_not_fit() -> None:
+    ask = ("mfu", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "8192")
+    page = " ".join(planner(*ask, "--tokens-per-s-per-gpu", "9000").out.split())
+    assert "micro batch 1" in page.split("Not given, so taken:")[1]
+    assert "a plan that does not fit" in page
+    fits = planner(*ask, "--tokens-per-s-per-gpu", "9000", "--recompute", "full").out
+    assert "does not fit" not in fits
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--seq-len", "128k"), "nearest: 131072 (128Ki) or 128000"),
+        (("--seq-len", "0.3Ki"), "expected a whole number"),
+        (("--launcher", "pbs"), "--launcher: found 'pbs'"),
+        (("--target", "foo"), "--target: found 'foo'"),
+        (("--set", "atention=unfused"), "a trait; nearest: attention"),
+        (("--hardware", "no/such.yaml"), "expected a file that exists, or a cluster by its name"),
+    ],
+)
+def test_a_word_that_is_not_taken(options: tuple[str, ...], told: str) -> None:
+    done = planner("search", "llama3-8b", *CLUSTER, *options)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert len(done.err) < 200
+
+
+def test_lengths_may_be_written_in_ki() -> None:
+    ask = ("estimate", "llama3-8b", *CLUSTER, *SMALL, "--format", "json", "--seq-len")
+    assert planner(*ask, "1.5Ki").json["workload"]["seq_len"] == 1536
+    assert planner(*ask, "8Ki").json == planner(*ask, "8192").json
+
+
+def test_a_missing_model_file_is_not_taken_for_a_name() -> None:
+    done = planner("search", "my-model.yaml", *CLUSTER)
+    assert done.err == (
+        "error: MODEL: found 'my-model.yaml'; expected a file that exists, or a model by its name\n"
+    )
+
+
+def test_a_method_that_a_runtime_lacks_is_told_once() -> None:
+    done = planner("search", "llama3-8b", *CLUSTER, "--method", "lora")
+    assert done.code == 1
+    assert done.out.count("--runtime megatron-bridge") == 1
+    assert "No plan of megatron-lm has method lora" in done.out
+
+
+def test_an_objective_without_its_number_is_told() -> None:
+    ask = (
+        "search",
+        "llama2-7b",
+        "--gpus",
+        "8",
+        "--global-batch",
+        "8",
+        "--tp",
+        "1",
+        "--pp",
+        "1",
+        "--top",
+        "1",
+    )
+    both = (*ask, "--hardware", "gb200-nvl72", "--hardware", "dgx-h100")
+    assert "no price of gb200-nvl72 is known" in planner(*both, "--objective", "cost").err
+    assert "dgx-h100 is known" not in planner(*both, "--objective", "cost").err
+    assert planner(*both).err == ""
+    assert (
+        "no rated power of trn2.48xlarge"
+        in planner(*ask, "--hardware", "trn2.48xlarge", "--objective", "energy").err
+    )
+
+
+def test_accelerators_on_which_no_runtime_starts_are_told(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    ask = ("estimate", "llama2-7b", "--hardware", "tpu-v5p-pod", "--gpus", "8", "--global-batch", "8")
+    line = "tpu-v5p-pod is priced as if its Google software behaved as the runtime does"
+    assert line in planner(*ask, "--zero", "1", "--save", str(plan)).err
+    assert line in planner("emit", str(plan), "--out", str(tmp_path / "out")).err
+
+
+def test_energy_to_train_by_hand() -> None:
+    # 16 accelerators of 700 W: days times 24 hours times 11.2 kW.
+    ask = ("estimate", "llama3-8b", *CLUSTER, *SMALL, "--tokens", "1T")
+    days = planner(*ask, "--format", "json").json["days_to_train"]
+    told = re.search(r"energy to train, at most +([\d.,]+) MWh", planner(*ask).out)
+    assert told is not None
+    assert float(told[1].replace(",", "")) == pytest.approx(days * 24 * 11.2e-3, rel=1e-3)
+
+
+def test_a_change_that_a_search_would_leave_out_for_its_risk_is_called_risky(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    job = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "32", "--global-batch", "256", "--pp", "2")
+    axes = ("--vpp", "4", "--ep", "16", "--micro-batch", "2", "--zero")
+    assert planner("estimate", *job, *axes, "2", "--save", str(plan)).code == 0
+    rows = planner("explain", str(plan), "--format", "json").json["neighbours"]
+    risks = {(row["axis"], row["to"]): row["oom_probability"] for row in rows if row["feasible"]}
+    assert (
+        risks["zero", "1"]
+        == planner("estimate", *job, *axes, "1", "--format", "json").json["oom_probability"]
+    )
+    assert risks["zero", "1"] > 0.05 > risks["zero", "3"]
+    page = planner("explain", str(plan)).out
+    assert re.search(r"^zero +2 to 1 .* risky: \d+% out of memory$", page, re.MULTILINE)
+    assert re.search(r"^zero +2 to 3 .* yes$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed"])
+def test_a_model_without_a_written_configuration_names_another_runtime(runtime: str) -> None:
+    ask = ("estimate", "gemma3-27b", *CLUSTER, "--global-batch", "64", "--runtime", runtime)
+    (told,) = (
+        broken
+        for broken in planner(*ask, "--format", "json").json["violations"]
+        if broken["rule"] == "model-in-transformers"
+    )
+    assert "LlamaForCausalLM" not in told["found"]
+    assert "llama, qwen2, qwen3" in told["found"]
+    assert "--runtime megatron-lm" in told["nearest"]

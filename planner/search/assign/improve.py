@@ -305,12 +305,12 @@ def _least(known: dict[Plan, Estimate]) -> float:
 def _assign(improver: Improver, better: dict[Plan, Estimate], plans: Sequence[tuple[float, Plan]]) -> int:
     """Put better plans into the places of those that they improve; return how many were tried.
 
-    Plans come with what they could take at least; at the first that could not be the best there is an end.
+    Plans come with what they could take at least; those that could not be the best are passed over.
     """
     best, tried = _least(better), 0
     for optimistic, plan in plans:
         if optimistic >= best:
-            break
+            continue
         tried += 1
         found = improver.best(plan)
         if found is not None and (plan not in better or found.step < better[plan].step):
@@ -324,8 +324,13 @@ def _assign(improver: Improver, better: dict[Plan, Estimate], plans: Sequence[tu
 def _hopeful(
     improver: Improver, candidates: Sequence[Candidate], known: set[Plan], best: float
 ) -> list[tuple[float, Plan]]:
-    """Return the plans that recompute because nothing else fits, by the least that they could take."""
-    hopeful: list[tuple[float, Plan]] = []
+    """Return the plans that recompute because nothing else fits, with the least that they could take.
+
+    Those come first that are expected to be fastest, were each byte that is missing without recompute worth
+    the same time.
+    """
+    hopeful: list[tuple[float, float, Plan]] = []
+    found = {candidate.plan: candidate for candidate in reversed(candidates)}
     plans = list(dict.fromkeys(candidate.plan for candidate in candidates))
     fitting = {plan for plan in plans if plan.recompute == "none"} | known
     tight = [plan for plan in plans if plan not in known and replace(plan, recompute="none") not in fitting]
@@ -333,6 +338,13 @@ def _hopeful(
         if improver.counted(plan):
             plain = improver.plain(plan)
             if not improver.is_safe(plain) and plain.bound < best:
-                hopeful.append((plain.bound, plan))
-    hopeful.sort(key=lambda pair: pair[0])
-    return hopeful[:MOST_TRIED]
+                hopeful.append((_expected(plain, found[plan], improver.scan.limit), plain.bound, plan))
+    hopeful.sort(key=lambda one: one[:2])
+    return [(bound, plan) for _, bound, plan in hopeful[:MOST_TRIED]]
+
+
+def _expected(plain: Estimate, whole: Candidate, limit: float) -> float:
+    """Return the time between nothing recomputed and all, by the memory that is missing. [s]"""
+    freed = plain.peak - whole.total_bytes
+    share = min(1.0, max(0.0, (plain.peak - limit) / freed)) if freed > 0 else 1.0
+    return plain.step + share * max(0.0, whole.bound - plain.step)

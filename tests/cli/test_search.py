@@ -200,3 +200,11 @@ def test_an_axis_that_is_given_finds_nothing_faster_than_the_whole_search() -> N
     whole = planner(*work).json["plans"][0]["step_time_s"]
     for cp in ("16", "32", "64"):
         assert planner(*work, "--cp", cp).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)
+
+
+def test_an_uneven_split_far_down_the_bounds_is_found_without_being_asked_for() -> None:
+    ask = ("search", "llama3-70b", "--hardware", "dgx-a100-80gb", "--gpus", "32", "--global-batch", "256")
+    work = (*ask, "--top", "1", "--format", "json")
+    whole = planner(*work).json["plans"][0]["step_time_s"]
+    for axes in (("--tp", "4"), ("--tp", "2"), ("--pp", "4"), ("--micro-batch", "1")):
+        assert planner(*work, *axes).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)

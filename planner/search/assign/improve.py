@@ -8,7 +8,7 @@ the bound.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -81,6 +81,17 @@ class Improver:
             found = self._thriftiest(plan)
         safe = [known for known in found if self.is_safe(known)]
         return min(safe, key=lambda known: known.step, default=None)
+
+    def with_split(self, plan: Plan) -> Estimate | None:
+        """Return a plan with the best split for what it recomputes; None where that is not safe."""
+        costs = plan_costs(plan, self.scan.job, self.scan.runtime, [plan.recompute], self.scan.limit)
+        problem = costs.problem
+        columns = stage_columns(costs, 0, tie=TIE)
+        partition = best_partition(columns, problem.sum_weight, problem.slowest_weight)
+        if partition is None:
+            return None
+        found = self.price(replace(plan, stage_layers=partition.sizes))
+        return found if self.is_safe(found) else None
 
     def bound(self, plan: Plan) -> Solution | None:
         """Solve the problem in which every layer chooses freely; None where its price would be no bound."""
@@ -287,7 +298,10 @@ def improve(
     scan, best = improver.scan, _least(better)
     uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep)
     bounds = {candidate.plan: candidate.bound for candidate in tight}
-    tried += _assign(improver, better, [(bounds[plan], plan) for plan in uneven.plans])
+    fitting = [(bounds[plan], plan) for plan in uneven.plans]
+    tried += _assign(improver, better, fitting, improver.with_split)
+    likely = sorted(fitting, key=lambda pair: better[pair[1]].step if pair[1] in better else np.inf)
+    _assign(improver, better, likely[:MOST_TRIED])
     if not better:
         return better, None
     first = min(better.values(), key=lambda known: known.step)
@@ -302,7 +316,12 @@ def _least(known: dict[Plan, Estimate]) -> float:
     return min((one.step for one in known.values()), default=np.inf)
 
 
-def _assign(improver: Improver, better: dict[Plan, Estimate], plans: Sequence[tuple[float, Plan]]) -> int:
+def _assign(
+    improver: Improver,
+    better: dict[Plan, Estimate],
+    plans: Sequence[tuple[float, Plan]],
+    find: Callable[[Plan], Estimate | None] | None = None,
+) -> int:
     """Put better plans into the places of those that they improve; return how many were tried.
 
     Plans come with what they could take at least; those that could not be the best are passed over.
@@ -312,7 +331,7 @@ def _assign(improver: Improver, better: dict[Plan, Estimate], plans: Sequence[tu
         if optimistic >= best:
             continue
         tried += 1
-        found = improver.best(plan)
+        found = (find or improver.best)(plan)
         if found is not None and (plan not in better or found.step < better[plan].step):
             better.pop(plan, None)
             place = replace(found.plan, stage_layers=plan.stage_layers)

@@ -296,7 +296,7 @@ def improve(
     hopeful = _hopeful(improver, candidates, set(leaders), uniform)
     tried = _assign(improver, better, [*((0.0, plan) for plan in leaders), *hopeful])
     scan, best = improver.scan, _least(better)
-    uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep)
+    uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep_tight)
     bounds = {candidate.plan: candidate.bound for candidate in tight}
     fitting = [(bounds[plan], plan) for plan in uneven.plans]
     tried += _assign(improver, better, fitting, improver.with_split)

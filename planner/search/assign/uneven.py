@@ -13,7 +13,7 @@ from planner.search.assign.problem import NoAssignment
 from planner.search.scan import Candidate
 from planner.units import GIB
 
-MOST_UNEVEN = 256
+MOST_UNEVEN = 512
 """Candidates whose split is looked for, since nearly equal stages do not fit."""
 MOST_UNEVEN_DEEP = 48
 """The same of models of more than `DEEP` layers, each of which takes several times as long."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.cost.estimate import Estimate
-from planner.report.estimate_page import job_line, layout, trust
+from planner.report.estimate_page import adapter_lines, job_line, layout, trust
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, percent, significant
 from planner.runtimes._offered import runtimes_with
@@ -23,7 +23,7 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if lead is None:
         page += other_runtimes(request) or nothing_fits(result)
     else:
-        page += [_plans(result, request), *_uneven(result)]
+        page += [_plans(result, request), *_uneven(result), *adapter_lines(job.workload.method)]
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]

@@ -258,6 +258,11 @@ class Scan:
         report.best = merged(report.best, values, fits, self.keep, made, by_value)
         report.promising = merged(report.promising, np.asarray(result.bound), fits, self.keep, made, by_bound)
 
+    @property
+    def keep_tight(self) -> int:
+        """Candidates kept that may fit with another split, of which most do not. [-]"""
+        return 2 * self.keep
+
     def _collect_tight(
         self,
         case: Case,
@@ -270,7 +275,7 @@ class Scan:
     ) -> None:
         """Keep plans that could be the fastest, and fit in the mean over their stages only."""
         best = report.best[0].value if report.best else np.inf
-        worst = report.tight[-1].bound if len(report.tight) >= self.keep else np.inf
+        worst = report.tight[-1].bound if len(report.tight) >= self.keep_tight else np.inf
         hopeful = legal & (result.total_bytes > self.limit) & (result.bound < min(best, worst))
         rows = np.flatnonzero(hopeful & (np.asarray(plan.pp) > 1) & (np.asarray(plan.vpp) == 1))
         if not rows.size:
@@ -282,7 +287,7 @@ class Scan:
         among[rows] = least <= self.limit
         made = partial(_candidate, result, plan, np.asarray(result.step))
         bounds = np.asarray(result.bound)
-        report.tight = merged(report.tight, bounds, among, self.keep, made, by_bound)
+        report.tight = merged(report.tight, bounds, among, self.keep_tight, made, by_bound)
 
 
 def by_value(candidate: Candidate) -> float:

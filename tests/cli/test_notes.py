@@ -85,7 +85,8 @@ def test_the_weight_gradients_that_adapters_spare_are_told_beside_mfu(method: st
     )
     ask = (*job, "--method", method, "--zero", "0")
     line = f"{method} forms those of its adapters"
-    for page in (planner("estimate", *ask).out, planner("mfu", *ask, "--step-time", "2").out):
+    pages = [planner(command, *ask).out for command in ("estimate", "search")]
+    for page in (*pages, planner("mfu", *ask, "--step-time", "2").out):
         assert (line in " ".join(page.split())) is told
 
 

@@ -191,3 +191,20 @@ def test_a_method_that_the_runtime_lacks_names_the_runtimes_that_have_it() -> No
     nearest = "--runtime deepspeed or --runtime fsdp or --runtime megatron-bridge"
     assert f"No plan of megatron-lm has method lora; nearest: {nearest}." in words
     assert "; nearest:" not in planner(*ask, "--runtime", "fsdp", "--method", "lora").out
+
+
+def test_an_axis_that_is_given_finds_nothing_faster_than_the_whole_search() -> None:
+    """Where memory is short, what a plan recomputes decides, and every layout has to be asked for it."""
+    ask = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "64", "--seq-len", "1Mi", "--top", "1")
+    work = (*ask, "--global-batch", "4", "--format", "json")
+    whole = planner(*work).json["plans"][0]["step_time_s"]
+    for cp in ("16", "32", "64"):
+        assert planner(*work, "--cp", cp).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)
+
+
+def test_an_uneven_split_far_down_the_bounds_is_found_without_being_asked_for() -> None:
+    ask = ("search", "llama3-70b", "--hardware", "dgx-a100-80gb", "--gpus", "32", "--global-batch", "256")
+    work = (*ask, "--top", "1", "--format", "json")
+    whole = planner(*work).json["plans"][0]["step_time_s"]
+    for axes in (("--tp", "4"), ("--tp", "2"), ("--pp", "4"), ("--micro-batch", "1")):
+        assert planner(*work, *axes).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)

@@ -8,7 +8,7 @@ the bound.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -81,6 +81,17 @@ class Improver:
             found = self._thriftiest(plan)
         safe = [known for known in found if self.is_safe(known)]
         return min(safe, key=lambda known: known.step, default=None)
+
+    def with_split(self, plan: Plan) -> Estimate | None:
+        """Return a plan with the best split for what it recomputes; None where that is not safe."""
+        costs = plan_costs(plan, self.scan.job, self.scan.runtime, [plan.recompute], self.scan.limit)
+        problem = costs.problem
+        columns = stage_columns(costs, 0, tie=TIE)
+        partition = best_partition(columns, problem.sum_weight, problem.slowest_weight)
+        if partition is None:
+            return None
+        found = self.price(replace(plan, stage_layers=partition.sizes))
+        return found if self.is_safe(found) else None
 
     def bound(self, plan: Plan) -> Solution | None:
         """Solve the problem in which every layer chooses freely; None where its price would be no bound."""
@@ -285,9 +296,12 @@ def improve(
     hopeful = _hopeful(improver, candidates, set(leaders), uniform)
     tried = _assign(improver, better, [*((0.0, plan) for plan in leaders), *hopeful])
     scan, best = improver.scan, _least(better)
-    uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep)
+    uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep_tight)
     bounds = {candidate.plan: candidate.bound for candidate in tight}
-    tried += _assign(improver, better, [(bounds[plan], plan) for plan in uneven.plans])
+    fitting = [(bounds[plan], plan) for plan in uneven.plans]
+    tried += _assign(improver, better, fitting, improver.with_split)
+    likely = sorted(fitting, key=lambda pair: better[pair[1]].step if pair[1] in better else np.inf)
+    _assign(improver, better, likely[:MOST_TRIED])
     if not better:
         return better, None
     first = min(better.values(), key=lambda known: known.step)
@@ -302,17 +316,22 @@ def _least(known: dict[Plan, Estimate]) -> float:
     return min((one.step for one in known.values()), default=np.inf)
 
 
-def _assign(improver: Improver, better: dict[Plan, Estimate], plans: Sequence[tuple[float, Plan]]) -> int:
+def _assign(
+    improver: Improver,
+    better: dict[Plan, Estimate],
+    plans: Sequence[tuple[float, Plan]],
+    find: Callable[[Plan], Estimate | None] | None = None,
+) -> int:
     """Put better plans into the places of those that they improve; return how many were tried.
 
-    Plans come with what they could take at least; at the first that could not be the best there is an end.
+    Plans come with what they could take at least; those that could not be the best are passed over.
     """
     best, tried = _least(better), 0
     for optimistic, plan in plans:
         if optimistic >= best:
-            break
+            continue
         tried += 1
-        found = improver.best(plan)
+        found = (find or improver.best)(plan)
         if found is not None and (plan not in better or found.step < better[plan].step):
             better.pop(plan, None)
             place = replace(found.plan, stage_layers=plan.stage_layers)
@@ -324,8 +343,13 @@ def _assign(improver: Improver, better: dict[Plan, Estimate], plans: Sequence[tu
 def _hopeful(
     improver: Improver, candidates: Sequence[Candidate], known: set[Plan], best: float
 ) -> list[tuple[float, Plan]]:
-    """Return the plans that recompute because nothing else fits, by the least that they could take."""
-    hopeful: list[tuple[float, Plan]] = []
+    """Return the plans that recompute because nothing else fits, with the least that they could take.
+
+    Those come first that are expected to be fastest, were each byte that is missing without recompute worth
+    the same time.
+    """
+    hopeful: list[tuple[float, float, Plan]] = []
+    found = {candidate.plan: candidate for candidate in reversed(candidates)}
     plans = list(dict.fromkeys(candidate.plan for candidate in candidates))
     fitting = {plan for plan in plans if plan.recompute == "none"} | known
     tight = [plan for plan in plans if plan not in known and replace(plan, recompute="none") not in fitting]
@@ -333,6 +357,13 @@ def _hopeful(
         if improver.counted(plan):
             plain = improver.plain(plan)
             if not improver.is_safe(plain) and plain.bound < best:
-                hopeful.append((plain.bound, plan))
-    hopeful.sort(key=lambda pair: pair[0])
-    return hopeful[:MOST_TRIED]
+                hopeful.append((_expected(plain, found[plan], improver.scan.limit), plain.bound, plan))
+    hopeful.sort(key=lambda one: one[:2])
+    return [(bound, plan) for _, bound, plan in hopeful[:MOST_TRIED]]
+
+
+def _expected(plain: Estimate, whole: Candidate, limit: float) -> float:
+    """Return the time between nothing recomputed and all, by the memory that is missing. [s]"""
+    freed = plain.peak - whole.total_bytes
+    share = min(1.0, max(0.0, (plain.peak - limit) / freed)) if freed > 0 else 1.0
+    return plain.step + share * max(0.0, whole.bound - plain.step)

@@ -13,8 +13,11 @@ from planner.search.assign.problem import NoAssignment
 from planner.search.scan import Candidate
 from planner.units import GIB
 
-MOST_UNEVEN = 48
+MOST_UNEVEN = 512
 """Candidates whose split is looked for, since nearly equal stages do not fit."""
+MOST_UNEVEN_DEEP = 48
+"""The same of models of more than `DEEP` layers, each of which takes several times as long."""
+DEEP = 100
 
 
 def missing_memory(plan: Plan, job: Job, runtime: Runtime, limit: float) -> NoAssignment | None:
@@ -81,9 +84,10 @@ def uneven_plans(
         Candidates that would have been kept, had there been as many.
     """
     hopeful = [candidate for candidate in tight if candidate.bound < best]
-    looked = hopeful[:MOST_UNEVEN]
+    most = MOST_UNEVEN if job.model.num_layers <= DEEP else MOST_UNEVEN_DEEP
+    looked = hopeful[:most]
     full = len(tight) >= keep and len(hopeful) == len(tight)
-    left = hopeful[MOST_UNEVEN:][:1] or (hopeful[-1:] if full else [])
+    left = hopeful[most:][:1] or (hopeful[-1:] if full else [])
     plans: list[Plan] = []
     failed: list[tuple[Plan, NoAssignment]] = []
     for candidate in looked:

@@ -31,6 +31,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"fsdp.?2|fully_shard", {"hidden_collective_traffic": 3.0}),
         (r"async tp on", {"tp_exposed": 0.74}),
         (r"moe a2a(?! off)|moe_a2a_overlap=true", {"overlaps_experts": True}),
+        (r"head in mxfp8", {"low_bit_head": "mxfp8"}),
         (r"moe dispatcher all-to-all", {"dispatcher": "all-to-all"}),
         # Megatron-Bridge, training/utils/moe_token_drop.py: only the all-to-all dispatcher drops tokens.
         (r"token.?drop", {"dispatcher": "all-to-all", "static_experts": True}),

@@ -48,7 +48,7 @@ ERAS: Final = (
     ),
     Era(
         "megatron-bridge-graph",
-        r"megatron.?bridge.*\b(26\.(0[6-9]|1\d)|2[7-9]\.\d\d)",
+        r"megatron.?bridge.*\b(26\.(0[6-9]|1\d)|2[7-9]\.\d\d)(?!.*partial graphs)",
         "megatron-bridge",
         "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch, "
         "16-bit gradients, Transformer Engine's loss; expert messages run beside compute",

@@ -173,6 +173,12 @@ def expert_operators(pricer: Pricer, ffn: Experts) -> list[Operator]:
     return operators
 
 
+GROUPED_CASTS = {"mxfp8": "fp8_block"}
+"""Precisions and the curve that times the casts of routed experts, where it is not that of dense layers: one
+kernel casts the tokens of all experts, and runs with experts bear no slower one than the tables have.
+"""
+
+
 def grouped_operator(
     pricer: Pricer, name: str, rows: Num, experts: Num, shape: tuple[Num, Num], saved: Num
 ) -> Operator:
@@ -180,13 +186,15 @@ def grouped_operator(
     case = pricer.case
     inputs, outputs = shape
     each = rows / experts
-    curve, dense = case.kernels.experts[case.precision.linear], case.kernels.gemm[case.precision.linear]
+    curve = case.kernels.experts[case.precision.linear]
+    dense = case.kernels.gemm[case.precision.linear]
+    cast = case.kernels.gemm.get(GROUPED_CASTS.get(case.precision.linear, ""), dense)
     derate = case.derate
     tiled = tiled_rows_in_mean(each, curve)
     forward = curve.launch / 2 + grouped_gemm_seconds(tiled, outputs, inputs, experts, curve)
-    forward = forward + cast_seconds(case, rows * inputs, dense)
+    forward = forward + cast_seconds(case, rows * inputs, cast)
     data = grouped_gemm_seconds(tiled, inputs, outputs, experts, curve)
-    data = data + cast_seconds(case, rows * outputs, dense)
+    data = data + cast_seconds(case, rows * outputs, cast)
     weight = grouped_gemm_seconds(outputs, inputs, each, experts, curve) * case.method.trains_base
     params = experts * inputs * outputs
     accumulate = params * accumulation_bytes(case) / case.kernels.memory_bandwidth * case.method.trains_base

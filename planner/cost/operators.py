@@ -290,7 +290,8 @@ COLUMN_SPLIT, ROW_SPLIT = map(frozenset, zip(*SPLIT_PAIRS, strict=True))
 
 def product_curve(case: Case, name: str) -> GemmCurve:
     """Curve of the matrix products of the linear layer called ``name``."""
-    return case.kernels.gemm[case.precision.activation if name in IN_16_BIT else case.precision.linear]
+    low = name not in IN_16_BIT or (name == "head" and case.traits.low_bit_head == case.precision.name)
+    return case.kernels.gemm[case.precision.linear if low else case.precision.activation]
 
 
 def cast_seconds(case: Case, elements: Num, curve: GemmCurve) -> Num:

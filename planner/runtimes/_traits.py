@@ -78,6 +78,8 @@ class Traits:
         Time of the casts of a product's input and gradient to low bits, over one of each. Scaled by rows,
         both are cast again by columns for the weight gradient, whose maxima and transposed result take twice
         the passes over memory: 3 (torchao, ``float8/float8_linear.py``, recipe ``rowwise``). [-]
+    low_bit_head : str
+        Precision in which the product with the vocabulary runs in low bits too; empty for none.
     low_bit_gathers : bool
         Whether sequence-parallel inputs and gradients are cast before they are gathered, and travel in low
         bits (torchao, ``float8/float8_tensor_parallel.py``); by rows they cannot.
@@ -255,6 +257,7 @@ class Traits:
     adapts: Literal["all", "qkv"] = "all"
     low_bit_weights: Literal["beside", "alone", "passing"] = "beside"
     quantise_passes: float = 1.0
+    low_bit_head: Literal["", "mxfp8"] = ""
     low_bit_gathers: bool = False
     fused_weight_gradient: bool = True
     early_stop: bool = False

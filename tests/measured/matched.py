@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 from planner.calibrate.accuracy import read_folder
 from planner.calibrate.catalogue import shipped_catalogue
@@ -102,6 +103,7 @@ def effect(
     change: tuple[object, object],
     free: Sequence[str] = (),
     value: Value = step_seconds,
+    where: Mapping[str, object] = MappingProxyType({}),
 ) -> Effect:
     """Return what a change of one column does.
 
@@ -117,10 +119,14 @@ def effect(
         Columns that follow from it and may differ.
     value : callable
         What is compared.
+    where : mapping
+        Columns to the value that rows must have.
     """
     groups: dict[tuple[object, ...], dict[object, Priced]] = {}
     for row in priced():
         run = row[0].run
+        if not all(getattr(run, name) == wanted for name, wanted in where.items()):
+            continue
         if run.source.startswith(source) and value(row)[0]:
             key = tuple(getattr(run, name) for name in COLUMNS if name not in (column, *free))
             groups.setdefault(key, {}).setdefault(getattr(run, column), row)

@@ -47,6 +47,7 @@ from planner.runtimes._traits import Traits
         ("megatron-lm", "l40s", None, "megatron-core", "megatron-lm"),
         ("megatron-lm", "a800-80gb-sxm", None, "megatron-2020-22", "megatron-lm"),
         ("megatron-bridge 26.06", "gb200-186gb", None, "megatron-bridge-graph", "megatron-bridge"),
+        ("megatron-bridge 26.06, partial graphs", "b300", None, "megatron-bridge", "megatron-bridge"),
         ("NeMo 25.04", "h100-80gb-sxm", None, "nemo-2025", "megatron-bridge"),
         ("GPT-NeoX", "a100-40gb-sxm", None, "megatron-deepspeed", "megatron-lm"),
         ("Megatron-DeepSpeed", "h100-80gb-sxm", None, "megatron-deepspeed-2023", "megatron-lm"),

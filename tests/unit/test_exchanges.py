@@ -315,6 +315,21 @@ def test_head_and_router_run_in_16_bit_whatever_the_others_do() -> None:
     assert seconds("fp8", "attention_out") != seconds("bf16", "attention_out")
 
 
+def test_a_head_may_run_in_low_bits_too() -> None:
+    """Megatron-core's ``fp8_output_proj`` quantises the output layer, and the router stays."""
+
+    def seconds(precision: str, low: str, name: str) -> float:
+        work = job(ROUTED, 8, "gb200-nvl72", precision=precision)
+        plan = plan_of(work)
+        price = Pricer(case_of(plan, work, runtime(low_bit_head=low)), plan)
+        piece = "head" if name == "head" else "a"
+        return next(float(op.forward) for op in priced_layer(price, piece).operators if op.name == name)
+
+    assert seconds("mxfp8", "mxfp8", "head") < 0.8 * seconds("mxfp8", "", "head")
+    assert seconds("mxfp8", "mxfp8", "router") == seconds("mxfp8", "", "router")
+    assert seconds("fp8", "mxfp8", "head") == seconds("fp8", "", "head")
+
+
 def test_lora_adapts_what_the_runtime_says() -> None:
     """Rank 8 beside queries, keys and values alone: (2048 + 3072) times 8 weights."""
     work = job(MODELS["dense"], 8, method="lora", lora_rank=8)

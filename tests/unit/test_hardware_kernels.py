@@ -37,6 +37,14 @@ def test_own_curves_keep_their_measured_range() -> None:
     assert gemm_extrapolated(8.0, 8192.0, 8192.0, curve) == 1.0
 
 
+def test_casts_to_blocks_of_32_last_as_long_as_those_with_a_scale_for_the_tensor() -> None:
+    kernels = load_accelerator("gb200").kernels.gemm
+    stated = read_yaml(hardware_folder() / "curves" / "gb200-186gb.yaml")["gemm"]
+    assert f"{kernels['mxfp8'].quantisation_bytes} B" == stated["fp8"]["quantisation_bytes"]
+    assert f"{kernels['fp8_block'].quantisation_bytes} B" == stated["fp8_block"]["quantisation_bytes"]
+    assert kernels["mxfp8"].rate == kernels["fp8_block"].rate
+
+
 def test_borrowed_curves_are_always_extrapolated() -> None:
     for name in ("v100-32gb", "mi300x-192gb", "h100-96gb-hbm2e-500w", "tpu-v5p"):
         kernels = load_accelerator(name).kernels

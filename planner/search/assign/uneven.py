@@ -16,9 +16,6 @@ from planner.units import GIB
 
 MOST_UNEVEN = 512
 """Candidates whose split is looked for, since nearly equal stages do not fit."""
-MOST_UNEVEN_DEEP = 48
-"""The same of models of more than `DEEP` layers, each of which takes several times as long."""
-DEEP = 100
 
 
 def missing_memory(plan: Plan, job: Job, runtime: Runtime, limit: float) -> NoAssignment | None:
@@ -88,10 +85,9 @@ def uneven_plans(
         Candidates that would have been kept, had there been as many.
     """
     hopeful = [candidate for candidate in tight if candidate.bound < best]
-    most = MOST_UNEVEN if job.model.num_layers <= DEEP else MOST_UNEVEN_DEEP
-    looked = hopeful[:most]
+    looked = hopeful[:MOST_UNEVEN]
     full = len(tight) >= keep and len(hopeful) == len(tight)
-    left = hopeful[most:][:1] or (hopeful[-1:] if full else [])
+    left = hopeful[MOST_UNEVEN:][:1] or (hopeful[-1:] if full else [])
     fitting: dict[Plan, PlanCosts] = {}
     dropped = 0
     closest: tuple[Plan, NoAssignment] | None = None

@@ -54,8 +54,10 @@ class StageRoom:
             return True
         return False if self._filled(1.5 * ROUNDING * self.capacity) is False else None
 
-    def misses_more(self, excess: float) -> bool:
-        """Whether some stage certainly exceeds its capacity by so much, within rounding, in every split.
+    def misses_as_much(self, excess: float) -> bool:
+        """Whether in every split some stage exceeds its capacity by so much, within rounding.
+
+        False also where that takes a search to say.
 
         Parameters
         ----------

@@ -100,7 +100,7 @@ def uneven_plans(
             fitting[plan] = costs
             continue
         dropped += 1
-        if closest is None or not room.misses_more(closest[1].needed - closest[1].capacity):
+        if closest is None or not room.misses_as_much(closest[1].needed - closest[1].capacity):
             missing = missing or _missing(costs)
             if missing is not None and (closest is None or missing.needed < closest[1].needed):
                 closest = (plan, missing)

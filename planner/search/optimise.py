@@ -13,7 +13,7 @@ from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.nearest import nearest_that_fits
 from planner.search.refine import Refinement, refine
-from planner.search.request import Request, objective_column, objective_value, scan_of
+from planner.search.request import Request, objective_bound, objective_column, objective_value, scan_of
 from planner.search.scan import Scan, ScanReport
 
 Progress = Callable[[float, str], None]
@@ -111,21 +111,22 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
 def refine_each(request: Request, scans: Sequence[Scan], reports: Sequence[ScanReport]) -> list[Refinement]:
     """Refine the plans of several jobs, the most promising job first.
 
-    Where time is what counts, a job none of whose plans can be among the answers found so far, by its bounds,
-    is left as it is.
+    A job none of whose plans can be among the answers found so far, by its bounds, is left as it is.
     """
+    asked, top = request.objective, request.top
+    least = [
+        objective_bound(asked, scan.job, report.least_bound)
+        for scan, report in zip(scans, reports, strict=True)
+    ]
     found: dict[int, Refinement] = {}
-    steps: list[float] = []
-    for index in sorted(range(len(scans)), key=lambda index: reports[index].least_bound):
+    values: list[float] = []
+    for index in sorted(range(len(scans)), key=least.__getitem__):
         scan, report = scans[index], reports[index]
-        known = len(steps) >= request.top and request.objective == "time"
-        if known and report.least_bound > sorted(steps)[request.top - 1]:
+        if len(values) >= top and least[index] > sorted(values)[top - 1]:
             found[index] = Refinement((), 0, report.least_bound, proved=True)
             continue
-        found[index] = refine(
-            scan, report, request.objective, request.top, request.memory_limit, request.uniform
-        )
-        steps += [plan.step for plan in found[index].plans]
+        found[index] = refine(scan, report, asked, top, request.memory_limit, request.uniform)
+        values += [objective_value(asked, plan) for plan in found[index].plans]
     return [found[index] for index in range(len(scans))]
 
 

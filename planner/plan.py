@@ -84,8 +84,7 @@ class Plan:
     def row(self, index: tuple[int, ...], **changes: object) -> Plan:
         """Return the scalar plan at ``index`` of the batch, with fields replaced by ``changes``."""
         degrees = {name: _entry(getattr(self, name), index) for name in DEGREES}
-        names = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in DEGREES}
-        return Plan(**(names | degrees | changes))
+        return Plan(**(vars(self) | degrees | changes))
 
     def as_dict(self) -> dict[str, object]:
         """Return the scalar plan with whole degrees as integers, as the contract's JSON has it."""
@@ -106,8 +105,10 @@ class Plan:
 
 def _entry(column: Num, index: tuple[int, ...]) -> float:
     """Return the number at ``index`` of what a column broadcasts to."""
-    if np.ndim(column) == 0:
+    if not isinstance(column, np.ndarray) or column.ndim == 0:
         return float(column)
-    entries = np.asarray(column)
+    if column.ndim == 1:
+        return float(column[index[-1] if column.size > 1 else 0])
+    entries = column
     last = index[-entries.ndim :]
     return float(entries[tuple(0 if n == 1 else i for i, n in zip(last, entries.shape, strict=True))])

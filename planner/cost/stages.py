@@ -73,7 +73,10 @@ def even_split(layers: int, parts: int) -> tuple[int, ...]:
     return tuple(base + (part in longer) for part in range(parts))
 
 
-def weighted_split(weights: Sequence[float], parts: int, last: float, first: float = 0.0) -> tuple[int, ...]:
+@lru_cache(maxsize=4096)
+def weighted_split(
+    weights: tuple[float, ...], parts: int, last: float, first: float = 0.0
+) -> tuple[int, ...]:
     """Contiguous split that makes the heaviest part lightest; ``first`` and ``last`` are added to the ends.
 
     Every part gets at least one layer. Bisection over the heaviest part by greedy fills; then, if that is as
@@ -126,7 +129,7 @@ def default_split(model: ModelSpec, parts: int, weights: Mapping[str, float]) ->
     """
     if len(set(model.layers)) == 1:
         return even_split(model.num_layers, parts)
-    return weighted_split([weights[name] for name in model.layers], parts, weights["head"])
+    return weighted_split(tuple(weights[name] for name in model.layers), parts, weights["head"])
 
 
 def rank_counts(

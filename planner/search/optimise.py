@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.cost.estimate import Estimate
@@ -13,8 +13,8 @@ from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.nearest import nearest_that_fits
 from planner.search.refine import Refinement, refine
-from planner.search.request import Request, objective_column, objective_value, scan_of
-from planner.search.scan import ScanReport
+from planner.search.request import Request, objective_bound, objective_column, objective_value, scan_of
+from planner.search.scan import Scan, ScanReport
 
 Progress = Callable[[float, str], None]
 """Function of (share done, what is being done)."""
@@ -79,17 +79,13 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
     """
     started = time.perf_counter()
     jobs = list(request.jobs())
-    reports: list[ScanReport] = []
-    refined: list[Refinement] = []
+    scans, reports = [], []
     for index, (job, runtime) in enumerate(jobs):
         if progress is not None:
             progress(index / len(jobs), f"{job.gpus} x {job.hardware.name}, {runtime.name}")
-        scan = scan_of(request, job, runtime)
-        report = scan.run(objective_column(request.objective))
-        reports.append(report)
-        refined.append(
-            refine(scan, report, request.objective, request.top, request.memory_limit, request.uniform)
-        )
+        scans.append(scan_of(request, job, runtime))
+        reports.append(scans[-1].run(objective_column(request.objective)))
+    refined = refine_each(request, scans, reports)
     plans = [plan for refinement in refined for plan in refinement.plans]
     ranked = sorted(plans, key=lambda plan: objective_value(request.objective, plan))[: request.top]
     lead = _lead_job(ranked, jobs)
@@ -110,6 +106,28 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
         scan=sum(report.seconds for report in reports),
         optimality=_optimality(ranked, refined, request.objective),
     )
+
+
+def refine_each(request: Request, scans: Sequence[Scan], reports: Sequence[ScanReport]) -> list[Refinement]:
+    """Refine the plans of several jobs, the most promising job first.
+
+    A job none of whose plans can be among the answers found so far, by its bounds, is left as it is.
+    """
+    asked, top = request.objective, request.top
+    least = [
+        objective_bound(asked, scan.job, report.least_bound)
+        for scan, report in zip(scans, reports, strict=True)
+    ]
+    found: dict[int, Refinement] = {}
+    values: list[float] = []
+    for index in sorted(range(len(scans)), key=least.__getitem__):
+        scan, report = scans[index], reports[index]
+        if len(values) >= top and least[index] > sorted(values)[top - 1]:
+            found[index] = Refinement((), 0, report.least_bound, proved=True)
+            continue
+        found[index] = refine(scan, report, asked, top, request.memory_limit, request.uniform)
+        values += [objective_value(asked, plan) for plan in found[index].plans]
+    return [found[index] for index in range(len(scans))]
 
 
 def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[Job, Runtime]:

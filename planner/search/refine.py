@@ -63,7 +63,7 @@ def balanced(plan: Plan, scan: Scan) -> Plan | None:
     if model.prediction is not None:
         extra = seconds["prediction"] + seconds[model.prediction.block] + seconds["head"]
         last += model.prediction.layers * extra
-    weights = [seconds[name] for name in model.layers if name not in ENDS]
+    weights = tuple(seconds[name] for name in model.layers if name not in ENDS)
     split = weighted_split(weights, int(plan.pp), last, first=seconds["embedding"])
     return replace(plan, stage_layers=split)
 

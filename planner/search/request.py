@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
+from planner.cost.money import bill_of
 from planner.cost.step import StepPrice
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
@@ -86,6 +87,17 @@ def objective_value(name: str, plan: Estimate) -> float:
         "cost": plan.bill.usd_per_step,
         "energy": plan.bill.joules_per_step,
     }
+    value = values[name]
+    return float("inf") if value is None else value
+
+
+def objective_bound(name: str, job: Job, seconds: float) -> float:
+    """Return what the ranking gives the plans of a job at least, if none takes less than ``seconds``.
+
+    Nothing is known of their memory.
+    """
+    bill = bill_of(job, seconds)
+    values = {"time": seconds, "memory": 0.0, "cost": bill.usd_per_step, "energy": bill.joules_per_step}
     value = values[name]
     return float("inf") if value is None else value
 

@@ -72,6 +72,11 @@ class ScanReport:
     smallest: Candidate | None = None
     tight: list[Candidate] = field(default_factory=list)
 
+    @property
+    def least_bound(self) -> float:
+        """Seconds that no safe plan beats, whatever its split; infinite where there is none. [s]"""
+        return min((one.bound for one in (*self.promising[:1], *self.tight[:1])), default=np.inf)
+
 
 @dataclass(frozen=True)
 class Ends:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from planner.report.search_page import assignment, nothing_fits
 from planner.search.assign.uneven import missing_memory, uneven_plans
 from planner.search.choices import choices_of
 from planner.search.optimise import search
-from planner.search.refine import refine
-from planner.search.request import Request, objective_column
+from planner.search.refine import Refinement, refine
+from planner.search.request import Request, objective_column, objective_value
 from planner.search.scan import Candidate, Scan
 from planner.search.space import make_space
 from planner.units import GIB
@@ -86,7 +87,7 @@ def test_candidates_that_fit_with_no_split_are_counted() -> None:
     other = replace(PLAN, recompute="selective")
     tight = [Candidate(1.0, bound, 0.0, one) for bound, one in ((1.0, other), (2.0, PLAN), (9.0, PLAN))]
     told = uneven_plans(tight, WORK, runtime(), least * (1 + 1e-9), 5.0, keep=50)
-    assert told.plans == (PLAN,)
+    assert list(told.fitting) == [PLAN]
     assert told.dropped == 1
     assert told.closest is not None
     assert told.closest[0] == other
@@ -129,3 +130,48 @@ def test_a_search_tells_what_was_refined_and_solved() -> None:
     assert told["solver"]["uniform_step_s"] is None
     assert "where its layers can be assigned, another one" in told["over"]
     assert "layers and recompute assigned: 1" in assignment(result)[0]
+
+
+def test_the_closest_is_the_one_that_misses_least() -> None:
+    """Candidates in any order: each on its own says what it misses, and the first of the least is told."""
+    least, _ = limits()
+    limit = 0.9 * least
+    plans = [replace(PLAN, recompute=name) for name in ("none", "full", "selective", "full:2", "full:1")]
+    for order in (plans, plans[::-1], [plans[1], *plans]):
+        tight = [Candidate(1.0, float(place), 0.0, plan) for place, plan in enumerate(order)]
+        told = uneven_plans(tight, WORK, runtime(), limit, 99.0, keep=50)
+        alone = [(plan, missing_memory(plan, WORK, runtime(), limit)) for plan in order]
+        needs = [(missing.needed, place) for place, (_, missing) in enumerate(alone) if missing is not None]
+        assert told.dropped == len(needs) == len(order)
+        assert told.closest is not None
+        assert told.closest[0] == order[min(needs)[1]]
+        assert told.closest[1].needed == min(needs)[0]
+
+
+@pytest.mark.parametrize("objective", ["time", "cost"])
+def test_a_range_of_accelerators_gives_the_plans_that_each_number_gives(objective: str) -> None:
+    asked = replace(
+        request(1e15), gpu_counts=(8, 16), fixed={"vpp": 1}, top=4, oom_risk=0.05, objective=objective
+    )
+    together = search(asked)
+    alone = [plan for gpus in (8, 16) for plan in search(replace(asked, gpu_counts=(gpus,))).plans]
+    best = sorted(alone, key=lambda plan: objective_value(objective, plan))[:4]
+    assert [(plan.job.gpus, plan.plan, plan.step) for plan in together.plans] == [
+        (plan.job.gpus, plan.plan, plan.step) for plan in best
+    ]
+
+
+def test_a_number_that_cannot_reach_the_answers_is_not_refined(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def watched(scan: Scan, *rest: Any) -> Refinement:
+        seen.append(scan.job.gpus)
+        return refine(scan, *rest)
+
+    monkeypatch.setattr("planner.search.optimise.refine", watched)
+    asked = replace(request(1e15), gpu_counts=(8, 32), fixed={"vpp": 1}, top=2, oom_risk=0.05)
+    assert {plan.job.gpus for plan in search(asked).plans} == {32}
+    assert seen == [32]
+    seen.clear()
+    search(replace(asked, objective="memory"))
+    assert sorted(seen) == [8, 32]

@@ -52,7 +52,9 @@ def test_a_weighted_split_is_the_best_of_all_splits(seed: int) -> None:
     weights = draw.uniform(0.5, 3.0, 10).tolist()
     parts, (first, last) = int(draw.integers(1, 6)), draw.uniform(0, 4, 2).tolist()
     best = min(heaviest(split, weights, first, last) for split in splits(10, parts))
-    assert heaviest(weighted_split(weights, parts, last, first), weights, first, last) == pytest.approx(best)
+    assert heaviest(
+        weighted_split(tuple(weights), parts, last, first), weights, first, last
+    ) == pytest.approx(best)
 
 
 def test_the_default_split_follows_the_weights_only_where_layers_differ() -> None:

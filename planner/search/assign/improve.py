@@ -21,7 +21,7 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.search.assign.decompose import Solution
 from planner.search.assign.modules import known_modules, module_names
-from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
+from planner.search.assign.plan_costs import PlanCosts, is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import Problem
 from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition
@@ -82,9 +82,8 @@ class Improver:
         safe = [known for known in found if self.is_safe(known)]
         return min(safe, key=lambda known: known.step, default=None)
 
-    def with_split(self, plan: Plan) -> Estimate | None:
+    def with_split(self, plan: Plan, costs: PlanCosts) -> Estimate | None:
         """Return a plan with the best split for what it recomputes; None where that is not safe."""
-        costs = plan_costs(plan, self.scan.job, self.scan.runtime, [plan.recompute], self.scan.limit)
         problem = costs.problem
         columns = stage_columns(costs, 0, tie=TIE)
         partition = best_partition(columns, problem.sum_weight, problem.slowest_weight)
@@ -298,8 +297,8 @@ def improve(
     scan, best = improver.scan, _least(better)
     uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep_tight)
     bounds = {candidate.plan: candidate.bound for candidate in tight}
-    fitting = [(bounds[plan], plan) for plan in uneven.plans]
-    tried += _assign(improver, better, fitting, improver.with_split)
+    fitting = [(bounds[plan], plan) for plan in uneven.fitting]
+    tried += _assign(improver, better, fitting, lambda plan: improver.with_split(plan, uneven.fitting[plan]))
     likely = sorted(fitting, key=lambda pair: better[pair[1]].step if pair[1] in better else np.inf)
     _assign(improver, better, likely[:MOST_TRIED])
     if not better:

@@ -22,6 +22,9 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.assign.problem import ROUNDING, Problem, layer_kinds
 from planner.search.relaxed import is_splittable
 
+Table = Mapping[str, LayerCost]
+"""What one layer or end of each kind costs."""
+
 MOST_TIMES_MEAN = 4
 """Layers of a stage tried at most, in multiples of the mean."""
 
@@ -70,17 +73,21 @@ def plan_costs(
     cases = [case_of(replace(plan, recompute=name), job, runtime) for name in names]
     case, kinds = cases[0], list(job.model.blocks)
     ends = _ends(case)
-    tables = []
+    priced = []
     for one in cases:
         pieces = [*((kind, one.recompute.layers > 0) for kind in kinds), *((end, False) for end in ends)]
-        tables.append(piece_costs(one, plan, priced_layers(one, plan, pieces), pieces))
-    layers = [[_of(table, kind) for table in tables] for kind in kinds]
+        priced.append(piece_costs(one, plan, priced_layers(one, plan, pieces), pieces))
+    tables: list[Table] = [{piece[0]: cost for piece, cost in costs.items()} for costs in priced]
+    layers = [[table[kind] for table in tables] for kind in kinds]
     slack = 1.0 + case.traits.reserve_share
-    static = static_bytes(case, plan, tables[0])
+    alone = _one_each(plan, priced[0])
+    passes = pass_bytes(case, plan, priced[0], alone)
+    static = _static_bytes(case, plan, priced[0], passes, alone)
     present = sorted(set(job.model.layers), key=kinds.index)
-    rebuilt = [slack * max(float(_of(table, kind).rebuilt) for kind in present) for table in tables]
+    rebuilt = [slack * max(float(table[kind].rebuilt) for kind in present) for table in tables]
     sum_weight = _sum_weight(case, plan, tables[0])
     extra = tables if relaxed else tables[:1]
+    loss, in_flight = float(np.max(passes.loss)), _in_flight(case, plan)
     problem = Problem(
         runs=tuple((kinds.index(name), len(list(group))) for name, group in groupby(job.model.layers)),
         seconds=_array(layers, "seconds"),
@@ -88,9 +95,9 @@ def plan_costs(
         rebuilt=slack * _array(layers, "rebuilt"),
         static=np.array([[static[kind]] * len(names) for kind in kinds]),
         extra_seconds=_extra_seconds(case, plan, extra),
-        extra_bytes=_extra_bytes(case, plan, extra, static),
-        floor_bytes=_floor_bytes(case, plan, tables[0]),
-        in_flight=_in_flight(case, plan),
+        extra_bytes=_extra_bytes(case, extra, static, loss, in_flight),
+        floor_bytes=_floor_bytes(case, loss, len(in_flight)),
+        in_flight=in_flight,
         capacity=np.full(int(plan.pp), limit),
         sum_weight=sum_weight,
         slowest_weight=float(plan.num_microbatches) - sum_weight,
@@ -174,11 +181,11 @@ def _stage_bytes(costs: PlanCosts, most: int, strategy: int, plain: int, first: 
     return nbytes
 
 
-def static_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> dict[str, float]:
+def _static_bytes(
+    case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], passes: PassBytes, alone: Stages
+) -> dict[str, float]:
     """Bytes at rest of one layer or end of each kind: weights, gradients and optimizer. [byte]"""
-    stages = _one_each(plan, costs)
-    held = stage_weights(case, costs, stages)
-    memory = stage_memory(case, plan, pass_bytes(case, plan, costs, stages), held, stages)
+    memory = stage_memory(case, plan, passes, stage_weights(case, costs, alone), alone)
     total = np.broadcast_to(memory.weights + memory.gradients + memory.optimizer, (len(costs),))
     return {piece[0]: float(total[row]) for row, piece in enumerate(costs)}
 
@@ -190,17 +197,9 @@ def _one_each(plan: Plan, costs: Mapping[Piece, LayerCost]) -> Stages:
     return Stages(counts, np.full(len(costs), float(plan.pp) - 1.0))
 
 
-def _pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> PassBytes:
-    return pass_bytes(case, plan, costs, _one_each(plan, costs))
-
-
 def _ends(case: Case) -> list[str]:
     """Return the ends of a pipeline of several stages: a tied head is a copy of its own."""
     return ["embedding", "head"] + (["prediction"] if case.model.prediction is not None else [])
-
-
-def _of(table: Mapping[Piece, LayerCost], name: str) -> LayerCost:
-    return next(cost for piece, cost in table.items() if piece[0] == name)
 
 
 def _array(layers: list[list[LayerCost]], field: str) -> Column:
@@ -216,42 +215,37 @@ def _last_stage(case: Case) -> list[tuple[str, int]]:
     return [("head", 1 + again), ("prediction", again), (prediction.block, again)]
 
 
-def _extra_seconds(case: Case, plan: Plan, tables: list[dict[Piece, LayerCost]]) -> Column:
+def _extra_seconds(case: Case, plan: Plan, tables: Sequence[Table]) -> Column:
     """Seconds of each stage beside its layers; an extra layer by the fastest table. [s]"""
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     extra = np.full(int(plan.pp), float(hop_seconds(case, plan, tokens)))
-    extra[0] += float(_of(tables[0], "embedding").seconds)
+    extra[0] += float(tables[0]["embedding"].seconds)
     for name, count in _last_stage(case):
-        extra[-1] += count * min(float(_of(table, name).seconds) for table in tables)
+        extra[-1] += count * min(float(table[name].seconds) for table in tables)
     return extra
 
 
 def _extra_bytes(
-    case: Case, plan: Plan, tables: list[dict[Piece, LayerCost]], static: Mapping[str, float]
+    case: Case, tables: Sequence[Table], static: Mapping[str, float], loss: float, in_flight: Column
 ) -> Column:
     """Bytes of each stage beside its layers; an extra layer by the smallest table. [byte]"""
     slack = 1.0 + case.traits.reserve_share
-    extra = np.full(int(plan.pp), case.traits.framework_bytes + slack * waiting_bytes(case))
-    extra[0] += static["embedding"] + slack * float(_of(tables[0], "embedding").held)
-    last = float(_in_flight(case, plan)[-1])
+    extra = np.full(len(in_flight), case.traits.framework_bytes + slack * waiting_bytes(case))
+    extra[0] += static["embedding"] + slack * float(tables[0]["embedding"].held)
+    last = float(in_flight[-1])
     for name, count in _last_stage(case):
-        kept = min(float(_of(table, name).held) for table in tables) * (1.0 if name in ENDS else last)
+        kept = min(float(table[name].held) for table in tables) * (1.0 if name in ENDS else last)
         extra[-1] += count * (static[name] + slack * kept)
-    extra[-1] += slack * _loss(case, plan, tables[0]) * case.traits.loss_beside_backward
+    extra[-1] += slack * loss * case.traits.loss_beside_backward
     return extra
 
 
-def _floor_bytes(case: Case, plan: Plan, table: dict[Piece, LayerCost]) -> Column:
+def _floor_bytes(case: Case, loss: float, stages: int) -> Column:
     """Bytes of the loss beyond the backward that it stands beside. [byte]"""
     slack = 1.0 + case.traits.reserve_share
-    floor = np.zeros(int(plan.pp))
-    alone = _loss(case, plan, table) * (1.0 - case.traits.loss_beside_backward)
-    floor[-1] = slack * max(0.0, alone)
+    floor = np.zeros(stages)
+    floor[-1] = slack * max(0.0, loss * (1.0 - case.traits.loss_beside_backward))
     return floor
-
-
-def _loss(case: Case, plan: Plan, table: dict[Piece, LayerCost]) -> float:
-    return float(np.max(_pass_bytes(case, plan, table).loss))
 
 
 def _in_flight(case: Case, plan: Plan) -> Column:
@@ -260,12 +254,17 @@ def _in_flight(case: Case, plan: Plan) -> Column:
     return np.array(np.broadcast_to(held, ranks.shape), dtype=float)
 
 
-def _sum_weight(case: Case, plan: Plan, table: dict[Piece, LayerCost]) -> float:
+def _sum_weight(case: Case, plan: Plan, table: Table) -> float:
     """What the bubble takes of each further stage's time, by the passes' mean shares; 1 for 1F1B. [-]"""
-    names = list(case.model.layers)
-    whole = sum(float(_of(table, name).seconds) for name in names)
-    forward = sum(float(_of(table, name).forward) for name in names) / whole
-    weight = sum(float(_of(table, name).weight_gradient) for name in names) / whole
+    whole = _model_sum(case, table, "seconds")
+    forward = _model_sum(case, table, "forward") / whole
+    weight = _model_sum(case, table, "weight_gradient") / whole
     share = (forward, 1.0 - forward - weight, weight)
     bubble = case.schedule.bubble_seconds(plan.pp, plan.vpp, plan.num_microbatches, *share, 0.0)
     return float(bubble) / (float(plan.pp) - 1.0)
+
+
+def _model_sum(case: Case, table: Table, field: str) -> float:
+    """Sum of a field over the model's layers."""
+    each = {name: float(getattr(table[name], field)) for name in case.model.blocks}
+    return sum([each[name] for name in case.model.layers])

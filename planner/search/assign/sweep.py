@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from planner.numeric import Column
@@ -65,16 +66,25 @@ def least_sums(columns: Column, longest: float = np.inf) -> Column:
         Infinite where nothing fits.
     """
     stages, ends, sizes = columns.shape
-    allowed = np.where(columns <= longest, columns, np.inf)
-    starts = np.arange(ends)[:, None] - np.arange(sizes)[None, :]
-    outside = starts < 0
-    starts = np.maximum(starts, 0)
+    allowed = columns if longest == np.inf else np.where(columns <= longest, columns, np.inf)
+    before, windows = _starts(ends, sizes)
+    reached = np.empty((ends, sizes))
     sums = np.full((stages + 1, ends), np.inf)
     sums[0, 0] = 0.0
-    allowed[:, outside] = np.inf
     for stage in range(stages):
-        sums[stage + 1] = (sums[stage][starts] + allowed[stage]).min(axis=1)
+        before[:] = sums[stage]
+        np.add(windows, allowed[stage], out=reached)
+        reached.min(axis=1, out=sums[stage + 1])
     return sums
+
+
+def _starts(ends: int, sizes: int) -> tuple[Column, Column]:
+    """Return values by the layer that a block starts at, and a view of them by its end and its size.
+
+    Values are set in place; they are infinite where a block would start before the first layer.
+    """
+    padded = np.full(sizes - 1 + ends, np.inf)
+    return padded[sizes - 1 :], sliding_window_view(padded, sizes)[:, ::-1]
 
 
 def sizes_of(columns: Column, sums: Column, longest: float) -> tuple[int, ...]:
@@ -119,27 +129,23 @@ def best_partition(columns: Column, sum_weight: float, slowest_weight: float) ->
 def _partition(columns: Column, longest: float, sum_weight: float, slowest_weight: float) -> Partition:
     sums = least_sums(columns, longest)
     sizes = sizes_of(columns, sums, longest)
-    total, slowest = float(sums[-1, -1]), max(_prices(columns, sizes))
+    total, slowest = float(sums[-1, -1]), float(_prices(columns, sizes).max())
     return Partition(sizes, sum_weight * total + slowest_weight * slowest, total, slowest)
 
 
 def bottleneck(columns: Column) -> float:
     """Return the least maximum over all partitions."""
     stages, ends, sizes = columns.shape
-    starts = np.arange(ends)[:, None] - np.arange(sizes)[None, :]
-    inside = starts >= 0
-    starts = np.maximum(starts, 0)
-    reach = np.full(ends, np.inf)
-    reach[0] = -np.inf
+    before, windows = _starts(ends, sizes)
+    reached = np.empty((ends, sizes))
+    before[0] = -np.inf
     for stage in range(stages):
-        prices = np.where(inside, columns[stage], np.inf)
-        reach = np.maximum(np.where(inside, reach[starts], np.inf), prices).min(axis=1)
-    return float(reach[-1])
+        np.maximum(windows, columns[stage], out=reached)
+        reached.min(axis=1, out=before)
+    return float(before[-1])
 
 
-def _prices(columns: Column, sizes: tuple[int, ...]) -> list[float]:
+def _prices(columns: Column, sizes: tuple[int, ...]) -> Column:
     """Return the price of each stage of a partition."""
-    ends = np.cumsum(sizes)
-    return [
-        float(columns[stage, end, size]) for stage, (end, size) in enumerate(zip(ends, sizes, strict=True))
-    ]
+    prices: Column = columns[np.arange(len(sizes)), np.cumsum(sizes), list(sizes)]
+    return prices

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.decompose import check_excess
-from planner.search.assign.plan_costs import excess_columns, plan_costs
+from planner.search.assign.plan_costs import PlanCosts, excess_columns, plan_costs
 from planner.search.assign.problem import NoAssignment
+from planner.search.assign.room import StageRoom
 from planner.search.scan import Candidate
 from planner.units import GIB
 
 MOST_UNEVEN = 512
 """Candidates whose split is looked for, since nearly equal stages do not fit."""
-MOST_UNEVEN_DEEP = 48
-"""The same of models of more than `DEEP` layers, each of which takes several times as long."""
-DEEP = 100
 
 
 def missing_memory(plan: Plan, job: Job, runtime: Runtime, limit: float) -> NoAssignment | None:
@@ -30,7 +28,10 @@ def missing_memory(plan: Plan, job: Job, runtime: Runtime, limit: float) -> NoAs
     limit : float
         Bytes that a rank may be predicted to use. [byte]
     """
-    costs = plan_costs(plan, job, runtime, [plan.recompute], limit)
+    return _missing(plan_costs(plan, job, runtime, [plan.recompute], limit))
+
+
+def _missing(costs: PlanCosts) -> NoAssignment | None:
     try:
         check_excess(excess_columns(costs), costs.problem.capacity)
     except NoAssignment as error:
@@ -49,8 +50,8 @@ class Uneven:
 
     Parameters
     ----------
-    plans : tuple of Plan
-        Those that fit with some split, in the order of their bounds.
+    fitting : dict
+        Those that fit with some split, in the order of their bounds, with what their layers cost.
     dropped : int
         Candidates that fit with no split.
     closest : tuple of (Plan, NoAssignment), optional
@@ -59,7 +60,7 @@ class Uneven:
         Bound of the first candidate that was not looked at; infinite where all were. [s]
     """
 
-    plans: tuple[Plan, ...] = ()
+    fitting: dict[Plan, PlanCosts] = field(default_factory=dict)
     dropped: int = 0
     closest: tuple[Plan, NoAssignment] | None = None
     open_bound: float = float("inf")
@@ -84,17 +85,23 @@ def uneven_plans(
         Candidates that would have been kept, had there been as many.
     """
     hopeful = [candidate for candidate in tight if candidate.bound < best]
-    most = MOST_UNEVEN if job.model.num_layers <= DEEP else MOST_UNEVEN_DEEP
-    looked = hopeful[:most]
+    looked = hopeful[:MOST_UNEVEN]
     full = len(tight) >= keep and len(hopeful) == len(tight)
-    left = hopeful[most:][:1] or (hopeful[-1:] if full else [])
-    plans: list[Plan] = []
-    failed: list[tuple[Plan, NoAssignment]] = []
+    left = hopeful[MOST_UNEVEN:][:1] or (hopeful[-1:] if full else [])
+    fitting: dict[Plan, PlanCosts] = {}
+    dropped = 0
+    closest: tuple[Plan, NoAssignment] | None = None
     for candidate in looked:
-        missing = missing_memory(candidate.plan, job, runtime, limit)
-        if missing is None:
-            plans.append(candidate.plan)
-        else:
-            failed.append((candidate.plan, missing))
-    closest = min(failed, key=lambda pair: pair[1].needed, default=None)
-    return Uneven(tuple(plans), len(failed), closest, left[0].bound if left else float("inf"))
+        plan = candidate.plan
+        costs = plan_costs(plan, job, runtime, [plan.recompute], limit)
+        room = StageRoom.of(costs)
+        missing = _missing(costs) if room.fits is None else None
+        if room.fits or (room.fits is None and missing is None):
+            fitting[plan] = costs
+            continue
+        dropped += 1
+        if closest is None or not room.misses_as_much(closest[1].needed - closest[1].capacity):
+            missing = missing or _missing(costs)
+            if missing is not None and (closest is None or missing.needed < closest[1].needed):
+                closest = (plan, missing)
+    return Uneven(fitting, dropped, closest, left[0].bound if left else float("inf"))

@@ -73,8 +73,7 @@ def known_model(run: Run, named: Named, zoo: Callable[[], BySize]) -> ModelSpec 
 
 def size_of(spec: ModelSpec) -> Size:
     """Return the layers and width of a model, and whether it has experts."""
-    sparse = any(isinstance(block.ffn, Experts) for block in spec.blocks.values())
-    return spec.num_layers, spec.hidden, sparse
+    return spec.num_layers, spec.hidden, bool(spec.expert_kinds)
 
 
 def architecture_defaults(run: Run, spec: ModelSpec | None) -> dict[str, object]:

@@ -15,6 +15,7 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
+from planner.techniques.schedules import plain_schedule
 
 SCHEDULES: Final = {"interleaved": "interleaved-1f1b"}
 UNACCUMULATED: Final = 16
@@ -149,8 +150,7 @@ def stage_defaults(run: Run, era: Era) -> dict[str, object]:
             vpp = -(-layers // pp)
         else:
             vpp = 2 if run.schedule.startswith("interleaved") and pp > 1 else 1
-    schedule = "interleaved-1f1b" if vpp > 1 else "1f1b"
-    return _blank(run, {"vpp": vpp, "schedule": schedule})
+    return _blank(run, {"vpp": vpp, "schedule": plain_schedule(vpp)})
 
 
 def habit_defaults(run: Run, era: Era) -> dict[str, object]:

@@ -104,6 +104,12 @@ LAYER_PRODUCTS = 7.0
 LAYER_PARAMETERS = 9.0
 """Parameters of a layer: those of its products, and two norms. [-]"""
 
+BACKWARD_SHARE = 2.0 / 3.0
+"""Share of a micro-batch that hides gradients: two products backward for one forward. [-]
+
+Under recompute as well: a window that grew by more than what runs again would make recompute pay.
+"""
+
 
 def messages(case: Case, plan: Plan, gathered: Num) -> Num:
     """Pieces in which sharded weights travel: layers, prefetch buckets, or what each owner has. [-]
@@ -302,7 +308,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
         share = np.where(beyond, np.maximum(share, traits.sharded_exposed), share)
         exposed = exposed_seconds(last, window, share)
     else:
-        window = backward_share(case) * slowest
+        window = BACKWARD_SHARE * slowest
         gathered = 1.0 if traits.step_gathers_wait else share
         exposed = exposed_seconds(traffic.reduce, window, share)
         exposed = exposed + exposed_seconds(last - traffic.reduce, slowest - window, gathered)
@@ -312,11 +318,6 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
         return exposed
     hidden = _sent(case, plan, traffic.reduced, traffic.gathered) * traits.hidden_collective_traffic
     return exposed + hidden / case.kernels.memory_bandwidth
-
-
-def backward_share(case: Case) -> float:
-    """Share of a micro-batch that is its backward pass: two products for one forward, and forward again."""
-    return 3.0 / 4.0 if case.recompute.whole_layer else 2.0 / 3.0
 
 
 def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:

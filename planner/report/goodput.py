@@ -76,6 +76,23 @@ class Failing:
         """Share of the expected time that saving takes. [-]"""
         return self.save / self.interval / self.slowdown
 
+    @property
+    def days_to_train(self) -> float | None:
+        """Days until all tokens are trained, failures included; None where no tokens are named."""
+        days = self.answer.bill.days_to_train
+        return None if days is None else days * self.slowdown
+
+    @property
+    def usd_to_train(self) -> float | None:
+        """What these days cost; None where no tokens are named or no price is known."""
+        usd = self.answer.bill.usd_to_train
+        return None if usd is None else usd * self.slowdown
+
+    @property
+    def failures(self) -> float | None:
+        """Failures until all tokens are trained; None where no tokens are named. [-]"""
+        return None if self.days_to_train is None else self.days_to_train * DAY / self.mtbf
+
 
 def goodput_page(told: Failing) -> Page:
     """Return a plan with its failures for people."""
@@ -91,12 +108,12 @@ def goodput_page(told: Failing) -> Page:
         "goodput, time that trains": percent(1 / slow),
         "MFU with failures": percent(answer.mfu / slow),
     }
-    if bill.days_to_train is not None:
-        days, usd = bill.days_to_train * slow, bill.usd_to_train
+    if told.failures is not None:
+        days, alone = significant(told.days_to_train), significant(bill.days_to_train)
         figures |= {
-            "failures until trained": f"{days * DAY / told.mtbf:,.0f}",
-            "time to train": f"{significant(days)} days, {significant(bill.days_to_train)} without failures",
-            "cost to train": money(None if usd is None else usd * slow),
+            "failures until trained": f"{told.failures:,.0f}",
+            "time to train": f"{days} days, {alone} without failures",
+            "cost to train": money(told.usd_to_train),
         }
     table = Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
     lines = adapter_lines(answer.job.workload.method)
@@ -120,7 +137,7 @@ def basis(told: Failing) -> str:
 
 def goodput_document(told: Failing) -> Document:
     """Return a plan with its failures as JSON."""
-    bill, slow = told.answer.bill, told.slowdown
+    slow = told.slowdown
     document: Document = plain(
         {
             "schema": GOODPUT,
@@ -134,8 +151,9 @@ def goodput_document(told: Failing) -> Document:
             "failures_share": 1 - 1 / slow - told.saving,
             "goodput": 1 / slow,
             "mfu": told.answer.mfu / slow,
-            "days_to_train": None if bill.days_to_train is None else bill.days_to_train * slow,
-            "cost_usd_to_train": None if bill.usd_to_train is None else bill.usd_to_train * slow,
+            "failures_to_train": told.failures,
+            "days_to_train": told.days_to_train,
+            "cost_usd_to_train": told.usd_to_train,
             "estimate": estimate_document(told.answer, {}),
         }
     )

@@ -14,6 +14,7 @@ TRAITS: Final = tuple(field.name for field in fields(Traits))
 
 _MORE_THAN_ZERO: Final = frozenset(
     {
+        "attention_share",
         "compute_derate",
         "tp_bandwidth_share",
         "dp_rate_share",
@@ -49,9 +50,11 @@ def expected(name: str) -> str:
     --------
     >>> expected("compute_derate"), expected("parameter_dtype")
     ('a number above 0 to 1', 'one of fp32, bf16, fp16, fp8')
+    >>> expected("low_bit_head")
+    'one of nothing, mxfp8'
     """
     if words_of(name):
-        return f"one of {', '.join(words_of(name))}"
+        return f"one of {', '.join(word or 'nothing' for word in words_of(name))}"
     if kind_of(name) is bool:
         return "true or false"
     return f"a number {'above' if name in _MORE_THAN_ZERO else 'from'} 0 to {_most(name):g}"

@@ -29,6 +29,7 @@ def test_days_and_cost_grow_by_the_lost_time(plan: str) -> None:
     bare = told["estimate"]
     for name in ("days_to_train", "cost_usd_to_train"):
         assert told[name] * told["goodput"] == pytest.approx(bare[name])
+    assert told["failures_to_train"] * told["mtbf_s"] == pytest.approx(told["days_to_train"] * 24 * 3600)
     assert told["mfu"] == pytest.approx(bare["mfu"] * told["goodput"])
     assert told["interval_s"] == pytest.approx(told["steps_between_checkpoints"] * bare["step_time_s"])
 

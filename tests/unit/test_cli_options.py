@@ -14,6 +14,7 @@ from planner.cli.job import range_counts
 from planner.cli.options import JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.reading import Reading
 from planner.cli.traits import trait_changes
+from planner.cost.estimate import estimate
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._trait_values import TRAITS, expected, is_allowed, kind_of, words_of
@@ -24,6 +25,9 @@ from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
+from tests.unit.cost_jobs import any_runtime, job, random_plans
+
+MAY_BE_NOTHING = [name for name in TRAITS if kind_of(name) is float and is_allowed(name, 0.0)]
 
 
 def test_records_become_options_and_records_again() -> None:
@@ -103,6 +107,14 @@ def test_the_traits_of_every_runtime_may_be_set(name: str) -> None:
     for wrong in (math.nan, math.inf, -1.0, "no such word", None):
         assert not is_allowed(name, wrong)
     assert expected(name)
+
+
+@pytest.mark.parametrize("name", MAY_BE_NOTHING)
+def test_a_trait_that_may_be_nothing_leaves_a_price(name: str) -> None:
+    changed = any_runtime(**{name: 0.0})
+    for plan in random_plans(job(), changed, 2, seed=5):
+        known = estimate(plan, job(), changed)
+        assert math.isfinite(known.step * known.peak)
 
 
 def test_changes_of_traits_are_typed() -> None:

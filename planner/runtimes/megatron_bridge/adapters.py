@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from planner.inputs.model import Experts, LatentAttention
+from planner.inputs.model import LatentAttention
 from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan
@@ -28,7 +28,7 @@ def adapter_section(plan: Plan, job: Job) -> Section:
         "dropout": 0.0,
         "sequence_parallel_input_regather": plan.sequence_parallel,
     }
-    if any(isinstance(block.ffn, Experts) for block in job.model.blocks.values()):
+    if job.model.expert_kinds:
         fields["share_expert_adapters"] = False
     return fields
 

@@ -130,6 +130,9 @@ def test_the_table_fits_eighty_columns_and_says_what_the_contract_asks() -> None
         assert done.code == 0
         assert max(map(len, done.out.splitlines())) <= 80
         assert "\x1b" not in done.out
+        head = done.out[done.out.index("#  layout") :].splitlines()
+        start = head[0].index("tokens/s")
+        assert head[1][start : start + 8].strip() == "on one"
         for words in ("limited by", "baseline", "Removed by rule", "Error band", "Not given, so taken"):
             assert words in done.out
 

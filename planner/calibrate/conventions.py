@@ -148,6 +148,7 @@ def peak_rate(accelerator: Accelerator, precision: str) -> float:
         "nvfp4": "mxfp8",
         "mxfp8": "fp8",
         "fp8-block": "fp8",
+        "fp8-delayed": "fp8",
         "fp8": "bf16",
         "bf16": "fp16",
         "fp16": "bf16",

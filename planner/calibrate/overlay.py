@@ -16,6 +16,7 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.hardware import HardwareProfile, Pool
 from planner.inputs.load_hardware import accelerator_names, load_hardware
 from planner.inputs.yaml_file import read_yaml
+from planner.remembered import remembered
 from planner.runtimes import runtimes
 from planner.runtimes._traits import Traits
 
@@ -119,33 +120,29 @@ def site_shares(pool: Pool) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-@dataclass
-class WithCluster:
-    """Puts the site shares of a cluster on the runs on its accelerator; equal clusters stay one record."""
+def with_cluster(cluster: HardwareProfile) -> Callable[[Sequence[PricedRun]], list[PricedRun]]:
+    """Return what puts the site shares of a cluster on the runs on its accelerator.
 
-    cluster: HardwareProfile
-    _changed: dict[int, HardwareProfile] = field(default_factory=dict)
-    _kept: list[HardwareProfile] = field(default_factory=list)
+    Runs on one cluster stay on one record.
+    """
+    name = cluster.pool.accelerator.name
+    known = site_shares(cluster.pool) | {"calibration": cluster.pool.calibration}
 
-    def __call__(self, runs: Sequence[PricedRun]) -> list[PricedRun]:
-        """Return the runs, those on the accelerator changed."""
-        name = self.cluster.pool.accelerator.name
+    @remembered(most=1024)
+    def changed(hardware: HardwareProfile) -> HardwareProfile:
+        pool = hardware.pool.model_copy(update=known)
+        pool.__dict__.pop("tiers", None)
+        return hardware.model_copy(update={"pools": (pool,)})
+
+    def put(runs: Sequence[PricedRun]) -> list[PricedRun]:
         return [
-            replace(run, job=replace(run.job, hardware=self.changed(run.job.hardware)))
+            replace(run, job=replace(run.job, hardware=changed(run.job.hardware)))
             if run.job.hardware.pool.accelerator.name == name
             else run
             for run in runs
         ]
 
-    def changed(self, hardware: HardwareProfile) -> HardwareProfile:
-        """Return a run's cluster with the shares."""
-        if id(hardware) not in self._changed:
-            self._kept.append(hardware)
-            known = site_shares(self.cluster.pool) | {"calibration": self.cluster.pool.calibration}
-            pool = hardware.pool.model_copy(update=known)
-            pool.__dict__.pop("tiers", None)
-            self._changed[id(hardware)] = hardware.model_copy(update={"pools": (pool,)})
-        return self._changed[id(hardware)]
+    return put
 
 
 def predictions_of(values: Values, overlay: Overlay | None = None) -> Price:
@@ -153,7 +150,7 @@ def predictions_of(values: Values, overlay: Overlay | None = None) -> Price:
     if overlay is None:
         overlay = Overlay()
     constants = WithConstants(dict(values) | dict(overlay.values))
-    cluster = WithCluster(overlay.cluster) if overlay.cluster is not None else list
+    cluster = with_cluster(overlay.cluster) if overlay.cluster is not None else list
 
     def price(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
         return cost_predictions(cluster(constants(runs)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from planner.inputs.model import Attention, ModelSpec
+from planner.remembered import remembered
 
 DOCUMENT: Final = 256
 """Tokens of a packed document, question and answer included: those of SQuAD. [element]
@@ -22,33 +22,16 @@ References
 """
 
 
-class _Same:
-    """A model as a key: equal to itself alone."""
-
-    def __init__(self, model: ModelSpec) -> None:
-        self.model = model
-
-    def __hash__(self) -> int:
-        return id(self.model)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.model is self.model
-
-
+@remembered(most=256)
 def packed(model: ModelSpec) -> ModelSpec:
     """Return a model whose attention sees `DOCUMENT` tokens at a time; the same for the same model."""
-    return _packed(_Same(model))
-
-
-@lru_cache(maxsize=256)
-def _packed(key: _Same) -> ModelSpec:
     blocks = {
         name: block.model_copy(update={"mixer": _cut(block.mixer)})
         if isinstance(block.mixer, Attention)
         else block
-        for name, block in key.model.blocks.items()
+        for name, block in model.blocks.items()
     }
-    return key.model.model_copy(update={"blocks": blocks})
+    return model.model_copy(update={"blocks": blocks})
 
 
 def _cut(mixer: Attention) -> Attention:

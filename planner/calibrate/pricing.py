@@ -21,9 +21,11 @@ from planner.cost.stages import Stages, stages_of
 from planner.cost.step import PassPrice, piece_totals, price_passes, price_step
 from planner.errors import PlannerError
 from planner.inputs.fitted import error_band
+from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import DEGREES, Plan
+from planner.remembered import remembered
 from planner.units import GIB
 
 COLUMNS: Final = tuple(name for name in DEGREES if name not in ("pp", "vpp"))
@@ -182,20 +184,22 @@ def _band_of(run: PricedRun, extrapolated: float, used: float) -> float | None:
     return None if band is None else band.share
 
 
+@remembered(most=256)
+def _token_flops(model: ModelSpec, seq_len: int) -> float:
+    return step_flops(model, seq_len, 1.0)
+
+
 def naive_seconds(runs: Sequence[PricedRun]) -> list[float]:
     r"""Seconds per step by the rule of thumb: 55% MFU, a third more for full recompute, and the bubble. [s]
 
     .. math:: t = \frac{F}{0.55\,P\,n}\,r\left(1 + \frac{p - 1}{m v}\right)
     """
-    flops: dict[tuple[int, int], float] = {}
     seconds = []
     for priced in runs:
         plan, job = priced.plan, priced.job
-        key = (id(job.model), job.workload.seq_len)
-        if key not in flops:
-            flops[key] = step_flops(job.model, job.workload.seq_len, 1.0)
+        token = _token_flops(job.model, job.workload.seq_len)
         rate = NAIVE_MFU * peak_rate(job.hardware.pool.accelerator, job.workload.precision) * job.gpus
         again = 4 / 3 if plan.recompute.startswith("full") else 1.0
         bubble = (float(plan.pp) - 1) / (float(plan.num_microbatches) * float(plan.vpp))
-        seconds.append(flops[key] * job.workload.tokens_per_step / rate * again * (1 + bubble))
+        seconds.append(token * job.workload.tokens_per_step / rate * again * (1 + bubble))
     return seconds

@@ -25,6 +25,7 @@ _FORMATS: Final = (
     (re.compile(r"nv-?fp4|^fp4$"), "nvfp4"),
     (re.compile(r"mx-?fp8|(fp8|float8)-mx(-|$)"), "mxfp8"),
     (re.compile(r"(fp8|float8).*(block|sub|-sc$)"), "fp8-block"),
+    (re.compile(r"(fp8|float8).*(delayed|-ds$)"), "fp8-delayed"),
     (re.compile(r"^(bf16-)?(fp8|float8)"), "fp8"),
     (re.compile(r"^(bf16|bfloat16)"), "bf16"),
     (re.compile(r"^(fp16|float16|amp$)"), "fp16"),

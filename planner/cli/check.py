@@ -22,7 +22,10 @@ Row = dict[str, Any]
 
 def check(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="A plan file, as search and estimate save it.")
+        Path,
+        typer.Argument(
+            metavar="PLAN", help="A file that `search` or `estimate` has saved, or - for standard input."
+        ),
     ],
     device: Annotated[
         str, typer.Option("--device", metavar="cpu|cuda|cuda:N", help="Where its kernels run.")
@@ -42,17 +45,16 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Run one rank's share of a plan's layers here, and say by how much its estimate should move."""
-    from planner.cli.job import with_node_size
+    from planner.cli.files import read_plan
     from planner.cost.estimate import estimate
     from planner.profile.check import check_plan
     from planner.profile.device import open_device
     from planner.profile.health import check_free, check_works, uuid_of
     from planner.profile.nvml import open_driver
-    from planner.report.plan_file import read_plan_file
 
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise InputError(Problem("--tolerance", f"{tolerance:g}", "a share above 0, such as 0.1"))
-    saved = read_plan_file(plan, with_node_size)
+    saved = read_plan(plan)
     opened = open_device(device)
     notes = list(saved.notes)
     if not allow_busy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Annotated, Any, Final
@@ -170,4 +171,25 @@ def run(ended: Callable[[BaseException], int]) -> None:
         prepare()
         asks = {VARIABLE}
     table = {} if asks else default_map(settings())
-    typer.main.get_command(app)(prog_name="planner", obj=ended, default_map=table)
+    try:
+        code = typer.main.get_command(app)(
+            prog_name="planner", obj=ended, default_map=table, standalone_mode=False
+        )
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        sys.stderr.write(usage_message(error))
+        raise SystemExit(2) from None
+    if isinstance(code, int) and code:
+        raise SystemExit(code)
+
+
+def usage_message(error: Any) -> str:
+    """Return what is wrong with the words of a command line as one line; the help where there were none."""
+    told = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return f"{told}\n"
+    command = error.ctx.command_path if getattr(error, "ctx", None) is not None else "planner"
+    words = " ".join(told.replace("Value error, ", "").split()).rstrip(".")
+    words = re.sub(r"\.? (?:\(Possible options: (.*)\)|Did you mean '?(.*?)'?\?)", r"; nearest: \1\2", words)
+    return f"error: {command}: {words[:1].lower()}{words[1:]}; see {command} --help\n"

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 @spread
 def compare(
     plans: Annotated[
-        list[Path], typer.Argument(metavar="PLAN...", help="Files that `search` or `estimate` have saved.")
+        list[Path],
+        typer.Argument(
+            metavar="PLAN...", help="Files that `search` or `estimate` have saved; - is standard input."
+        ),
     ],
     shown: OutputOptions,
     hardware: Annotated[

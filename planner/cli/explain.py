@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 MOST_RIVALS = 30
 
 PlanArgument = Annotated[
-    Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+    Path,
+    typer.Argument(
+        metavar="PLAN", help="A file that `search` or `estimate` has saved, or - for standard input."
+    ),
 ]
 
 
@@ -189,14 +192,14 @@ def unpriced(answer: Unpriced, label: object) -> UnsupportedPlan:
     return UnsupportedPlan("\n".join(reasons))
 
 
-def read_saved(path: Path, among: bool = False) -> PlanFile:
+def read_saved(path: Path, among: bool = False, text: str | None = None) -> PlanFile:
     """Return what a plan file says, checked against its cluster; notes name a file ``among`` others."""
     from planner.cli.axes import check_offload
-    from planner.cli.job import check_precision, with_node_size
+    from planner.cli.files import read_plan
+    from planner.cli.job import check_precision
     from planner.cli.reading import Reading
-    from planner.report.plan_file import read_plan_file
 
-    saved = read_plan_file(path, with_node_size)
+    saved = read_plan(path, text)
     reading = Reading()
     check_precision(saved.job.hardware, saved.job.workload, reading)
     check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)

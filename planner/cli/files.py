@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from planner.report.plan_file import PlanFile
+
+STANDARD_INPUT: Final = Path("standard input")
+"""What messages call it; users write ``-``."""
 
 PLAN_FORMAT: Final = "planner/plan/"
 """What the format of a plan file begins with."""
 
 
 def is_plan_file(path: Path) -> bool:
-    """Whether a path is a file that says it is a plan."""
+    """Whether a path is a file that says it is a plan, or standard input."""
+    if str(path) == "-":
+        return True
     try:
         return (
             path.is_file()
@@ -21,6 +30,36 @@ def is_plan_file(path: Path) -> bool:
         )
     except OSError:
         return False
+
+
+def read_plan(path: Path, text: str | None = None) -> PlanFile:
+    """Return what a plan file says, or standard input for ``-``: ``text``, where it has been read.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is wrong, all faults at once.
+    """
+    from planner.cli.job import with_node_size
+    from planner.report.plan_file import read_plan_file
+
+    if str(path) != "-":
+        return read_plan_file(path, with_node_size)
+    return read_plan_file(STANDARD_INPUT, with_node_size, standard_input() if text is None else text)
+
+
+def standard_input() -> str:
+    """Return the text of standard input.
+
+    Raises
+    ------
+    InputError
+        If it is not UTF-8.
+    """
+    try:
+        return sys.stdin.read().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise InputError(Problem(str(STANDARD_INPUT), "bytes that are no text", "UTF-8 text")) from None
 
 
 def check_place(path: Path | None, force: bool, option: str) -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 @spread
 def goodput(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+        Path,
+        typer.Argument(
+            metavar="PLAN", help="A file that `search` or `estimate` has saved, or - for standard input."
+        ),
     ],
     shown: OutputOptions,
     checkpoint_time: Annotated[

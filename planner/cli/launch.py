@@ -60,7 +60,10 @@ class Launch:
 
 def emit(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+        Path,
+        typer.Argument(
+            metavar="PLAN", help="A file that `search` or `estimate` has saved, or - for standard input."
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
     target: TargetOption = None,
@@ -76,13 +79,13 @@ def emit(
     IMAGE, taken from the environment when the files are started.
     """
     from planner.cli.axes import check_offload
-    from planner.cli.job import check_precision, with_node_size
+    from planner.cli.files import read_plan
+    from planner.cli.job import check_precision
     from planner.cli.progress import Progress
     from planner.cli.reading import Reading
     from planner.errors import UnsupportedPlan
-    from planner.report.plan_file import read_plan_file
 
-    saved = read_plan_file(plan, with_node_size)
+    saved = read_plan(plan)
     reading = Reading()
     check_precision(saved.job.hardware, saved.job.workload, reading)
     check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)

@@ -87,7 +87,7 @@ class JobOptions:
         _option(
             "precision",
             "NAME",
-            "bf16, fp16, fp8, fp8-block, mxfp8 or nvfp4. [default: bf16]",
+            "bf16, fp16, fp8, fp8-delayed, fp8-block, mxfp8 or nvfp4. [default: bf16]",
             complete.precision,
         ),
     ] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -115,8 +116,29 @@ def _paragraph(text: str, width: int = WIDTH) -> Iterable[str]:
 
 def table_lines(table: Table, width: int = WIDTH) -> list[str]:
     """Return a table as lines of at most ``width`` columns; long cells are folded, numbers stand right."""
-    head, rows = _laid_out(table, width)
-    return [*head, *rows]
+    parts = [[*head, *rows] for head, rows in (_laid_out(part, width) for part in _bands(table, width))]
+    return [line for number, part in enumerate(parts) for line in ([""] if number else []) + part]
+
+
+def _bands(table: Table, width: int) -> list[Table]:
+    """Return a table whole, or in parts that are no wider, its first column in each, where it allows that."""
+    if not table.side_by_side:
+        return [table]
+    first, *others = table.rows[0]
+
+    def part(names: Sequence[str]) -> Table:
+        return Table(tuple({name: row[name] for name in (first, *names)} for row in table.rows))
+
+    def split(count: int) -> list[Table]:
+        size = math.ceil(len(others) / count)
+        return [part(others[start : start + size]) for start in range(0, len(others), size)]
+
+    def fits(one: Table) -> bool:
+        head, rows = _laid_out(one, width)
+        return max(map(len, (*head, *rows))) <= width
+
+    tries = (split(count) for count in range(1, len(others) + 1))
+    return next((parts for parts in tries if all(map(fits, parts))), split(len(others)))
 
 
 def _laid_out(table: Table, width: int) -> tuple[list[str], list[str]]:
@@ -190,8 +212,11 @@ def _rich(page: Page) -> None:
         if isinstance(part, str):
             console.print(Text("\n".join(_paragraph(part, console.width))), soft_wrap=True)
             continue
-        head, rows = _laid_out(part, console.width)
-        longest = max(map(len, (*head, *rows)))
-        console.print(Text("\n".join(head), style="bold"), soft_wrap=True)
-        console.print(Text("─" * min(longest, console.width), style="dim"))
-        console.print(Text("\n".join(rows)), soft_wrap=True)
+        for place, band in enumerate(_bands(part, console.width)):
+            if place:
+                console.print()
+            head, rows = _laid_out(band, console.width)
+            longest = max(map(len, (*head, *rows)))
+            console.print(Text("\n".join(head), style="bold"), soft_wrap=True)
+            console.print(Text("─" * min(longest, console.width), style="dim"))
+            console.print(Text("\n".join(rows)), soft_wrap=True)

@@ -27,7 +27,11 @@ POINTS = 8
 
 def report(
     source: Annotated[
-        Path, typer.Argument(metavar="PLAN_OR_SEARCH", help="A plan file, or the JSON that `search` printed.")
+        Path,
+        typer.Argument(
+            metavar="PLAN_OR_SEARCH",
+            help="A plan file, or the JSON that `search` printed, or - for standard input.",
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")],
     search: Annotated[
@@ -56,13 +60,14 @@ def report(
     seconds = reading.number("--time-limit", time_limit, 0.0)
     reading.finish()
     patience = Patience(TIME_LIMIT if seconds is None else seconds)
-    document = search_document_of(source)
+    said = source_text(source)
+    document = search_document_of(said, source)
     library()
     check_place(out, force, "--out")
     with Progress(quiet, verbose) as progress:
         progress(0.0, f"drawing {source}")
         if document is None:
-            page = plan_page(source, progress if search else None, patience)
+            page = plan_page(source, said, progress if search else None, patience)
         else:
             page = search_report(document, str(source), tool_version())
         text = page_html(page)
@@ -73,21 +78,36 @@ def report(
         typer.echo(f"wrote {out}", err=True)
 
 
-def search_document_of(path: Path) -> dict[str, Any] | None:
-    """Return the document of a JSON file; None where the file is no JSON.
+def source_text(path: Path) -> str:
+    """Return what stands in a file, or on standard input.
 
     Raises
     ------
     InputError
-        If it starts like JSON and is none, or cannot be read.
+        If it cannot be read.
     """
+    from planner.cli.files import standard_input
     from planner.errors import InputError, Problem
 
+    if str(path) == "-":
+        return standard_input()
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise InputError(Problem("PLAN_OR_SEARCH", str(path), f"a readable file ({reason})")) from None
+
+
+def search_document_of(text: str, path: Path) -> dict[str, Any] | None:
+    """Return the document of a text that is JSON; None where it is none.
+
+    Raises
+    ------
+    InputError
+        If it starts like JSON and is none.
+    """
+    from planner.errors import InputError, Problem
+
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -99,14 +119,14 @@ def search_document_of(path: Path) -> dict[str, Any] | None:
     return dict(document)
 
 
-def plan_page(path: Path, tell: Tell | None, patience: Patience) -> HtmlPage:
-    """Return the page of a plan file; its job is searched where ``tell`` wants to be told."""
+def plan_page(path: Path, text: str, tell: Tell | None, patience: Patience) -> HtmlPage:
+    """Return the page of a plan file that was read; its job is searched where ``tell`` wants to be told."""
     from planner.cli.explain import priced, pricer_of, read_saved
     from planner.report.explain import explain
     from planner.report.html_plan import Around, plan_report
     from planner.report.plan_file import tool_version
 
-    saved = read_saved(path)
+    saved = read_saved(path, text=text)
     told = explain(priced(saved, path), pricer_of(saved))
     around = Around(scaled(saved)) if tell is None else searched_around(saved, tell, patience)
     return plan_report(told, around, tool_version(), saved.notes)

@@ -34,7 +34,9 @@ from planner.techniques.schedules._engine import Timeline
 def simulate(
     plan: Annotated[
         Path | None,
-        typer.Argument(metavar="[PLAN]", help="A file that `search` or `estimate` has saved."),
+        typer.Argument(
+            metavar="[PLAN]", help="A file that `search` or `estimate` has saved, or - for standard input."
+        ),
     ] = None,
     schedule: Annotated[
         str | None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.job import check_precision, with_node_size
+from planner.cli.files import read_plan
+from planner.cli.job import check_precision
 from planner.cli.options import Format
 from planner.cli.output import emit_document
 from planner.cli.reading import Reading
@@ -16,7 +17,6 @@ from planner.cost.case import case_of
 from planner.cost.estimate import all_rules
 from planner.errors import Infeasible, UnsupportedPlan
 from planner.report.page import counted, percent, significant
-from planner.report.plan_file import read_plan_file
 from planner.rules import structural_rules, violations
 from planner.simulate.plan import play_plan
 from planner.simulate.plan_trace import plan_trace
@@ -48,7 +48,7 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
     UnsupportedPlan, Infeasible
         If the plan breaks a rule, or does not fit.
     """
-    saved = reading.attempt(read_plan_file, path, with_node_size)
+    saved = reading.attempt(read_plan, path)
     if saved is not None:
         check_precision(saved.job.hardware, saved.job.workload, reading)
         chunks = int(saved.plan.pp * saved.plan.vpp)

@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from planner.report.page import counted
+
 Document = Mapping[str, Any]
 
 WORST: Final = 5
 """Rows with the largest errors that a table lists. [-]"""
 REASONS: Final = 12
 """Reasons for skipped rows that a table lists. [-]"""
+NAMELESS: Final = "(not named)"
+"""What stands for the source of rows that name none."""
 _WIDTH: Final = 80
 
 
@@ -33,7 +37,8 @@ def percent(value: float | None, signed: bool = False) -> str:
 def as_text(document: Document, name: str) -> str:
     """Return the summary of a validation for people."""
     parts = [
-        f"{document['rows']} rows, {document['priced']} priced, {len(document['skipped'])} skipped: {name}",
+        f"{counted(document['rows'], 'row')}, {document['priced']} priced, "
+        f"{len(document['skipped'])} skipped: {name}",
         *_errors(document),
         *_memory(document),
         *_outcomes(document),
@@ -113,7 +118,7 @@ def source_rows(document: Document) -> list[dict[str, str]]:
         group = groups[source["source"]]
         rows.append(
             {
-                "source": source["source"],
+                "source": source["source"] or NAMELESS,
                 "timed": str(source["n"]),
                 "error": percent(source["mape"]),
                 "rank": _number(source["spearman"]),

@@ -6,7 +6,7 @@ attention is causal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -299,26 +299,3 @@ def attention_curve(
 
 def _grid(fields: object) -> SizeGrid | None:
     return size_grid(fields, ATTENTION_AXES) if isinstance(fields, Mapping) else None
-
-
-def nearest_head_dim(measured: Iterable[float], head_dim: float) -> float:
-    """Head size among those with a curve that is nearest in ratio to ``head_dim``, the larger of two.
-
-    Parameters
-    ----------
-    measured : iterable of float
-        Head sizes that have a curve. [element]
-    head_dim : float
-        Head size of the model. [element]
-
-    Returns
-    -------
-    float
-        One of ``measured``; another size than ``head_dim`` is an extrapolation. [element]
-
-    Examples
-    --------
-    >>> nearest_head_dim([64.0, 128.0], 96.0), nearest_head_dim([64.0, 128.0], 80.0)
-    (128.0, 64.0)
-    """
-    return min(sorted(measured, reverse=True), key=lambda size: abs(np.log(size / head_dim)))

@@ -1,7 +1,7 @@
-r"""Schedules that send activations to the host: their bubbles, what they keep, and how fast the link must be.
+r"""Bubbles of schedules that send activations to the host.
 
 The symbols are those of `planner.formulas.pipeline`; small letters are times of one chunk. Copies are hidden
-where the link is fast enough (`offload_ratio`); what they expose otherwise only a played step tells.
+where the link is fast enough; what they expose otherwise only a played step tells.
 """
 
 from __future__ import annotations
@@ -152,76 +152,3 @@ def uniform_interleaved_bubble_seconds(
     late = falling_windows_seconds(down - behind, ahead / vpp, vpp)
     drain = falling_windows_seconds(up, behind / vpp, vpp)
     return (pp - 1) * (f + b + 2 * hop) + np.minimum(1.0, pp - 1) * (fill + turn + late + drain)
-
-
-def kept_chunks(pp: Num, vpp: Num, lead: Num, offloaded: Num, rank: Num) -> Num:
-    r"""Chunk activations of a rank that are not for the host, uniform order, on average of the steady state.
-
-    .. math:: \frac{q}{v}\left(\frac{(q-1)\,\ell}{v-1} + p - i\right), \quad q = v - o
-
-    Parameters
-    ----------
-    pp, vpp : Num
-        :math:`p` and :math:`v`. [-]
-    lead : Num
-        Beats from a micro-batch's first chunk on a rank to its last, :math:`\ell`. [-]
-    offloaded : Num
-        Chunks of the rank whose activations go to the host, :math:`o`: its first, which live longest. [-]
-    rank : Num
-        The rank :math:`i`. [-]
-
-    Returns
-    -------
-    Num
-        Chunks. [-]
-
-    Notes
-    -----
-    A chunk lives :math:`2\ell(v-1-n)/(v-1) + p - i` beats, and in :math:`v` beats one micro-batch enters.
-    With half of the chunks gone and :math:`\ell = (v-1)p/2` rank 0 keeps the share :math:`(v+2)/(8v)` of the
-    :math:`pv` that 1F1B holds, as Table 1 says.
-
-    References
-    ----------
-    .. [1] X. Wan et al., "PipeOffload: Improving Scalability of Pipeline Parallelism with Memory
-       Optimization," arXiv:2503.01328, Table 1 and sec. 3.
-
-    Examples
-    --------
-    >>> float(kept_chunks(8, 4, 12, 2, 0)), 8 * 4 * (4 + 2) / (8 * 4)
-    (6.0, 6.0)
-    """
-    kept = vpp - offloaded
-    return kept / vpp * ((kept - 1) * lead / np.maximum(vpp - 1.0, 1.0) + pp - rank)
-
-
-def offload_ratio(nbytes: Num, compute: Num, bandwidth: Num) -> Num:
-    r"""Time to bring activations to the host and back, over the time to compute on them.
-
-    .. math:: k = \frac{2A}{\beta\,t}
-
-    Parameters
-    ----------
-    nbytes : Num
-        Activations :math:`A` of a chunk, or of any part of it. [byte]
-    compute : Num
-        Time :math:`t` of its passes, forward and backward. [s]
-    bandwidth : Num
-        Rate :math:`\beta` of the host link, which copies one way at a time. [byte/s]
-
-    Returns
-    -------
-    Num
-        The ratio: at most 1 and all activations can go; else about one in :math:`k` chunks. [-]
-
-    References
-    ----------
-    .. [1] X. Wan et al., "PipeOffload: Improving Scalability of Pipeline Parallelism with Memory
-       Optimization," arXiv:2503.01328, sec. 3.
-
-    Examples
-    --------
-    >>> offload_ratio(30e9, 5.0, 15e9)
-    0.8
-    """
-    return 2 * nbytes / bandwidth / compute

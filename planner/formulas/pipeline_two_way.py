@@ -46,39 +46,6 @@ def dualpipe_bubble_seconds(
     return np.maximum(even, slow_backward)
 
 
-def dualpipe_overlapped_bubble_seconds(pp: Num, pair: Num, backward: Num, weight_gradient: Num) -> Num:
-    r"""Bubble of DualPipe where a pair of forward and backward is one overlapped pass.
-
-    .. math:: (p/2 - 1)(P + B_f - 3W)
-
-    Parameters
-    ----------
-    pp : Num
-        :math:`p`. [-]
-    pair : Num
-        Overlapped forward and whole backward :math:`P`. [s]
-    backward : Num
-        Whole backward :math:`B_f = B + W`. [s]
-    weight_gradient : Num
-        :math:`W`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
-
-    References
-    ----------
-    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report," arXiv:2412.19437, Table 2.
-
-    Examples
-    --------
-    >>> dualpipe_overlapped_bubble_seconds(8, 3.0, 2.0, 1.0)
-    6.0
-    """
-    return (pp / 2 - 1) * (pair + backward - 3 * weight_gradient)
-
-
 def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: Num, hop: Num) -> Num:
     r"""Bubble of BitPipe as released, units of :math:`p` micro-batches joined directly.
 

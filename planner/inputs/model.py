@@ -330,7 +330,7 @@ class ModelSpec(Record):
         return self.prediction.layers * (extra + self.block_params(self.prediction.block))
 
     def published_params(self, active: bool) -> int:
-        """Parameters counted as the authors count them, for comparison with what they print. [element]"""
+        """Parameters counted as the authors count them: their printed numbers prove the zoo. [element]"""
         said = self.published
         parts = {
             "embedding": self.embedding_params,

@@ -118,7 +118,8 @@ def _table(head: str, rows: dict[str, list[str]], plans: Sequence[Named]) -> Tab
             {head or "figure": name} | dict(zip(names, values, strict=True))
             for name, values in rows.items()
             if set(values) != {"-"}
-        )
+        ),
+        side_by_side=True,
     )
 
 

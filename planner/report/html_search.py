@@ -113,8 +113,8 @@ def _tiles(best: Found) -> list[tuple[str, str]]:
 
 def _ranked(plans: list[Found]) -> Block:
     several = len({row["runtime"] for row in plans}) > 1
-    heads = ("#", "layout", *(["runtime"] if several else []), "accelerators", "s/step", "tokens/s",
-             "MFU", "HFU", "GiB", "out of memory", "$/step")  # fmt: skip
+    heads = ("#", "layout", *(["runtime"] if several else []), "accelerators", "s/step",
+             "tokens/s on one",              "MFU", "HFU", "GiB", "out of memory", "$/step")  # fmt: skip
     rows = [_row(number(rank, str(rank)), row, several) for rank, row in enumerate(plans, 1)]
     return table("Plans", heads, rows, "Click a heading to sort.")
 

@@ -10,9 +10,18 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text with the same keys, which are the headings."""
+    """Rows of text with the same keys, which are the headings.
+
+    Parameters
+    ----------
+    rows : tuple of Row
+        From the first to the last.
+    side_by_side : bool
+        Whether the columns after the first are things compared, which may go on below where it is too wide.
+    """
 
     rows: tuple[Row, ...]
+    side_by_side: bool = False
 
 
 Page = list[str | Table]

@@ -21,7 +21,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.record import Bytes, Count, Flag, Positive, Record
 from planner.inputs.workload import Workload
-from planner.inputs.yaml_file import read_yaml
+from planner.inputs.yaml_file import parse_yaml, read_yaml
 from planner.plan import Plan
 from planner.registry import find
 from planner.report.as_json import plan_record
@@ -209,7 +209,9 @@ def placed(text: str) -> str:
     return str(path.resolve()) if path.exists() else text
 
 
-def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], HardwareProfile]) -> PlanFile:
+def read_plan_file(
+    path: Path, resize: Callable[[HardwareProfile, int], HardwareProfile], text: str | None = None
+) -> PlanFile:
     """Return what a plan file says, with the records of today.
 
     Parameters
@@ -218,6 +220,8 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
         A file that `plan_yaml` wrote, or that somebody wrote alike.
     resize : callable
         Cuts a cluster's nodes down to so many accelerators.
+    text : str, optional
+        What stands in it, where it has been read already.
 
     Raises
     ------
@@ -225,7 +229,7 @@ def read_plan_file(path: Path, resize: Callable[[HardwareProfile, int], Hardware
         If it cannot be read or is wrong, all faults at once.
     """
     where = str(path)
-    content = read_yaml(path)
+    content = read_yaml(path) if text is None else parse_yaml(text, where)
     if "schema" in content and "format" not in content:
         raise InputError(Problem(where, f"schema {content['schema']!r}", "a plan file, as --save writes it"))
     faults = _Faults(where)

@@ -53,7 +53,7 @@ def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[s
         | {
             "layout": " ".join([*where, *who, layout(answer.plan)]),
             "s/step": significant(answer.step),
-            "tokens/s": f"{answer.tokens_per_second:,.0f}",
+            "tokens/s on one": f"{answer.tokens_per_second:,.0f}",
             "MFU": percent(answer.mfu),
             f"GiB of {answer.capacity / GIB:.1f}" if not several else "GiB": f"{answer.peak / GIB:.1f}",
         }

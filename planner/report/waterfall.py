@@ -20,6 +20,7 @@ from planner.cost.step import PassPrice, piece_totals, price_passes, price_step
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.roofline import roofline_seconds
 from planner.numeric import Num
+from planner.report.estimate_page import TIME_WORDS
 
 COMPUTE_PARTS: Final = {
     "useful": "products at the dense peak",
@@ -37,20 +38,13 @@ COMPUTE_PARTS: Final = {
 }
 """Parts of the time on the device, and what each is."""
 
-OTHER_PARTS: Final = {
-    "tp_comm": "tensor parallel communication, exposed",
-    "cp_comm": "context parallel communication, exposed",
-    "ep_comm": "expert parallel communication, exposed",
-    "pp_comm": "messages between stages, exposed",
-    "bubble": "pipeline bubble",
-    "dp_comm": "data parallel communication, exposed",
-    "optimizer": "optimizer step",
-    "offload": "transfers to host memory",
-    "other": "other",
-}
+OTHER_PARTS: Final = (
+    *("tp_comm", "cp_comm", "ep_comm", "pp_comm", "bubble", "dp_comm"),
+    *("optimizer", "offload", "other"),
+)
 """The other parts: terms of the estimate as they are."""
 
-MEANING: Final = COMPUTE_PARTS | OTHER_PARTS
+MEANING: Final = COMPUTE_PARTS | {name: TIME_WORDS[name] for name in OTHER_PARTS}
 
 UNHIDDEN: Final = ("tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed", "dp_exposed")
 """Traits that are 1 where no compute hides a communication."""

@@ -27,7 +27,8 @@ def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[in
 def choices_of(runtime: Runtime, fixed: Mapping[str, object]) -> Choices:
     """Return the technique names to combine: the user's own, or all that the runtime can run.
 
-    Activations on the host are tried only where the user asks, since they multiply the space.
+    Activations on the host are tried only where the user asks, since they multiply the space. Where the user
+    says over how many ranks states are sharded, plans that shard nothing are none.
     """
 
     def either(name: str, offered: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -38,8 +39,10 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, object]) -> Choices:
     asked = OFFLOADS.get(offload[0]) if len(offload) == 1 else None
     if asked is not None and asked.counted:
         offload = tuple(asked.of(layers).spelled for layers in HOSTED_LAYERS)
+    sharding = tuple(stage for stage in runtime.zero_stages if stage > 0)
+    spread = int(str(fixed.get("zero_shards") or 1)) > 1 and sharding
     return Choices(
-        zero=either("zero", runtime.zero_stages),
+        zero=either("zero", sharding if spread else runtime.zero_stages),
         recompute=either("recompute", runtime.recomputes),
         sequence_parallel=either("sequence_parallel", (False, True)),
         cp_method=either("cp_method", runtime.cp_methods or ("ring",)),

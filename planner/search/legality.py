@@ -65,8 +65,8 @@ class Choices:
 def named(plan: Plan, passes: PassNames, states: StateNames, shards: int | None = None) -> Plan:
     """Return the plan with these techniques, sharded over ``shards`` ranks, or over all that may."""
     ranks = plan.dp * plan.cp
-    wanted = ranks if shards is None else np.full_like(ranks, float(shards))
-    sharded = wanted if states.zero else np.ones_like(ranks)
+    whole = ranks if states.zero else np.ones_like(ranks)
+    sharded = whole if shards is None else np.full_like(ranks, float(shards))
     return replace(plan, zero_shards=sharded, **vars(passes), **vars(states))
 
 

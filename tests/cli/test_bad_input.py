@@ -6,6 +6,7 @@ import errno
 import io
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -417,6 +418,35 @@ def test_an_internal_error_anywhere_ends_with_70(monkeypatch: pytest.MonkeyPatch
     done = planner("estimate", *JOB)
     assert done.code == 70
     assert "internal error (ZeroDivisionError: deep)" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("serch llama3-8b", "planner: no such command 'serch'; nearest: search"),
+        ("models sho", "planner models: no such command 'sho'; nearest: show"),
+        ("search --toop 3", "planner search: no such option: --toop; nearest: --"),
+        ("estimate llama3-8b --format xml", "'xml' is not one of 'table', 'json', 'csv', 'markdown'"),
+        ("compare", "planner compare: missing argument 'PLAN...'"),
+        ("search llama3-8b --tp --pp 2", "'--tp' requires an argument; what follows it is '--pp'"),
+        ("report x --out", "'--out' requires an argument"),
+        ("explain a b", "unexpected extra argument"),
+        ("--bad", "no such option: --bad"),
+    ],
+)
+def test_words_that_no_command_knows_are_told_in_one_line(words: str, told: str) -> None:
+    done = planner(*words.split())
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert re.match(r"error: planner.*; see planner.* --help\n", done.err)
+    assert told in done.err
+
+
+@pytest.mark.parametrize("words", [(), ("models",)])
+def test_no_words_at_all_are_answered_with_the_help(words: tuple[str, ...]) -> None:
+    done = planner(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Usage: planner")
+    assert "Commands:" in done.err
 
 
 def test_the_version_and_the_help(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,22 @@ def test_plans_stand_side_by_side(plans: tuple[str, str]) -> None:
     (told,) = document["differences"]
     assert told["step_time_s"] == pytest.approx(second["step_time_s"] - first["step_time_s"])
     assert sum(told["time_s"].values()) == pytest.approx(told["step_time_s"])
+
+
+def test_plans_too_many_for_a_line_go_on_below_in_80_columns(plans: tuple[str, str], tmp_path: Path) -> None:
+    paths = [tmp_path / f"a_plan_of_number_{number}.yaml" for number in range(7)]
+    for path in paths:
+        path.write_text(Path(plans[0]).read_text())
+    done = planner("compare", *map(str, paths))
+    lines = done.out.splitlines()
+    assert (done.code, max(map(len, lines)) <= 80) == (0, True)
+    heads = [line.split() for line in lines if line.startswith(("figure ", "term ", "part "))]
+    for first in ("figure", "term", "part"):
+        told = [name for head in heads if head[0] == first for name in head[1:]]
+        assert told == [path.stem for path in paths]
+    assert sum(line.startswith("MFU  ") for line in lines) == sum(head[0] == "figure" for head in heads) > 1
+    table = planner("compare", *map(str, paths), "--format", "markdown").out
+    assert f"| figure | {' | '.join(path.stem for path in paths)} |" in table
 
 
 def test_one_plan_on_several_clusters(plans: tuple[str, str]) -> None:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
 
 from tests.cli.command import Done, planner
+
+
+def piped(text: str, *arguments: str) -> Done:
+    """Run a command with ``text`` on its standard input."""
+    with mock.patch.object(sys, "stdin", io.StringIO(text)):
+        return planner(*arguments)
+
 
 JOB = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "16", "--seq-len", "4096", "--global-batch", "64")
 
@@ -258,3 +267,30 @@ def test_long_names_of_rules_are_folded(tmp_path: Path) -> None:
     text = planner("explain", str(save(tmp_path / "moe.yaml", *axes, job=job))).out
     assert "experts need" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_plan_is_read_from_standard_input_too(plan: Path, tmp_path: Path) -> None:
+    text, out = plan.read_text(), tmp_path / "out"
+    own = planner("explain", str(plan), "--format", "json").json
+    assert piped(text, "explain", "-", "--format", "json").json == own
+    assert piped(f"\ufeff{text}", "explain", "-", "--format", "json").json == own
+    assert piped(text, "simulate", "-").out == planner("simulate", str(plan)).out
+    assert (
+        piped(text, "mfu", "-", "--step-time", "9s").out == planner("mfu", str(plan), "--step-time", "9s").out
+    )
+    assert [
+        each["name"] for each in piped(text, "compare", "-", str(plan), "--format", "json").json["plans"]
+    ] == [
+        "-",
+        "plan",
+    ]
+    assert piped(text, "emit", "-", "--out", str(out)).code == 0
+    assert (out / "train.sh").is_file()
+
+
+def test_what_is_no_plan_on_standard_input_is_told() -> None:
+    for text, told in (("", "found nothing"), ("a: [", "found no YAML"), ('{"schema": "x"}', "schema 'x'")):
+        done = piped(text, "explain", "-")
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("error: standard input")
+        assert told in done.err

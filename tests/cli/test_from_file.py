@@ -43,6 +43,28 @@ def test_what_was_written_is_priced_as_what_was_planned(folder: Path) -> None:
     }
 
 
+def test_a_recipe_of_8_bit_is_written_and_read_as_it_was_asked(tmp_path: Path) -> None:
+    """Megatron-LM's own default is delayed; both are priced alike, and only one may rebuild norms."""
+    plan, out, answers = str(tmp_path / "plan.yaml"), tmp_path / "out", {}
+    for precision, recipe in (("fp8", "tensorwise"), ("fp8-delayed", "delayed")):
+        asked = ("estimate", "llama3-70b", *JOB, *PLAN, "--precision", precision)
+        answers[precision] = planner(*asked, "--save", plan, "--force", "--format", "json").json
+        assert planner("emit", plan, "--out", str(out), "--force").code == 0
+        assert f"--fp8-recipe {recipe}" in (out / "train.sh").read_text()
+        read = planner(
+            "estimate", "--from", str(out / "train.sh"), "--hardware", "dgx-h100", "--format", "json"
+        )
+        assert (read.json["workload"], read.json["from"]["not_understood"]) == (
+            answers[precision]["workload"],
+            [],
+        )
+        norms = planner(*asked, "--recompute", "selective:norm", "--format", "json").json["violations"]
+        assert [one["rule"] for one in norms] == ["recompute-module"] * (precision == "fp8-delayed")
+    assert {key: answers["fp8"][key] for key in ("time_s", "memory", "mfu")} == {
+        key: answers["fp8-delayed"][key] for key in ("time_s", "memory", "mfu")
+    }
+
+
 def test_options_go_before_the_file(folder: Path) -> None:
     script = str(folder / "out" / "train.sh")
     options = ("--micro-batch", "2", "--hardware", "dgx-h100", "--format", "json")

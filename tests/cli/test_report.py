@@ -16,7 +16,7 @@ from planner.report.html import page_html
 from planner.report.html_figures import front, memory_figure, pareto_figure, waterfall_figure
 from planner.report.html_search import search_report
 from tests.cli.command import Done, planner
-from tests.cli.test_explain import JOB, save
+from tests.cli.test_explain import JOB, piped, save
 
 needs_plotly = pytest.mark.skipif(
     find_spec("plotly") is None, reason="plotly is not installed: pip install 'parallelism-planner[report]'"
@@ -110,6 +110,14 @@ def test_the_timeline_plays_every_pass_once(plan: Path, tmp_path: Path) -> None:
     for trace in data:
         assert min(trace["x"]) > 0
         assert min(trace["base"]) >= 0
+
+
+@needs_plotly
+def test_plans_and_searches_are_read_from_standard_input_too(plan: Path, found: Done, tmp_path: Path) -> None:
+    for text, heading in ((plan.read_text(), "Where the step goes"), (found.out, "Without a search")):
+        out = tmp_path / "piped.html"
+        assert piped(text, "report", "-", "--out", str(out), "--force").code == 0
+        assert heading in Outline(out.read_text(encoding="utf-8")).headings
 
 
 @needs_plotly

@@ -64,6 +64,27 @@ def test_fixed_axes_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    ("axis", "value"),
+    [
+        *(("tp", 2), ("pp", 2), ("vpp", 2), ("cp", 2), ("ep", 2), ("etp", 1), ("dp", 2)),
+        *(("zero_shards", 1), ("zero_shards", 2), ("micro_batch", 2), ("zero", 0), ("zero", 3)),
+    ],
+)
+def test_a_degree_that_is_fixed_holds_in_every_plan(axis: str, value: int) -> None:
+    job = ("qwen3-8b", *JOB[1:], "--memory-limit", "2000") if axis != "ep" else ("qwen3-30b-a3b", *JOB[1:])
+    option = f"--{axis.replace('_', '-')}"
+    done = planner("search", *job, option, str(value), "--top", "1000", "--uniform", "--format", "json")
+    assert {answer["plan"][axis] for answer in done.json["plans"]} == {value}
+
+
+def test_shards_that_no_plan_has_are_told() -> None:
+    done = planner("search", "llama3-8b", *JOB[1:], "--zero-shards", "3", "--format", "json")
+    assert (done.code, done.json["plans"], done.json["space"]["valid"]) == (1, [], 0)
+    assert done.json["space"]["removed"]["shards-divide"] > 0
+    assert done.json["nearest"]["changes"] == ["leave --zero-shards 3 to the search"]
+
+
+@pytest.mark.parametrize(
     ("objective", "figure"),
     [("time", "step_time_s"), ("cost", "cost_usd_per_step"), ("energy", "energy_j_per_step")],
 )
@@ -109,6 +130,9 @@ def test_the_table_fits_eighty_columns_and_says_what_the_contract_asks() -> None
         assert done.code == 0
         assert max(map(len, done.out.splitlines())) <= 80
         assert "\x1b" not in done.out
+        head = done.out[done.out.index("#  layout") :].splitlines()
+        start = head[0].index("tokens/s")
+        assert head[1][start : start + 8].strip() == "on one"
         for words in ("limited by", "baseline", "Removed by rule", "Error band", "Not given, so taken"):
             assert words in done.out
 

@@ -30,7 +30,6 @@ NOT_RUN: Final = {
     "corrected": "multiplies seconds by a share of no unit; its callers are run",
     "size_grid": "reads an entry of a curve file; its sizes are elements and its shares have no unit",
     "unfused_attention": "reads an entry of a curve file; the unit parser holds its units",
-    "nearest_head_dim": "chooses among numbers in a list and computes nothing",
     "tile_costs": "takes a list of tiles when a curve is made",
     "latent_attention_params": "a rank is rows of one matrix and columns of the next, so no unit fits both",
     "between": "interpolates constants of any unit; its callers are run",

@@ -63,7 +63,7 @@ PROMISED = {
         "v-half",
     }
     | {"v-zb", "breadth-first", "dualpipe", "dualpipe-v", "pipedream", "zeropp", "bitpipe", "2bp"},
-    "precision": {"bf16", "fp16", "fp8", "mxfp8", "nvfp4"},
+    "precision": {"bf16", "fp16", "fp8", "fp8-delayed", "mxfp8", "nvfp4"},
     "optimizers": {"adamw", "adam8bit", "muon"},
     "methods": {"full", "lora", "qlora"},
     "runtimes": {"megatron-lm", "deepspeed", "torchtitan", "fsdp", "nanotron"},

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from planner.formulas.pipeline import zero_bubble_rate
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
@@ -62,7 +61,7 @@ class Setting:
         return self.line.rates[2] if self.times_memory == 1 else self.line.rates[4]
 
     def rate(self, span: float) -> float:
-        return float(zero_bubble_rate(span - self.line.m * self.line.work, self.line.m, self.line.work))
+        return self.line.rate(span - self.line.m * self.line.work)
 
     def made(self, seconds: float) -> Synthesis:
         ranks, m = range(self.line.pp), self.line.m
@@ -94,7 +93,7 @@ def test_all_settings_are_there() -> None:
 def test_times_from_two_printed_rates_give_the_third(line: Printed) -> None:
     """ZB-H2's printed bubble was not used to find the times; W weighs thrice in it, with its rounding."""
     bubble = SCHEDULES["zb-h2"].span_bubble_seconds(line.pp, 1, line.m, *line.times)
-    rate = float(zero_bubble_rate(bubble, line.m, line.work))
+    rate = line.rate(float(bubble))
     assert rate == pytest.approx(line.rates[3], abs=3 * HALF_A_DIGIT)
 
 

@@ -43,6 +43,7 @@ def test_the_peak_of_a_format_that_a_chip_lacks_is_that_of_the_next_wider_one() 
     assert (
         peak_rate(h100, "mxfp8")
         == peak_rate(h100, "fp8")
+        == peak_rate(h100, "fp8-delayed")
         == pytest.approx(2 * peak_rate(h100, "bf16"), rel=1e-2)
     )
     assert peak_rate(v100, "bf16") == 125e12

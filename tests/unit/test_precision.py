@@ -13,6 +13,7 @@ from planner.techniques.precision import PRECISIONS
         ("bf16", 16, 0, 1),
         ("fp16", 16, 0, 1),
         ("fp8", 8, 0, 1),
+        ("fp8-delayed", 8, 0, 1),
         ("mxfp8", 8, 8, 32),  # arXiv:2310.10537, table 1: E8M0 for 32 elements
         ("nvfp4", 4, 8, 16),  # arXiv:2509.25149, sec. 2: E4M3 for 16 elements
     ],
@@ -46,6 +47,7 @@ def test_weights_of_16_bit_need_no_copies() -> None:
         ("nvfp4", 2 + 9 / 16, 2 + 2 + 2 * 9 / 16),
         ("fp8-block", 3, 4),
         ("fp8", 1, 1),
+        ("fp8-delayed", 1, 1),
         ("bf16", 1, 1),
     ],
 )

@@ -16,7 +16,6 @@ from planner.formulas.attention import (
     attention_extrapolated,
     attention_flops,
     attention_forward_seconds,
-    nearest_head_dim,
     visible_keys,
 )
 from planner.formulas.unfused_attention import (
@@ -172,12 +171,3 @@ def test_a_range_without_sequences_is_refused() -> None:
 
 def test_outside_the_measured_lengths_is_told() -> None:
     assert attention_extrapolated(np.array([512.0, 1024.0, 32768.0]), CURVE).tolist() == [1, 0, 1]
-
-
-def test_nearest_head_dim_is_by_ratio() -> None:
-    assert [nearest_head_dim([64.0, 128.0, 256.0], size) for size in (32.0, 90.0, 91.0, 192.0)] == [
-        64.0,
-        64.0,
-        128.0,
-        256.0,
-    ]

@@ -89,12 +89,15 @@ def test_a_context_method_that_nobody_knows_is_a_ring_and_said(catalogue: Catalo
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("FP8-MX", "mxfp8"), ("fp8_mx", "mxfp8"), ("nv-fp4", "nvfp4"), ("fp8-mixed", "fp8"), ("FP8-CS", "fp8")],
+    [
+        *(("FP8-MX", "mxfp8"), ("fp8_mx", "mxfp8"), ("nv-fp4", "nvfp4")),
+        *(("fp8-mixed", "fp8"), ("FP8-CS", "fp8"), ("fp8_ds", "fp8-delayed")),
+    ],
 )
 def test_the_recipes_of_megatron_bridge_have_their_formats(
     text: str, name: str, catalogue: Catalogue
 ) -> None:
-    """Megatron-Bridge calls its MXFP8 recipe fp8_mx, and the one with current scaling fp8_cs."""
+    """Megatron-Bridge calls MXFP8 fp8_mx, and the recipe with current scaling fp8_cs; delayed is _ds."""
     found = ready(catalogue, gpu="b200-180gb", framework="megatron-bridge 26.02", precision=text)
     assert found.job.workload.precision == name
 

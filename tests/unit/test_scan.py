@@ -133,14 +133,15 @@ def test_shards_that_the_user_fixes() -> None:
         work,
         runtime(),
         make_space(work, {}),
-        choices_of(runtime(), FIXED),
+        choices_of(runtime(), FIXED | {"zero_shards": 4}),
         ENDLESS,
         ENDLESS,
         keep=999,
         shards=4,
     )
     report = scan.run(objective_column("time"))
-    assert {candidate.plan.zero_shards for candidate in report.best if candidate.plan.zero} == {4.0}
+    assert {candidate.plan.zero_shards for candidate in report.best} == {4.0}
+    assert {candidate.plan.zero for candidate in report.best} == {1, 2, 3}
     assert report.removed["shards-divide"] + report.removed["zero-shards-divide"] > 0
 
 

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from planner.formulas.pipeline_two_way import dualpipe_overlapped_bubble_seconds
 from planner.registry import find
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import StepRecord, step_record
@@ -189,11 +188,6 @@ def test_two_way_schedules_hold_the_weights_twice(pp: int) -> None:
     assert SCHEDULES["dualpipe"].weight_copies == SCHEDULES["bitpipe"].weight_copies == 2
     assert {stage.peak_in_flight for stage in played("dualpipe", pp, 1, 4 * pp).stages} == {pp + 1}
     assert SCHEDULES["dualpipe-v"].weight_copies == 1
-
-
-def test_dualpipe_overlapped_table() -> None:
-    """(p/2 - 1)(FB + B - 3W), arXiv:2412.19437, Table 2: 3 (p/2 - 1) where FB is 4, B is 2 and W is 1."""
-    assert dualpipe_overlapped_bubble_seconds(8, 4.0, 2.0, 1.0) == 9.0
 
 
 @pytest.mark.parametrize(("m", "gain"), [(4, 1.40), (8, 1.22)])

@@ -62,6 +62,17 @@ def test_the_table_fits_80_columns_and_tells_what_was_skipped(runs: Path) -> Non
     assert "values taken for blanks (rows): " in text
 
 
+def test_one_row_of_no_source_is_one_row_and_said_to_have_none() -> None:
+    head, row, *_ = TABLE.splitlines()
+    result = call("-", text=f"{head}\n{row.replace('lab', '')}\n")
+    assert result.stdout.startswith("1 row, 1 priced, 0 skipped: standard input\n")
+    assert "\n(not named) " in result.stdout
+    assert (
+        "\n| (not named) |"
+        in call("-", "--format", "markdown", text=f"{head}\n{row}\n".replace("lab", "")).stdout
+    )
+
+
 def test_csv_has_a_row_for_each_run_skipped_ones_too(runs: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(call(str(runs), "--format", "csv").stdout)))
     assert [row["id"] for row in rows] == ["a", "b", "c", "d", "e", "f"]

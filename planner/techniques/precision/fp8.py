@@ -13,5 +13,5 @@ ENTRY = Precision(
     step_cast_bytes=2.0,
     either_layout=True,
     saved_input_bytes=1.0,
-    aliases=("fp8-tensorwise", "fp8-delayed", "fp8-current"),
+    aliases=("fp8-tensorwise", "fp8-current"),
 )

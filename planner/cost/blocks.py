@@ -79,7 +79,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         size: Num = 2.0 * mixer.head_dim if mixer.qk_norm == "head" else queries + keys
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, kept=2 * normed, params=size))
     if pricer.case.traits.attention_copies:
-        operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, traffic.HEAD_COPIES))
+        copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
+        operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
     operators.append(
         pricer.attention(
             local_heads,

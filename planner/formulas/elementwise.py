@@ -42,10 +42,11 @@ DROPOUT: Final = Traffic(5.0, 5.0)
 ROTARY: Final = {True: Traffic(4.0, 4.0), False: Traffic(11.0, 11.0)}
 """Rotary embedding of an element of queries or keys, by whether it is one kernel. [byte]"""
 
-HEAD_COPIES: Final = Traffic(8.0, 4.0)
-"""Keys and values repeated to all query heads, and the output copied, for an element of queries. [byte]
+HEAD_COPIES: Final = {True: Traffic(8.0, 4.0), False: Traffic(4.0, 0.0)}
+"""The output copied and, where there are fewer of them, keys and values repeated to all query heads. [byte]
 
-Two tensors are written, and one read and written; backward the gradients of two are read and summed.
+For an element of queries: two tensors are written, and one read and written; backward the gradients of two are
+read and summed.
 """
 
 GATED: Final = {True: Traffic(6.0, 10.0), False: Traffic(10.0, 16.0)}

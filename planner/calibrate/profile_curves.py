@@ -17,7 +17,7 @@ from planner.calibrate.kernel_tables import Datasheet, Row, columns
 from planner.calibrate.kernels import UNFUSED, datasheet_entry
 from planner.calibrate.profile_rows import Raw, as_table, of_bench
 from planner.errors import InputError, Problem
-from planner.formulas.attention import BACKWARD_FLOPS, attention_backward_seconds, visible_keys
+from planner.formulas.attention import BACKWARD_FLOPS, CHOSEN, attention_backward_seconds, visible_keys
 from planner.formulas.collective_curves import BUS_FACTOR
 from planner.formulas.elementwise import MEASURED
 from planner.formulas.gemm import gemm_curve
@@ -136,7 +136,7 @@ def attention_entry(forward: list[Row], backward: list[Row], sheet: Datasheet, g
         "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
         "launch": microseconds(values["launch"]),
         "range": {name: size_range(there[name]) for name in ("seq", "batch", "heads")},
-        "kernel": "what torch chooses",
+        "kernel": CHOSEN,
         "backward_efficiency": plain(law.values["backward_efficiency"]),
         "backward_half_keys": plain(law.values["backward_half_keys"]),
         "backward_standing": "measured",

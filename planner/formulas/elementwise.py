@@ -79,6 +79,6 @@ MEASURED: Final = {
 }
 """Kernels that are measured by themselves, each as it is priced. [byte]
 
-A measured rate is one of these bytes over the time that the kernels took, so that a price is that time whatever
-else they move: the chain of a rotary embedding in PyTorch's own operators moves 24 bytes of an element forward.
+A measured rate is one of these bytes over the time that the kernels took, so that a price is that time
+whatever else they move: the chain of a rotary embedding in PyTorch's own operators moves 24 bytes forward.
 """

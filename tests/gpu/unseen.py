@@ -27,8 +27,7 @@ from planner.inputs.load_hardware import hardware_folder, load_hardware
 from planner.profile.benches import benches
 from planner.profile.benches._family import Point, scattered
 from planner.profile.benches.attention import point as attention_point
-from planner.profile.benches.elementwise import BYTES
-from planner.profile.benches.elementwise import point as elementwise_point
+from planner.profile.benches.elementwise import operators_of
 from planner.profile.benches.gemm import point as product_point
 from planner.profile.collectives import row_of
 from planner.profile.device import Device, open_device
@@ -57,7 +56,7 @@ def points(device: Device) -> list[Point]:
     for shape in seqs:
         whole = {"batch": batch, "heads": heads, "kv_heads": kv_heads, **shape, "head_dim": head_dim}
         found += [attention_point(f"chosen-causal-{way}", whole) for way in ("forward", "backward")]
-    return found + [elementwise_point(variant, shape) for shape in sizes for variant in BYTES]
+    return found + operators_of(sizes, device)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,16 @@ from planner.calibrate.profile_files import Machine, profile_files
 from planner.cost.block_cost import priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import optimizer_seconds
+from planner.cost.estimate import estimate
 from planner.cost.operators import Operator, Pricer
 from planner.formulas.collectives import all_reduce_seconds, ring_seconds
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
-from planner.profile import timing
+from planner.profile import check, timing
+from planner.profile.benches import elementwise
 from planner.profile.benches._family import Point
+from planner.profile.check_kernels import Pair
+from planner.profile.check_shapes import Shape
 from planner.profile.collectives import point_of, row_of
 from planner.profile.nvml import Driver
 from planner.profile.provenance import provenance_of
@@ -229,3 +233,53 @@ def test_a_copy_there_and_back_costs_what_it_took(hardware: HardwareProfile) -> 
     """Prices know one rate for both directions, which were measured apart."""
     case = case_on(hardware)
     assert 2e9 / case.host_link == pytest.approx(1e9 / DOWN + 1e9 / UP, rel=0.01)
+
+
+def timed(shape: Shape, name: str, added: float) -> Pair:
+    """Times of an operator of a plan on this GPU; of memory-bound ones the forward pass alone is measured.
+
+    ``added`` is what the addition of a weight's gradient to its buffer takes for an element. [s]
+    """
+    size = shape.sizes
+    if shape.kind == "linear":
+        rows, n, k = size["rows"], size["outputs"], size["inputs"]
+        backward = product(rows, k, n, LASTS) + product(n, k, rows, LASTS) + added * n * k
+        return Pair(product(rows, n, k, LASTS), backward)
+    if shape.kind == "attention":
+        whole = {
+            "batch": size["batch"],
+            "heads": size["heads"],
+            "seq": size["seq"],
+            "head_dim": size["qk_dim"],
+        }
+        return Pair(attended(whole, False, LASTS), attended(whole, True, LASTS))
+    words = {"norm": "norm", "residual": "residual", "rotary": "rotary", "activation": "gated"}
+    kind = next((own for word, own in words.items() if word in name), "copy")
+    return Pair(simple(kind, size["elements"]), None)
+
+
+def test_a_check_on_the_machine_that_was_measured_finds_no_difference(
+    hardware: HardwareProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products, attention and memory-bound operators forward, each asked by its shape; and Adam."""
+    gpu = VirtualGpu(law)
+    step = Point("elementwise", "adam", "fp32", {"rows": 2**18, "width": 1024}, 0.0, 28.0 * 2**28)
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=gpu.now))
+    monkeypatch.setitem(elementwise.OPERATORS, "adam", lambda *_: lambda: gpu.call(step))
+    monkeypatch.setattr(check, "ADAM_ELEMENTS", {"cuda": 2**28})
+    monkeypatch.setattr(check, "_memory", lambda *_: [])
+    monkeypatch.setattr(check, "measured_pair", lambda name, shape, *_: timed(shape, name, added))
+    case = case_on(hardware, fused_activation=False, fused_rope=False)
+    # 2 bytes of gradient and 4 of the buffer are read, 4 written.
+    added = 10 / case.kernels.memory_bandwidth
+    priced = estimate(plan_of(case.job, tp=2, sequence_parallel=True), case.job, case.runtime)
+    found = check.check_plan(priced, gpu.opened(), lambda *_: None)
+    told = {
+        (row.operator, row.step): row.measured / row.predicted
+        for row in found.operators
+        if row.measured is not None
+    }
+    assert {name for name, _ in told} >= {"qkv", "mlp_in", "mlp_out", "attention", "rotary", "norm_0"}
+    # The runtime's loss is a chain of casts and more around the kernel that was measured.
+    assert {key: ratio for key, ratio in told.items() if abs(ratio - 1) > 0.03 and key[0] != "loss"} == {}
+    assert found.optimizer_ratio == pytest.approx(1.0, rel=0.01)

@@ -61,8 +61,13 @@ def accelerator_part(base: Accelerator, rows: Sequence[Raw], memory: float, curv
 
 
 def host_rate(rows: Sequence[Raw]) -> float:
-    """Rate of large copies from pinned memory to the device, 0 where none were made. [byte/s]"""
-    return best_rate(of_bench(rows, "copies", variant="to-device-pinned"), "bytes")
+    """Rate of large copies between pinned memory and the device, 0 where none were made. [byte/s]
+
+    What is moved out comes back: of two directions it is the rate that a copy there and back has.
+    """
+    ways = (of_bench(rows, "copies", variant=way) for way in ("to-device-pinned", "to-host-pinned"))
+    rates = [rate for own in ways if (rate := best_rate(own, "bytes"))]
+    return len(rates) / sum(1 / rate for rate in rates) if rates else 0.0
 
 
 def unknown_accelerator(names: tuple[str, str], sheet: Datasheet, memory: float, curves: str) -> Part:

@@ -17,8 +17,9 @@ from planner.calibrate.kernel_tables import Datasheet, Row, columns
 from planner.calibrate.kernels import UNFUSED, datasheet_entry
 from planner.calibrate.profile_rows import Raw, as_table, of_bench
 from planner.errors import InputError, Problem
-from planner.formulas.attention import BACKWARD_FLOPS, attention_backward_seconds, visible_keys
+from planner.formulas.attention import BACKWARD_FLOPS, CHOSEN, attention_backward_seconds, visible_keys
 from planner.formulas.collective_curves import BUS_FACTOR
+from planner.formulas.elementwise import MEASURED
 from planner.formulas.gemm import gemm_curve
 from planner.formulas.roofline import memory_bound_seconds
 from planner.formulas.size_grid import ATTENTION_AXES
@@ -135,7 +136,7 @@ def attention_entry(forward: list[Row], backward: list[Row], sheet: Datasheet, g
         "half_queries_per_multiprocessor": plain(values["half_queries_per_multiprocessor"]),
         "launch": microseconds(values["launch"]),
         "range": {name: size_range(there[name]) for name in ("seq", "batch", "heads")},
-        "kernel": "what torch chooses",
+        "kernel": CHOSEN,
         "backward_efficiency": plain(law.values["backward_efficiency"]),
         "backward_half_keys": plain(law.values["backward_half_keys"]),
         "backward_standing": "measured",
@@ -179,15 +180,32 @@ def experts_entries(rows: Sequence[Raw], sheet: Datasheet, gemm: Entry) -> dict[
 
 
 def memory_entry(rows: Sequence[Raw], sheet: Datasheet) -> Entry | None:
-    """Fit bandwidth and launch of the memory-bound operators, all together and each by itself."""
+    """Fit bandwidth and launch of the memory-bound operators, all together and each by itself.
+
+    All together they reach a rate of the bytes that they move; each by itself, of those that it is priced at.
+    """
     own = of_bench(rows, "elementwise")
     if len(own) < FEWEST:
         return None
     operators = {
-        variant: memory_fields(fit_memory([row for row in own if row["variant"] == variant], sheet))
+        variant: memory_fields(fit_memory([priced(row) for row in own if row["variant"] == variant], sheet))
         for variant in sorted({row["variant"] for row in own})
     }
     return memory_fields(fit_memory(own, sheet)) | {"operators": operators}
+
+
+def priced(row: Raw) -> Raw:
+    """Return a memory-bound operator with the bytes that prices count for it, where they count its elements.
+
+    Examples
+    --------
+    >>> priced({"variant": "rotary", "shape": {"rows": 2, "width": 100}, "bytes": 4800.0})["bytes"]
+    2200.0
+    """
+    if row["variant"] not in MEASURED:
+        return row
+    elements = row["shape"]["rows"] * row["shape"]["width"]
+    return {**row, "bytes": MEASURED[row["variant"]].forward * elements}
 
 
 def fit_memory(rows: Sequence[Raw], sheet: Datasheet) -> Fit:

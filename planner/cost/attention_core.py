@@ -81,7 +81,7 @@ def attention_seconds(
         forward, backward = _scores_seconds(case, rows, queries, seq, head_dim)
         return forward, backward, SCORE_BYTES * rows * queries * seq
     curve = kernels.attention_for(round(head_dim))
-    slower = attention_slowdown(case.pool.accelerator.arch, kind)
+    slower = attention_slowdown("" if curve.chosen else case.pool.accelerator.arch, kind)
     size = (1.0, rows, queries, visible, head_dim)
     forward = attention_forward_seconds(*size, curve, shared) * slower.forward
     backward = attention_backward_seconds(*size, curve, shared) * slower.backward
@@ -103,7 +103,11 @@ def _scores_seconds(case: Case, rows: Num, queries: Num, seq: float, head_dim: f
 
 
 def attention_slowdown(arch: str, kind: str) -> Traffic:
-    """Time of an attention kernel over that of the accelerator's best, forward and backward. [-]"""
+    """Time of an attention kernel over that of the accelerator's best, forward and backward. [-]
+
+    A machine that was measured through PyTorch has the curve of what PyTorch chooses: there is no best of an
+    architecture then, runtimes on PyTorch's own attention take that time, and none is known to be faster.
+    """
     own = HOPPER_SLOWDOWN if arch == "hopper" else {}
     return own.get(kind, ATTENTION_SLOWDOWN[kind])
 

@@ -23,7 +23,7 @@ def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
     moved = traffic.NORM[traits.fused_norm]
     if traits.norm_reads_fp32:
         more = traffic.NORM_CAST
-        moved = traffic.Traffic(moved.forward + more.forward, moved.backward + more.backward)
+        moved = moved._replace(forward=moved.forward + more.forward, backward=moved.backward + more.backward)
     copy = 0.0 if traits.fused_norm else traits.unfused_norm_bytes
     result_tokens = pricer.local_tokens if case.traits.sequence_regather else pricer.tokens
     return pricer.elementwise(

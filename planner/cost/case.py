@@ -201,17 +201,18 @@ class Case:
         state = self.workload.state_dtype
         return self.optimizer.states * (DTYPE_BYTES[state] if state else self.optimizer.state_bytes)
 
+    @property
+    def own_master(self) -> bool:
+        """Whether weights are their own master: in fp32, or in the very dtype that was asked for the master."""
+        return self.traits.parameter_dtype in ("fp32", self.workload.master_dtype)
+
     @cached_property
     def optimizer_bytes(self) -> float:
-        """Bytes of optimizer state and master weight for each parameter. [byte]
-
-        Weights in fp32, or in the very dtype that was asked for the master, are their own.
-        """
+        """Bytes of optimizer state and master weight for each parameter. [byte]"""
         state, master = self.workload.state_dtype, self.workload.master_dtype
         master_bytes = DTYPE_BYTES[master] if master else None
         return self.optimizer.kept_bytes(
-            DTYPE_BYTES[state] if state else None,
-            0.0 if self.traits.parameter_dtype in ("fp32", master) else master_bytes,
+            DTYPE_BYTES[state] if state else None, 0.0 if self.own_master else master_bytes
         )
 
 

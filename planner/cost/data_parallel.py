@@ -367,6 +367,6 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
         link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
         ranks = np.minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
         return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
-    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes)
+    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
     arithmetic = shard * case.optimizer.step_flops * case.model.hidden / case.kernels.gemm["bf16"].rate
     return shard * traffic / case.kernels.stream_for("optimizer").bandwidth + arithmetic, 0.0 * shard

@@ -117,7 +117,7 @@ class Pricer:
     ) -> Operator:  # fmt: skip
         """Price an operator bound by memory."""
         case, kernels = self.case, self.case.kernels
-        stream = kernels.stream_for(name)
+        stream = kernels.stream_for(name, traffic.kernel)
         rate = elements / stream.bandwidth * case.traits.elementwise_traffic
         trained = params if case.method.trains_base else 0.0
         forward = stream.launch + rate * traffic.forward

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from planner.units import parse
 
 BACKWARD_FLOPS = 2.5
 """Five products instead of two: the scores are computed again. [-]"""
+
+CHOSEN: Final = "what torch chooses"
+"""Kernel of a curve that was measured through PyTorch, which picks one of its own."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,9 @@ class AttentionCurve:
     residuals, backward_residuals : SizeGrid, optional
         What a machine's own measurement found beside the law, by sequence length, heads of all sequences, and
         heads that share keys and values; curves that ship have none.
+    chosen : bool
+        Whether it is of the kernel that PyTorch chose on the machine that was measured, not of the fastest
+        that the accelerator has.
     """
 
     rate: float
@@ -57,6 +64,7 @@ class AttentionCurve:
     shared_half_keys: float = 0.0
     residuals: SizeGrid | None = None
     backward_residuals: SizeGrid | None = None
+    chosen: bool = False
 
 
 def visible_keys(seq_q: Num, seq_kv: Num, window: Num) -> Num:
@@ -294,6 +302,7 @@ def attention_curve(
         shared_half_keys=parse(fields.get("shared_half_keys", "0"), "-"),
         residuals=_grid(fields.get("residuals")),
         backward_residuals=_grid(fields.get("backward_residuals")),
+        chosen=fields.get("kernel") == CHOSEN,
     )
 
 

@@ -10,13 +10,23 @@ from typing import Final, NamedTuple
 
 
 class Traffic(NamedTuple):
-    """Bytes moved for one element."""
+    """Bytes moved for one element.
+
+    Parameters
+    ----------
+    forward, backward : float
+        Of each pass. [byte]
+    kernel : str
+        The measured kernel whose rate it has, where that is not the one of its name: one kernel does not run
+        as a chain of them does.
+    """
 
     forward: float
     backward: float
+    kernel: str = ""
 
 
-NORM: Final = {True: Traffic(4.0, 8.0), False: Traffic(39.0, 86.0)}
+NORM: Final = {True: Traffic(4.0, 8.0), False: Traffic(39.0, 86.0, "residual")}
 """Root-mean-square or layer norm, by whether it is one kernel. [byte]
 
 Fused: forward reads and writes the element; backward reads the input and the gradient, writes the gradient
@@ -39,25 +49,37 @@ RESIDUAL: Final = {True: Traffic(6.0, 2.0), False: Traffic(6.0, 4.0)}
 DROPOUT: Final = Traffic(5.0, 5.0)
 """Dropout with its byte mask, beside the addition (arXiv:2205.05198, sec. 4). [byte]"""
 
-ROTARY: Final = {True: Traffic(4.0, 4.0), False: Traffic(11.0, 11.0)}
+ROTARY: Final = {True: Traffic(4.0, 4.0, "copy"), False: Traffic(11.0, 11.0)}
 """Rotary embedding of an element of queries or keys, by whether it is one kernel. [byte]"""
 
-HEAD_COPIES: Final = {True: Traffic(8.0, 4.0), False: Traffic(4.0, 0.0)}
+HEAD_COPIES: Final = {True: Traffic(8.0, 4.0, "copy"), False: Traffic(4.0, 0.0, "copy")}
 """The output copied and, where there are fewer of them, keys and values repeated to all query heads. [byte]
 
 For an element of queries: two tensors are written, and one read and written; backward the gradients of two are
 read and summed.
 """
 
-GATED: Final = {True: Traffic(6.0, 10.0), False: Traffic(10.0, 16.0)}
+GATED: Final = {True: Traffic(6.0, 10.0, "residual"), False: Traffic(10.0, 16.0)}
 """Gated activation, for an element of the inner width, by whether it is one kernel. [byte]
 
 Fused: forward reads gate and up and writes the product; backward reads those two and a gradient and writes
 two gradients (N. Shazeer, arXiv:2002.05202).
 """
 
-PLAIN: Final = {True: Traffic(4.0, 6.0), False: Traffic(6.0, 10.0)}
+PLAIN: Final = {True: Traffic(4.0, 6.0, "copy"), False: Traffic(6.0, 10.0)}
 """Activation of a feed-forward without gate, by whether bias and activation are one kernel. [byte]"""
 
 EMBEDDING: Final = Traffic(4.0, 8.0)
 """Lookup, and the sorted sum of its gradient. [byte]"""
+
+MEASURED: Final = {
+    "norm": NORM[True],
+    "residual": RESIDUAL[True],
+    "gated": GATED[False],
+    "rotary": ROTARY[False],
+}
+"""Kernels that are measured by themselves, each as it is priced. [byte]
+
+A measured rate is one of these bytes over the time that the kernels took, so that a price is that time
+whatever else they move: the chain of a rotary embedding in PyTorch's own operators moves 24 bytes forward.
+"""

@@ -78,7 +78,15 @@ class Kernels:
         """Return the curve of the head size nearest to ``head_dim``."""
         return self.attention[min(self.attention, key=lambda size: (abs(size - head_dim), size))]
 
-    def stream_for(self, name: str) -> Stream:
-        """Return what a memory-bound operator reaches: by its own kind, or by all kinds together."""
-        kind = next((kernel for word, kernel in STREAMS.items() if word in name), "")
+    def stream_for(self, name: str, kernel: str = "") -> Stream:
+        """Return what a memory-bound operator reaches: by its own kind, or by all kinds together.
+
+        Parameters
+        ----------
+        name : str
+            Of the operator.
+        kernel : str
+            The measured kernel that it runs like, where its name does not tell.
+        """
+        kind = kernel or next((kernel for word, kernel in STREAMS.items() if word in name), "")
         return self.streams.get(kind) or Stream(self.memory_bandwidth, self.launch)

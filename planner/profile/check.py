@@ -133,8 +133,14 @@ def widths_of(case: Case) -> Widths:
     block = next(iter(case.model.blocks.values()))
     mixer = block.mixer
     size = mixer.head_dim if isinstance(mixer, Attention) else mixer.qk_rope_head_dim
+    kept = "fp32" if case.gradient_bytes > 2 else "bf16"
     return Widths(
-        case.model.hidden, size, case.model.vocab, bool(getattr(block.ffn, "gated", True)), case.model.norm
+        hidden=case.model.hidden,
+        head_dim=size,
+        vocab=case.model.vocab,
+        gated=bool(getattr(block.ffn, "gated", True)),
+        norm=case.model.norm,
+        gradient=kept if case.method.trains_base else "",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from planner.profile.benches._family import random_tensor
@@ -27,13 +27,18 @@ Forward = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Widths:
-    """Row lengths that elementwise operators have in the model, and their kinds. [element]"""
+    """Row lengths that elementwise operators have in the model, and their kinds. [element]
+
+    ``gradient`` is the dtype of the buffer that the gradient of a product's weight is added to, empty where
+    no such weight learns.
+    """
 
     hidden: int
     head_dim: int
     vocab: int
     gated: bool
     norm: str
+    gradient: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Kernel:
-    """An operator ready to run: its forward pass, and the tensors that get a gradient."""
+    """An operator ready to run: its forward pass, the tensors that get a gradient, and a weight's buffer.
+
+    The last of the tensors is the weight whose gradient is added to the buffer, where there is one.
+    """
 
     forward: Forward
     inputs: tuple[Any, ...]
+    buffer: Any = None
 
 
 def measured_pair(name: str, shape: Shape, widths: Widths, traits: Traits, device: Device) -> Pair:
@@ -108,11 +117,16 @@ def _timed(kernels: Sequence[Kernel], device: Device, hold: float) -> Pair:
 
 
 def _backward(kernel: Kernel, result: Any, device: Device) -> Forward:
-    """Return the backward pass alone, through a graph that is kept."""
+    """Return the backward pass through a graph that is kept, with the addition of a weight's gradient."""
     torch = device.torch
     pulled = torch.randn_like(result)
     learned = [tensor for tensor in kernel.inputs if tensor.requires_grad]
-    return lambda: torch.autograd.grad(result, learned, pulled, retain_graph=True)
+
+    def passed() -> Any:
+        gradients = torch.autograd.grad(result, learned, pulled, retain_graph=True)
+        return gradients if kernel.buffer is None else kernel.buffer.add_(gradients[-1])
+
+    return passed
 
 
 def build(name: str, shape: Shape, widths: Widths, traits: Traits, device: Device) -> Kernel:
@@ -124,7 +138,7 @@ def build(name: str, shape: Shape, widths: Widths, traits: Traits, device: Devic
         If no kernel is known for it.
     """
     if shape.kind in PLAIN:
-        return PLAIN[shape.kind](shape, device)
+        return _with_buffer(PLAIN[shape.kind](shape, device), shape, widths, device)
     family = next((key for key in ELEMENTWISE if key in name), None)
     if family is None:
         raise KeyError(f"no kernel of PyTorch is known for {name}")
@@ -133,6 +147,14 @@ def build(name: str, shape: Shape, widths: Widths, traits: Traits, device: Devic
     if not device.is_cpu and (traits.compiled or fused.get(family, False)):
         function = compiled(device.torch, function)
     return Kernel(lambda: function(*tensors), tensors)
+
+
+def _with_buffer(kernel: Kernel, shape: Shape, widths: Widths, device: Device) -> Kernel:
+    """Return a product with the buffer of its weight's gradient, as prices have it."""
+    if shape.kind == "attention" or not widths.gradient:
+        return kernel
+    buffer = device.torch.zeros_like(kernel.inputs[-1], dtype=device.dtype(widths.gradient))
+    return replace(kernel, buffer=buffer)
 
 
 def compiled(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]:

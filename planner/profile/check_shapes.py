@@ -113,7 +113,11 @@ def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:
         notes.append(f"products of {estimate.job.workload.precision} are compared in bf16, on both sides")
     if case.derate != 1.0:
         notes.append(f"kernels are compared alone; the step is priced at {case.derate:.1%} of their rate")
-    traits = replace(estimate.runtime.traits, compute_derate=1.0 / case.pool.compute_rate)
+    if case.traits.fused_weight_gradient and case.method.trains_base:
+        notes.append("weight gradients are added to their buffers by kernels of their own, on both sides")
+    traits = replace(
+        estimate.runtime.traits, compute_derate=1.0 / case.pool.compute_rate, fused_weight_gradient=False
+    )
     case = case_of(estimate.plan, job, replace(estimate.runtime, traits=traits))
     return case, with_split(estimate.plan, case), notes
 

@@ -146,6 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("docs/measured"))
     parser.add_argument("--tiny", action="store_true", help="small cases, for a processor")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the usual time of each part")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        help="a word of the parts to run, where one session is too short",
+    )
     options = parser.parse_args(arguments)
     folder = options.out / slug(product_of(options.device))
     folder.mkdir(parents=True, exist_ok=True)
@@ -153,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (folder / "tiny.yaml").write_text(TINY_MODEL, encoding="utf-8")
     told = []
     for part in parts(folder, options.device, options.tiny, options.scale):
+        if options.only and not any(word in part.what for word in options.only):
+            continue
         if fault := run(part, folder):
             told.append(fault)
             sys.stderr.write(f"{fault}\n")

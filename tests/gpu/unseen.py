@@ -16,6 +16,7 @@ import yaml
 
 from planner.calibrate.kernel_gemm import burst_seconds, with_droop
 from planner.calibrate.profile_cluster import known_accelerator
+from planner.calibrate.profile_curves import priced
 from planner.formulas.attention import attention_backward_seconds, attention_forward_seconds, visible_keys
 from planner.formulas.kernels import Kernels
 from planner.formulas.roofline import memory_bound_seconds
@@ -26,9 +27,9 @@ from planner.inputs.load_hardware import hardware_folder, load_hardware
 from planner.profile.benches import benches
 from planner.profile.benches._family import Point, scattered
 from planner.profile.benches.attention import point as attention_point
-from planner.profile.benches.elementwise import BYTES
-from planner.profile.benches.elementwise import point as elementwise_point
+from planner.profile.benches.elementwise import operators_of
 from planner.profile.benches.gemm import point as product_point
+from planner.profile.collectives import row_of
 from planner.profile.device import Device, open_device
 from planner.profile.health import uuid_of
 from planner.profile.nvml import Driver, open_driver
@@ -55,7 +56,7 @@ def points(device: Device) -> list[Point]:
     for shape in seqs:
         whole = {"batch": batch, "heads": heads, "kv_heads": kv_heads, **shape, "head_dim": head_dim}
         found += [attention_point(f"chosen-causal-{way}", whole) for way in ("forward", "backward")]
-    return found + [elementwise_point(variant, shape) for shape in sizes for variant in BYTES]
+    return found + operators_of(sizes, device)
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,12 @@ class Predictor:
         return float(corrected(law.launch + with_droop(busy, droop), grid, *places))
 
     def _streamed(self, one: Point) -> float:
-        entry = self.content["memory_bound"]
-        entry = entry.get("operators", {}).get(one.variant, entry)
+        whole = self.content["memory_bound"]
+        own = whole.get("operators", {}).get(one.variant)
+        moved, entry = (priced(row_of(one))["bytes"], own) if own else (one.nbytes, whole)
         bandwidth = parse(self.content["datasheet"]["bandwidth"], "byte/s")
         share, launch = parse(entry["efficiency"], "-"), parse(entry["launch"], "s")
-        return float(memory_bound_seconds(one.nbytes, bandwidth, share, launch))
+        return float(memory_bound_seconds(moved, bandwidth, share, launch))
 
 
 def predictor(accelerator: Accelerator, curves: Path) -> Predictor:

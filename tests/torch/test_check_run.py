@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.profile.check import Checked, check_plan
 from planner.profile.check_block import Layer, kept_bytes
-from planner.profile.check_shapes import checked_case, stage_parts
+from planner.profile.check_kernels import Widths, _backward, build
+from planner.profile.check_shapes import Shape, checked_case, stage_parts
 from planner.profile.device import open_device
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
@@ -143,3 +145,25 @@ def test_a_senseless_tolerance_is_refused(tmp_path: Path) -> None:
     done = run_planner("check", "p.yaml", "--device", "cpu", "--tolerance", "nan", cwd=tmp_path)
     assert done.returncode == 2
     assert "--tolerance" in done.stderr
+
+
+def test_backward_of_a_product_adds_the_weights_gradient_to_its_buffer() -> None:
+    """Twice the same backward pass leaves twice the gradient, in the buffer alone."""
+    device = open_device("cpu")
+    shape = Shape("linear", {"rows": 3.0, "inputs": 4.0, "outputs": 2.0})
+    widths = Widths(hidden=4, head_dim=2, vocab=8, gated=True, norm="rmsnorm", gradient="fp32")
+    kernel = build("mlp_out", shape, widths, runtimes()["fsdp"].traits, device)
+    data, _ = kernel.inputs
+    run = _backward(kernel, kernel.forward(), device)
+    run()
+    first = kernel.buffer.clone()
+    run()
+    assert kernel.buffer.dtype == torch.float32
+    assert first.shape == (2, 4)
+    assert first.abs().sum() > 0
+    torch.testing.assert_close(kernel.buffer, 2 * first)
+    assert data.grad is None
+    assert (
+        build("mlp_out", shape, replace(widths, gradient=""), runtimes()["fsdp"].traits, device).buffer
+        is None
+    )

@@ -39,6 +39,14 @@ def test_a_part_that_hangs_or_fails_is_told_and_the_others_go_on(tmp_path: Path)
     assert "No training steps were run." in text
 
 
+def test_one_part_alone_may_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--device", "cpu", "--tiny", "--scale", "0.02", "--out", str(tmp_path), "--only", "profile"]
+    assert measure.main(options) == 0, capsys.readouterr().err
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "profile.yaml").is_file()
+    assert not (folder / "steps.jsonl").exists()
+
+
 def test_a_machine_without_the_device_says_so_at_once(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")

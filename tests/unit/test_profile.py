@@ -201,6 +201,16 @@ def test_types_that_a_chip_lacks_are_not_measured() -> None:
     assert kinds[10.0] == {"bf16", "fp16", "fp8", "mxfp8", "nvfp4"}
 
 
+def test_losses_on_a_gpu_are_measured_on_rows_as_wide_as_a_vocabulary() -> None:
+    """A row of 2,048 stays in a multiprocessor, one of 128,256 in fp32 does not."""
+    bench, device = benches()["elementwise"], processor(kind="cuda", capability=9.0)
+    points = [*bench.coarse(device), *bench.finer(device)]
+    widths = {one.shape["width"] for one in points if one.variant == "loss"}
+    assert widths == {32000, 128256}
+    largest = max(one.nbytes / 8 for one in points if one.variant == "loss")
+    assert largest < 1.2 * max(one.nbytes / 4 for one in points if one.variant == "copy")
+
+
 def test_work_is_counted_as_papers_count_it() -> None:
     attention = benches()["attention"]
     (forward,) = [

@@ -6,7 +6,7 @@ its links.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from planner.profile.benches._family import Bench, Point, grid, random_tensor, scattered
@@ -31,6 +31,12 @@ adam: parameter, gradient and two states of 4 bytes are read, all but the gradie
 """
 
 
+VOCABULARIES: Final = (32000, 128256)
+"""Widths of logits. [element]"""
+FEWEST_ROWS: Final = 128
+"""Rows of logits below which multiprocessors have nothing to do. [-]"""
+
+
 def point(variant: str, shape: dict[str, int]) -> Point:
     """Return an operator on ``rows`` of ``width`` elements as a point."""
     nbytes = BYTES[variant] * shape["rows"] * shape["width"]
@@ -42,7 +48,7 @@ def point(variant: str, shape: dict[str, int]) -> Point:
 def coarse_points(device: Device) -> list[Point]:
     """Return every operator on small and large tensors."""
     rows, widths = ([64, 512], [256]) if device.is_cpu else ([512, 4096, 16384], [2048, 8192])
-    return [point(variant, shape) for shape in grid(rows=rows, width=widths) for variant in BYTES]
+    return operators_of(grid(rows=rows, width=widths), device)
 
 
 def finer_points(device: Device) -> list[Point]:
@@ -50,9 +56,23 @@ def finer_points(device: Device) -> list[Point]:
     rows, width, count, step = (
         ((32, 2048), (128, 1024), 8, 32) if device.is_cpu else ((256, 65536), (1024, 16384), 25, 128)
     )
-    return [
-        point(variant, shape) for shape in scattered(count, step, rows=rows, width=width) for variant in BYTES
-    ]
+    return operators_of(scattered(count, step, rows=rows, width=width), device)
+
+
+def operators_of(shapes: Sequence[dict[str, int]], device: Device) -> list[Point]:
+    """Return every operator on tensors of about these sizes."""
+    return [point(variant, _wide(variant, shape, device)) for shape in shapes for variant in BYTES]
+
+
+def _wide(variant: str, shape: dict[str, int], device: Device) -> dict[str, int]:
+    """Return the shape; of a loss one as wide as a vocabulary, with about as many elements.
+
+    Its kernel reads a row again where that is too long for a multiprocessor to keep.
+    """
+    if variant != "loss" or device.is_cpu:
+        return shape
+    width = VOCABULARIES[shape["width"] >= 4096]
+    return {"rows": FEWEST_ROWS + shape["rows"] * shape["width"] // width, "width": width}
 
 
 def prepare(one: Point, device: Device) -> Call:

@@ -40,13 +40,17 @@ class Optimizer:
         return self.states * state + (self.master_bytes if master_bytes is None else master_bytes)
 
 
-def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float) -> float:
+def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float, own_master: bool) -> float:
     """Bytes of device memory that a step moves for each parameter: states both ways, gradient in, weight out.
+
+    A weight that is its own master goes in too.
 
     Parameters
     ----------
     kept_bytes, gradient_bytes, weight_bytes : float
         Bytes of optimizer state with master weight, of the gradient, and of the weight. [byte]
+    own_master : bool
+        Whether the weight is its own master, none being kept.
 
     Returns
     -------
@@ -61,7 +65,7 @@ def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float) 
     --------
     Adam with fp32 master, moments and gradient, and 16-bit weights:
 
-    >>> step_traffic(12.0, 4.0, 2.0)
+    >>> step_traffic(12.0, 4.0, 2.0, own_master=False)
     30.0
     """
-    return 2 * kept_bytes + gradient_bytes + weight_bytes
+    return 2 * kept_bytes + gradient_bytes + (1 + own_master) * weight_bytes

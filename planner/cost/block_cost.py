@@ -169,17 +169,17 @@ def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
 
 
 def partial_bytes(choice: RecomputeChoice, pricer: Pricer) -> Num:
-    """Bytes that tensor parallelism adds to a layer that keeps every second product. [byte]
+    """Bytes that sequence parallelism adds to a layer that keeps every second product. [byte]
 
-    The feed-forward's result is a partial sum as wide as the model on every rank, and what two reductions
-    make of it and of attention's is kept too.
+    The feed-forward's result is a partial sum as wide as the model on every rank, and what two
+    reduce-scatters make of it and of attention's is kept too; an all-reduce's result is not.
 
     References
     ----------
     .. [1] torchtitan, ``torchtitan/distributed/activation_checkpoint.py``: operators whose results
        are kept.
     """
-    if not keeps_second_products(choice, pricer.case.traits):
+    if not keeps_second_products(choice, pricer.case.traits) or not pricer.case.sequence_parallel:
         return 0.0
     whole = 2.0 * pricer.tokens * pricer.case.model.hidden
     return np.where(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)

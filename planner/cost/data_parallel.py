@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.memory import StageWeights
-from planner.cost.padding import expert_padding, head_elements, stage_padding
+from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
@@ -74,11 +74,6 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     trained = held.expert_trained * filled
     whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
     return [dense, Group(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
-
-
-def pads_rows(case: Case) -> bool:
-    """Whether rows of sharded parameters are padded to the number of shards."""
-    return case.traits.padded_rows and case.sharding.shards_parameters and case.method.trains_base
 
 
 def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:

@@ -10,12 +10,14 @@ import numpy as np
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
+from planner.cost.padding import kept_padding, vocabulary_padding
 from planner.cost.peaks import (
     PassBytes,
     gathered_bytes,
     lasting_peak,
     passing_peak,
     stepping_peak,
+    undivided_bytes,
 )
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.numeric import Num
@@ -155,9 +157,11 @@ def stage_memory(
     """Return the bytes of every stage at its peak."""
     sharding = case.sharding
     dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
-    weights = held.stored / sharding.parameter_shards(dense)
-    gradients = held.trained / sharding.gradient_shards(dense)
-    states = held.trained / sharding.optimizer_shards(dense)
+    padding = kept_padding(case, plan, held.counts)
+    trained = held.trained + padding * case.method.trains_base
+    weights = (held.stored + padding * case.weight_bytes) / sharding.parameter_shards(dense)
+    gradients = trained / sharding.gradient_shards(dense)
+    states = trained / sharding.optimizer_shards(dense)
     if case.has_experts:
         weights = weights + held.expert_stored / sharding.parameter_shards(experts)
         gradients = gradients + held.expert_trained / sharding.gradient_shards(experts)
@@ -167,7 +171,7 @@ def stage_memory(
     if not schedule.flushes:
         copies = copies * schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     kept_bytes = case.gradient_bytes + case.traits.gradient_copy_bytes
-    gradients = gradients * (schedule.weight_copies * kept_bytes)
+    gradients = gradients * (schedule.weight_copies * kept_bytes) + undivided_bytes(case, plan, passes)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.traits.sharded_at_rest and sharding.shards_gradients:
@@ -255,6 +259,6 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of the logits and of what the loss makes of them. [byte]"""
     traits = case.traits
     if not traits.vocab_parallel_loss:
-        return traits.logit_bytes * tokens * float(case.model.vocab)
+        return traits.logit_bytes * tokens * (float(case.model.vocab) + vocabulary_padding(case, plan))
     split = traits.logit_bytes + traits.split_logit_bytes * np.where(plan.tp > 1, 1.0, 0.0)
-    return split * tokens * (case.model.vocab / plan.tp)
+    return split * tokens * ((case.model.vocab + vocabulary_padding(case, plan)) / plan.tp)

@@ -1,4 +1,4 @@
-"""What FSDP2 sends beyond the weights: parameters are cut by rows, and the last ranks' parts padded."""
+"""What padding adds to weights: FSDP2 cuts parameters by rows, Megatron divides its vocabulary by tp."""
 
 from __future__ import annotations
 
@@ -61,6 +61,43 @@ def padded_elements(parameters: list[Parameters], shards: Num) -> Num:
     for one in parameters:
         result = result + (shards * np.ceil(one.rows / shards) - one.rows) * one.columns
     return result
+
+
+def pads_rows(case: Case) -> bool:
+    """Whether rows of sharded parameters are padded to the number of shards."""
+    return case.traits.padded_rows and case.sharding.shards_parameters and case.method.trains_base
+
+
+def kept_padding(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
+    """Elements that padding adds to what a stage's ranks keep, outside routed experts, all shards together.
+
+    The rank that decides has no part shorter than the padded one.
+    """
+    if pads_rows(case):
+        return stage_padding(case, plan, counts)
+    added = vocabulary_padding(case, plan) / plan.tp
+    if not np.any(added):
+        return 0.0
+    tables: Num = 0.0
+    for name in ("embedding", "head"):
+        tables = tables + counts.get((name, False), 0.0)
+    return tables * added * float(case.model.hidden)
+
+
+def vocabulary_padding(case: Case, plan: Plan) -> Num:
+    r"""Words that a runtime adds to the vocabulary so that it divides by tp.
+
+    .. math:: m\,t \left\lceil \frac{V}{m\,t} \right\rceil - V
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/training/tokenizer/tokenizer.py``,
+       ``_vocab_size_with_padding``: ``--make-vocab-size-divisible-by`` times tp.
+    """
+    if not case.traits.vocab_multiple:
+        return 0.0
+    multiple = case.traits.vocab_multiple * plan.tp
+    return multiple * np.ceil(case.model.vocab / multiple) - case.model.vocab
 
 
 def stage_padding(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:

@@ -124,7 +124,7 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     if case.traits.sharded_at_rest:
         gone = passes.one_layer * (not case.recompute.whole_layer)
         head = case.reduce_bytes * sharded * passes.head * (not case.traits.loss_beside_backward)
-        waiting = np.maximum(head, reduced - gone)
+        waiting = np.maximum(head, reduced - gone + passed_bytes(case, plan, passes) * (gradients > earlier))
         inside = np.maximum(inside, GATHERED_BYTES * passes.largest_layer - passes.one_layer)
         made = np.maximum(earlier, gradients - unmade_bytes(case, plan, passes))
     last = passes.activations + inside + beside + waiting + latest
@@ -132,16 +132,43 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     following = np.minimum(layer + np.maximum(sharded * passes.gathered_embedding, layer), live)
     following = np.where(piped(case, plan), np.maximum(following, gathered), following)
     first = passes.one_layer + inside + following + reduced + made
-    table = passes.gathered_embedding / GATHERED_BYTES
-    ending: Num = sharded * table * (GATHERED_BYTES + case.reduce_bytes) + gradients
-    unmade = np.where(gradients > earlier, sharded * table * case.gradient_bytes / plan.zero_shards, 0.0)
-    first = np.maximum(first, (ending - unmade) * case.traits.sharded_at_rest)
+    table = sharded * passes.gathered_embedding / GATHERED_BYTES
+    unmade = np.where(gradients > earlier, table * case.gradient_bytes / plan.zero_shards, 0.0)
+    beside_table = np.maximum(table * case.reduce_bytes, GATHERED_BYTES * table + reduced - unmade)
+    ending: Num = GATHERED_BYTES * table + whole_table_bytes(case, plan, table) + beside_table + gradients
+    first = np.maximum(first, ending * case.traits.sharded_at_rest)
     whole = np.maximum(np.maximum(loss, last), first)
     at_first = first >= whole
     before = earlier if passes.grown is None else np.where(last >= whole, latest, earlier)
     present = np.where(at_first, made, before)
     activations = np.where(at_first, passes.one_layer, passes.activations)
     return Peak(activations, whole - present - activations, present, loss >= whole)
+
+
+def passed_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
+    """Bytes of the rank's own gradients of the head and of the last layer, once they are reduced."""
+    elements = passes.largest_layer + passes.head
+    return elements * case.gradient_bytes / case.sharding.gradient_shards(plan.zero_shards)
+
+
+def whole_table_bytes(case: Case, plan: Plan, table: Num) -> Num:
+    """Bytes of an embedding's gradient at its whole size, which DTensor makes of a divided one.
+
+    References
+    ----------
+    .. [1] PyTorch 2.13, ``torch/distributed/tensor/_ops/_embedding_ops.py``, the backward's strategy; counted
+       by ``torch.distributed._tools``.
+    """
+    divided = np.where(plan.tp > 1, plan.tp, 0.0) * (not case.traits.sequence_regather)
+    return GATHERED_BYTES * divided * table
+
+
+def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
+    """Bytes by which that gradient stays larger than the rank's part where nothing reduces it."""
+    if case.traits.persistent_gradients or case.traits.sequence_regather or case.sharding.shards_gradients:
+        return 0.0
+    table = passes.gathered_embedding / GATHERED_BYTES
+    return np.where(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * table)
 
 
 def unmade_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:

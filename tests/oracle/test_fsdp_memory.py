@@ -1,4 +1,4 @@
-"""Peak bytes of a rank against PyTorch's own tracker: within 2%, most within a thousandth."""
+"""Peak bytes of a rank against PyTorch's own tracker: within 1.6%, most within a thousandth."""
 
 from __future__ import annotations
 
@@ -16,36 +16,56 @@ from planner.runtimes._family import Job
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import cluster, plan_of, runtime
 
-with (ROOT / "tests" / "oracle" / "fsdp_memory" / "peaks.csv").open(encoding="utf-8") as table:
+TABLES = ROOT / "tests" / "oracle" / "fsdp_memory"
+
+with (TABLES / "peaks.csv").open(encoding="utf-8") as table:
     ROWS = list(csv.DictReader(table))
 
-RECOMPUTE = {"none": "none", "full": "full", "full_es": "full", "sac_op": "selective", "layer2": "full:4"}
-"""By the program's word; every second one of eight layers is as many as the first four."""
+with (TABLES / "small.csv").open(encoding="utf-8") as table:
+    SMALL = list(csv.DictReader(table))
 
-WHOLE_EMBEDDING_GRADIENT = "llama3-70b-80-plain-fsdp-dp32-tp8-sp1-full-mb1-8192"
-"""DTensor makes the gradient of a divided embedding at its whole size, and that is this row's peak."""
+RECOMPUTE = {"none": "none", "full": "full", "full_es": "full", "sac_op": "selective"}
+"""By the program's word."""
+
+SPLIT_LOGIT_BYTES = 16.0
+"""A loss on divided logits casts them to fp32 itself, whether or not the program has done so. [byte]"""
 
 
 def number(row: dict[str, str], name: str) -> int:
     return int(row[name])
 
 
+def small_model(row: dict[str, str]) -> ModelSpec:
+    heads = {name: number(row, name) for name in ("heads", "kv_heads", "head_dim")}
+    block = {"mixer": {"kind": "attention", **heads}, "ffn": {"kind": "dense", "inner": number(row, "inner")}}
+    sizes = {name: number(row, name) for name in ("hidden", "vocab")}
+    return ModelSpec.model_validate(
+        {"name": "small", "blocks": {"a": block}, "layers": f"{row['layers']} a", **sizes}
+        | {"tied_embeddings": row["tied"] == "1"}
+    )
+
+
 def model_of(row: dict[str, str]) -> ModelSpec:
+    if "model" not in row:
+        return small_model(row)
     model = load_model(row["model"])
     return ModelSpec.model_validate(model.model_dump() | {"layers": model.layers[: number(row, "layers")]})
 
 
 def traits_of(row: dict[str, str]) -> dict[str, Any]:
     """Return what the program does; under FSDP, Hugging Face's 16-bit logits are there through the loss."""
-    hub = row["impl"] == "hf"
+    hub = row.get("impl") == "hf"
     logit = 12.0 if row["upcast"] == "1" else 6.0
+    copied = 4.0 if row["param_dtype"] == "fp32" else 2.0
     return {
         "attention_copies": hub,
         "fused_norm": row["norm"] == "fused" and not hub,
         "fused_activation": False,
         "fused_rope": True,
         "logit_bytes": logit + 2.0 * (hub and row["style"] == "fsdp"),
-        "vocab_parallel_loss": True,
+        "vocab_parallel_loss": row.get("loss_parallel", "1") == "1",
+        "split_logit_bytes": SPLIT_LOGIT_BYTES - logit,
+        "step_bytes": copied * (row["optim"] == "adamw_foreach"),
         "early_stop": row["ac"] == "full_es",
         "selective": "second-products",
         "sequence_regather": False,
@@ -53,6 +73,11 @@ def traits_of(row: dict[str, str]) -> dict[str, Any]:
         "gradient_dtype": row["param_dtype"],
         "reduce_dtype": row["reduce_dtype"],
     }
+
+
+def recompute_of(row: dict[str, str]) -> str:
+    """Return the choice; every second layer is as many as the first half."""
+    return f"full:{number(row, 'layers') // 2}" if row["ac"] == "layer2" else RECOMPUTE[row["ac"]]
 
 
 def peak(row: dict[str, str]) -> float:
@@ -64,9 +89,10 @@ def peak(row: dict[str, str]) -> float:
     pure = {"state_dtype": "bf16", "master_dtype": "bf16"} if single == "bf16" else {}
     work = Workload(seq_len=number(row, "seq"), global_batch=batch, **pure)
     job = Job(model_of(row), cluster("dgx-h100"), tp * dp, work)
-    sharded = {"zero": 3, "zero_shards": dp} if row["style"] == "fsdp" else {"zero": 0}
+    kept = row.get("reshard") == "never"
+    sharded = {"zero": 2 if kept else 3, "zero_shards": dp} if row["style"] == "fsdp" else {"zero": 0}
     plan = plan_of(
-        job, tp=tp, micro_batch=number(row, "mbs"), recompute=RECOMPUTE[row["ac"]],
+        job, tp=tp, micro_batch=number(row, "mbs"), recompute=recompute_of(row),
         sequence_parallel=row["sp"] == "1" and tp > 1, **sharded,
     )  # fmt: skip
     fsdp = replace(runtime("fsdp", **traits_of(row)), own_rules=lambda *_: [])
@@ -75,10 +101,13 @@ def peak(row: dict[str, str]) -> float:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 def test_peak_bytes(row: dict[str, str]) -> None:
-    short = 0.0
-    if row["id"].startswith(WHOLE_EMBEDDING_GRADIENT):
-        short = 0.037
-    assert peak(row) / number(row, "peak_total") - 1 == pytest.approx(-short, abs=0.02)
+    assert peak(row) / number(row, "peak_total") == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("row", SMALL, ids=lambda row: row["id"])
+def test_peak_bytes_of_small_models(row: dict[str, str]) -> None:
+    """Little else is there beside the moment that decides: other moments than the loss, odd sizes."""
+    assert peak(row) / number(row, "peak_total") == pytest.approx(1.0, abs=0.016)
 
 
 KEPT = (
@@ -116,5 +145,5 @@ def test_a_tied_head_is_gathered_for_the_loss() -> None:
 
 
 def test_most_rows_agree_to_a_thousandth() -> None:
-    near = [abs(peak(row) / number(row, "peak_total") - 1) < 2e-3 for row in ROWS]
+    near = [abs(peak(row) / number(row, "peak_total") - 1) < 2e-3 for row in ROWS + SMALL]
     assert sum(near) >= 0.85 * len(near)

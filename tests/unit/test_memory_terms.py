@@ -72,9 +72,29 @@ def test_the_gradient_of_a_sharded_head_may_be_the_worst_moment() -> None:
 
 
 def test_tensor_parallelism_divides_all_but_norms() -> None:
+    """32,000 words are 62.5 times 128 tp: Megatron-LM makes them 63, in both tables."""
     stage = priced(zero=0, tp=4).stages[0]
-    norms = 12 * 2 * 2048 + 2048
-    assert stage.weights == 2 * ((TOTAL - norms) / 4 + norms)
+    norms, added = 12 * 2 * 2048 + 2048, 2 * 256 * 2048
+    weights = (TOTAL - norms + added) / 4 + norms
+    assert (stage.weights, stage.gradients, stage.optimizer) == (2 * weights, 4 * weights, 12 * weights)
+
+
+def test_logits_of_added_words_are_there_at_the_loss() -> None:
+    """Of 32,256 words a tensor rank of four has 8,064; without padding 8,000."""
+    plain, padded = (
+        priced(zero=0, tp=4, traits={"vocab_multiple": multiple}).stages[0] for multiple in (0.0, 128.0)
+    )
+    assert plain.moment == padded.moment == "loss"
+    assert padded.workspace / plain.workspace == pytest.approx(8064 / 8000, rel=1e-12)
+
+
+def test_a_sharded_rank_keeps_the_rows_that_padding_gives_it() -> None:
+    """Over 24 ranks: 2,048 rows are 86 to a rank, 8,192 are 342, 512 are 22, 32,000 are 1,334."""
+    work = job(gpus=24, global_batch=24)
+    stage = estimate(plan_of(work, zero=3, zero_shards=24, micro_batch=1), work, runtime("fsdp")).stages[0]
+    layer = 2048 * (86 + 2 * 22 + 2 * 342) + (2048 + 8192) * 86 + 2 * 86
+    assert stage.weights == 4 * (12 * layer + 2 * 2048 * 1334 + 86)
+    assert stage.optimizer == 2 * stage.weights
 
 
 def test_experts_are_spread_over_their_own_ranks() -> None:

@@ -203,7 +203,7 @@ class Case:
 
     @property
     def own_master(self) -> bool:
-        """Whether weights are their own master: in fp32, or in the very dtype that was asked for the master."""
+        """Whether weights are their own master: in fp32, or in the dtype that was asked for the master."""
         return self.traits.parameter_dtype in ("fp32", self.workload.master_dtype)
 
     @cached_property

@@ -10,7 +10,7 @@ import numpy as np
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
-from planner.cost.padding import kept_padding, vocabulary_padding
+from planner.cost.padding import kept_padding
 from planner.cost.peaks import (
     PassBytes,
     gathered_bytes,
@@ -259,6 +259,6 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of the logits and of what the loss makes of them. [byte]"""
     traits = case.traits
     if not traits.vocab_parallel_loss:
-        return traits.logit_bytes * tokens * (float(case.model.vocab) + vocabulary_padding(case, plan))
+        return traits.logit_bytes * tokens * float(case.model.vocab)
     split = traits.logit_bytes + traits.split_logit_bytes * np.where(plan.tp > 1, 1.0, 0.0)
-    return split * tokens * ((case.model.vocab + vocabulary_padding(case, plan)) / plan.tp)
+    return split * tokens * (case.model.vocab / plan.tp)

@@ -1,4 +1,4 @@
-"""What padding adds to weights: FSDP2 cuts parameters by rows, Megatron divides its vocabulary by tp."""
+"""What padding adds to weights, since FSDP2 cuts parameters by rows."""
 
 from __future__ import annotations
 
@@ -73,31 +73,7 @@ def kept_padding(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
 
     The rank that decides has no part shorter than the padded one.
     """
-    if pads_rows(case):
-        return stage_padding(case, plan, counts)
-    added = vocabulary_padding(case, plan) / plan.tp
-    if not np.any(added):
-        return 0.0
-    tables: Num = 0.0
-    for name in ("embedding", "head"):
-        tables = tables + counts.get((name, False), 0.0)
-    return tables * added * float(case.model.hidden)
-
-
-def vocabulary_padding(case: Case, plan: Plan) -> Num:
-    r"""Words that a runtime adds to the vocabulary so that it divides by tp.
-
-    .. math:: m\,t \left\lceil \frac{V}{m\,t} \right\rceil - V
-
-    References
-    ----------
-    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/training/tokenizer/tokenizer.py``,
-       ``_vocab_size_with_padding``: ``--make-vocab-size-divisible-by`` times tp.
-    """
-    if not case.traits.vocab_multiple:
-        return 0.0
-    multiple = case.traits.vocab_multiple * plan.tp
-    return multiple * np.ceil(case.model.vocab / multiple) - case.model.vocab
+    return stage_padding(case, plan, counts) if pads_rows(case) else 0.0
 
 
 def stage_padding(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:

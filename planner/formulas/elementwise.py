@@ -55,8 +55,8 @@ ROTARY: Final = {True: Traffic(4.0, 4.0, "copy"), False: Traffic(11.0, 11.0)}
 HEAD_COPIES: Final = {True: Traffic(8.0, 4.0, "copy"), False: Traffic(4.0, 0.0, "copy")}
 """The output copied and, where there are fewer of them, keys and values repeated to all query heads. [byte]
 
-For an element of queries: two tensors are written, and one read and written; backward the gradients of two are
-read and summed.
+For an element of queries: two tensors are written, and one read and written; backward the gradients of two
+are read and summed.
 """
 
 GATED: Final = {True: Traffic(6.0, 10.0, "residual"), False: Traffic(10.0, 16.0)}

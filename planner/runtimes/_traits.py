@@ -43,8 +43,6 @@ class Traits:
         Whether logits stay divided by tp through the loss.
     padded_vocabulary : bool
         Whether a vocabulary is padded so that the head's products are aligned; unpadded, an odd one is slow.
-    vocab_multiple : float
-        Words, times tp, by which a vocabulary is padded to divide; 0 where none is added. [-]
     logit_bytes : float
         Live bytes of one logit at the loss, gradient included. [byte]
     split_logit_bytes : float
@@ -245,7 +243,6 @@ class Traits:
     dropout: bool = False
     vocab_parallel_loss: bool = True
     padded_vocabulary: bool = True
-    vocab_multiple: float = 0.0
     logit_bytes: float = 12.0
     split_logit_bytes: float = 0.0
     loss_traffic: float = 36.0

@@ -53,7 +53,7 @@ def test_dropout_also_moves_a_byte_of_mask() -> None:
 
 
 def test_repeated_heads_are_written_and_their_gradients_read() -> None:
-    """Keys and values are written for every query head where they are fewer, the output is read and written."""
+    """Keys and values that are fewer are written for every query head; the output is read and written."""
     assert (moved(1, 3), moved(2, 0)) == elementwise.HEAD_COPIES[True][:2]
     assert (moved(1, 1), moved(0, 0)) == elementwise.HEAD_COPIES[False][:2]
 

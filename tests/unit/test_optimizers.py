@@ -37,7 +37,7 @@ def test_a_step_reads_and_writes_the_states_once() -> None:
 
 
 def test_a_weight_that_is_its_own_master_is_read_too() -> None:
-    # Reads weight, two moments and gradient; writes weight and two moments: PyTorch's fused Adam on fp32 weights.
+    # Reads weight, two moments and gradient; writes weight and two moments, as PyTorch's fused Adam.
     assert step_traffic(8.0, 4.0, 4.0, own_master=True) == 4 * 4 + 3 * 4
 
 

@@ -66,7 +66,6 @@ ENTRY = Runtime(
     # Transformer Engine's default for overlap without tuned buffers: 16 multiprocessors for a message, and
     # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
     traits=Traits(
-        vocab_multiple=128.0,
         norm_in_product=True,
         step_copies="any",
         low_bit_gathers=True,

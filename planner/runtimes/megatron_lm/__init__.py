@@ -48,7 +48,6 @@ ENTRY = Runtime(
     # Experts as fitted to Megatron-Bridge, whose layers with experts are Megatron-core's own.
     traits=Traits(
         norm_in_product=True,
-        vocab_multiple=128.0,
         step_copies="any",
         low_bit_gathers=True,
         sharded_exposed=0.3,

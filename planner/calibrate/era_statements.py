@@ -59,7 +59,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"kernel=fused", {"attention": "fused-softmax"}),
     )
 )
-"""What framework, ``overlap`` and ``notes`` may state, and the traits that it sets."""
+"""What model, framework, ``overlap`` and ``notes`` may state, and the traits that it sets."""
 
 FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
 

@@ -241,7 +241,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_figures(run, float(hardware.pool.accelerator.memory_visible))
     measured = measured_time(run, model, plan, hardware.pool.accelerator)
     check_speed(run, job, measured)
-    words = " | ".join((run.framework, run.overlap, run.notes)).lower()
+    words = " | ".join((run.model, run.framework, run.overlap, run.notes)).lower()
     said = stated_traits(era, words, run.flash_attn, run.fused_norm, run.gpu, bool(run.seq_parallel))
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
     defaults = taken(start, run, plan, facts) | assumed(start, hardware, runtime.traits, said)

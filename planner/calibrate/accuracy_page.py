@@ -25,8 +25,8 @@ WIDTH: Final = 105
 REMARKS: Final[Mapping[str, str]] = {
     "internevo": "ZeRO-1 alone on up to 1,024 ranks: how much of its reductions hides behind the "
     "backward pass is not fitted, and steps of few micro-batches take longer than those of many say",
-    "megatron-sc21": "DeepSpeed's ZeRO-3 on up to 2,240 ranks: how far gathered weights overlap, and "
-    "what a collective of so many ranks waits for, is not fitted",
+    "megatron-sc21": "DeepSpeed's ZeRO-3 on 384 to 2,240 ranks: one rate of its collectives stands for all, "
+    "too slow on the fewest and too fast on the most",
     "deepspeed-azure-2022": "ZeRO-3 on 1,024 ranks: how far the prefetched weights hide is not fitted",
     "megatron-bridge": "a mixture of experts: fused dispatch, its overlap and the host's work differ "
     "from one recipe to the next and are not in the table",

@@ -70,5 +70,5 @@ ABOUT: Final = """\
 Runs whose outcome is known, by the chance of running out that was predicted for them. Published tables
 mostly hold runs that went well, so that fewer run out than expected where the chance is small. Those that
 ran out at a chance below 1% are one job without expandable segments; those at 1 to 5% unfused attention and
-one of unknown cause; those that went well above 95% do not state what they kept on the host.
+one of unknown cause.
 """

@@ -47,16 +47,22 @@ class Limit:
 
 
 LIMITS: dict[str, Limit] = {
+    # One more in vain, one missed less: slack and spread by maximum likelihood, no longer by hand.
     "aleph-alpha-layouts": Limit(0.022, 0.043, rank=0.99, rank_in_groups=0.97, missed=2, in_vain=4),
     "llm-foundry-mpt": Limit(0.023, 0.039, rank=0.99),
     "megatron-bridge": Limit(0.045, 0.1, rank=0.98),
-    "bigscience-bloom-prequel": Limit(0.034, 0.064, rank=0.91, rank_in_groups=0.62, memory=0.041, missed=1, picks=1),
+    "bigscience-bloom-prequel": Limit(
+        0.034, 0.064, rank=0.91, rank_in_groups=0.62, memory=0.041, missed=1, picks=1
+    ),
     "distflashattn": Limit(0.04, 0.079, rank=0.99, rank_in_groups=0.99),
+    # Memory 1.8 to 1.9%: its scripts leave dropout on, whose masks are kept.
     "zero-bubble": Limit(0.011, 0.025, rank=0.99, rank_in_groups=0.97, memory=0.019),
     "nemo-24.07": Limit(0.034, 0.075, rank=0.98, rank_in_groups=0.86),
     "megatron-sc21": Limit(0.027, 0.043, rank=0.99),
     "megatron-readme-2020-09": Limit(0.034, 0.101, rank=0.98),
-    "bridge-ablations": Limit(0.047, 0.106, rank=0.96, rank_in_groups=0.93, memory=0.027, missed=3, picks=1),
+    # Nine of ten within 10.3 and no longer 10.2%: recipes' constants as fitted to the casts of mxfp8.
+    "bridge-ablations": Limit(0.047, 0.103, rank=0.96, rank_in_groups=0.93, memory=0.027, missed=3, picks=1),
+    # 3.7 to 4.0%: the softmax of odd numbers of heads is split, as its code has it.
     "megatron-readme-a100-2021-01": Limit(0.04, 0.053, rank=0.99),
     "megatron-readme-a100-2021-04": Limit(0.019, 0.032, rank=0.99),
     "torchtitan-h100-202412": Limit(0.049, 0.131, rank=0.99, memory=0.021),
@@ -67,6 +73,7 @@ LIMITS: dict[str, Limit] = {
     "torchtitan-2024": Limit(0.012, 0.02, rank=0.89, rank_in_groups=0.49),
     "megatron-readme-a100-2022-05": Limit(0.031, 0.057, rank=0.99),
     "torchtitan-h200-202506": Limit(0.04, 0.046, memory=0.01),
+    # 1.9 to 2.1%: one run, refitted with Zero Bubble's beside it.
     "megatron-readme-175b-example": Limit(0.021, 0.021),
 }
 """Each source of the extract; a change that makes one worse says so here, and why."""

@@ -50,7 +50,8 @@ def written(name: str, version: str | None = None, job: Job = JOB, **traits: Any
     plain = runtimes()[name]
     runtime = replace(plain, traits=replace(plain.traits, **traits))
     wanted = Target(runtime, launchers()["torchrun"], version or runtime.versions[0])
-    return launch_files(PLANS[name], job, wanted, Card())
+    plan = replace(PLANS[name], ep=2.0) if job is ROUTED else PLANS[name]
+    return launch_files(plan, job, wanted, Card())
 
 
 def lines(text: str) -> set[str]:
@@ -71,6 +72,16 @@ def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
         assert plain - said == {"--overlap-grad-reduce", "--overlap-param-gather"}
     if "reduce" in change or "gradient_dtype" in change:
         assert "--accumulate-allreduce-grads-in-fp32" in plain - said
+
+
+@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+def test_no_dispatcher_is_asked_for_where_no_token_leaves_its_rank(name: str) -> None:
+    """Megatron-core's MoEFlexTokenDispatcher asserts that ep times etp is above 1 for DeepEP."""
+    runtime = runtimes()[name]
+    changed = replace(runtime, traits=replace(runtime.traits, dispatcher="fused"))
+    target = Target(changed, launchers()["torchrun"], runtime.versions[0])
+    files = launch_files(PLANS[name], ROUTED, target, Card())
+    assert not any("deepep" in text or "flex" in text for name, text in files.items() if name != "README.md")
 
 
 def test_every_setting_of_megatron_is_tried_here() -> None:

@@ -22,6 +22,7 @@ from planner.runtimes.megatron_bridge.sections import (
     train_section,
 )
 from planner.runtimes.megatron_bridge.settings import set_fields
+from planner.runtimes.megatron_lm.settings import with_dispatch
 
 HEAD = '''\
 """{what} with Megatron-Bridge {version}; start it with the launch script beside it."""
@@ -140,7 +141,8 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     if work.method == "lora":
         calls["peft"] = ("LoRA", adapter_section(plan, job))
     lines.append("    return ConfigContainer(\n")
-    said = set_fields(changes, routed="num_moe_experts" in calls["model"][1])
+    routed = "num_moe_experts" in calls["model"][1]
+    said = set_fields(with_dispatch(plan, changes), routed)
     lines += [_call(name, kind, section | said.get(name, {})) for name, (kind, section) in calls.items()]
     return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
 

@@ -18,7 +18,7 @@ from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
-from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
+from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags, with_dispatch
 
 NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 
@@ -31,7 +31,8 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     job = replace(job, workload=as_set(job.workload, changes))
-    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, changes)
+    asked = with_dispatch(plan, changes)
+    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, asked)
     return Command(
         program=("pretrain_gpt.py", *flags),
         environment=environment(plan, job),

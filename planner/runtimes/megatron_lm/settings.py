@@ -7,6 +7,7 @@ from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
+from planner.plan import Plan
 from planner.runtimes._settings import Changes, Settings
 
 SETTINGS: Final[Settings] = {
@@ -45,6 +46,13 @@ def as_set(work: Workload, changes: Changes) -> Workload:
     if work.precision == "fp16":
         raise UnsupportedPlan("gradients in bf16 with precision fp16; nearest: --set gradient_dtype=fp32")
     return work.model_copy(update={"gradient_dtype": asked.pop()})
+
+
+def with_dispatch(plan: Plan, changes: Changes) -> Changes:
+    """Return changed traits, without the dispatcher where no token leaves its rank: DeepEP refuses that."""
+    if plan.ep * plan.etp > 1:
+        return changes
+    return {name: value for name, value in changes.items() if name != "dispatcher"}
 
 
 def set_flags(flags: Sequence[str], gated: bool, changes: Changes) -> tuple[str, ...]:

@@ -188,6 +188,7 @@ class Bridge:
             sharding=config.ddp.data_parallel_sharding_strategy if config.ddp.use_megatron_fsdp else "",
             layers=self._layers(model),
             attention=model.attention_backend.name,
+            dispatcher="fused" if model.moe_token_dispatcher_type == "flex" else "all-to-all",
             dropout=(model.attention_dropout, model.hidden_dropout),
             dp_overlap=config.ddp.overlap_grad_reduce or config.ddp.overlap_param_gather,
             tp_overlap=model.tp_comm_overlap,

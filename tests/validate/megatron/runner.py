@@ -115,6 +115,7 @@ class Megatron:
             fp8=config.fp8,
             fp4=config.fp4,
             attention=config.attention_backend.name,
+            dispatcher="fused" if config.moe_token_dispatcher_type == "flex" else "all-to-all",
             dropout=(config.attention_dropout, config.hidden_dropout),
             dp_overlap=args.overlap_grad_reduce or args.overlap_param_gather,
             reduces_in_fp32=args.accumulate_allreduce_grads_in_fp32,

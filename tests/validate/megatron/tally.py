@@ -51,7 +51,9 @@ def differences(
 ) -> dict[str, object]:
     """Return what the runner derived otherwise than plan and traits say: (plan, runner)."""
     found = verdict.derived
-    said = {name: value for name, value in wanted(job, plan).items() if name not in without} | as_set(changes)
+    sent = plan.ep * plan.etp > 1 and any(block.ffn.kind == "moe" for block in job.model.blocks.values())
+    asked = {name: value for name, value in changes.items() if name != "dispatcher" or sent}
+    said = {name: value for name, value in wanted(job, plan).items() if name not in without} | as_set(asked)
     return {name: (value, found.get(name)) for name, value in said.items() if found.get(name) != value}
 
 

@@ -13,7 +13,7 @@ from planner.calibrate.validate import as_json, validate
 from planner.cli.axes import check_offload, check_world, read_axes, whole_plan
 from planner.cli.estimate import price
 from planner.cli.files import write_whole
-from planner.cli.job import DEFAULT_RUNTIME, check_precision, with_node_size
+from planner.cli.job import DEFAULT_RUNTIME, check_precision
 from planner.cli.launch import Launch, wanted_target, write_plan
 from planner.cli.options import PlanOptions
 from planner.cli.reading import Reading
@@ -82,7 +82,7 @@ def load_hardware(name: str, gpus_per_node: int | None = None) -> HardwareProfil
         If there is none, or its file is wrong.
     """
     profile = _load_cluster(name, "cluster")
-    return profile if gpus_per_node is None else with_node_size(profile, gpus_per_node)
+    return profile if gpus_per_node is None else profile.with_node_size(gpus_per_node)
 
 
 def load_runtime(name: str = DEFAULT_RUNTIME, **traits: Any) -> Runtime:
@@ -115,7 +115,7 @@ def load_plan(path: str | Path) -> PlanFile:
     InputError
         If the file is wrong, all faults at once.
     """
-    return read_plan_file(Path(path), with_node_size)
+    return read_plan_file(Path(path))
 
 
 def search_plans(
@@ -380,7 +380,7 @@ def _names(answer: Estimate, model: str, hardware: str) -> Names:
     per_node = job.hardware.pool.gpus_per_node
     if cluster is not None and cluster.pool.gpus_per_node != per_node:
         named = replace(named, gpus_per_node=per_node)
-        cluster = reading.attempt(with_node_size, cluster, per_node)
+        cluster = reading.attempt(cluster.with_node_size, per_node)
     if known_model is not None and digest(known_model) != digest(job.model):
         reading.fault("model", repr(named.model), "a name or path that loads the model of this plan")
     if cluster is not None and digest(cluster) != digest(job.hardware):

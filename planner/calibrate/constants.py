@@ -82,9 +82,7 @@ class WithConstants:
         if not device and not site:
             return pool
         accelerator = pool.accelerator.model_copy(update=_shares(device))
-        changed = pool.model_copy(update={"accelerator": accelerator, **_shares(site)})
-        changed.__dict__.pop("tiers", None)
-        return changed
+        return pool.model_copy(update={"accelerator": accelerator, **_shares(site)})
 
 
 def _shares(values: Mapping[str, float]) -> dict[str, Sourced]:

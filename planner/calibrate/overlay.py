@@ -131,7 +131,6 @@ def with_cluster(cluster: HardwareProfile) -> Callable[[Sequence[PricedRun]], li
     @remembered(most=1024)
     def changed(hardware: HardwareProfile) -> HardwareProfile:
         pool = hardware.pool.model_copy(update=known)
-        pool.__dict__.pop("tiers", None)
         return hardware.model_copy(update={"pools": (pool,)})
 
     def put(runs: Sequence[PricedRun]) -> list[PricedRun]:

@@ -40,12 +40,11 @@ def read_plan(path: Path, text: str | None = None) -> PlanFile:
     InputError
         If it cannot be read or is wrong, all faults at once.
     """
-    from planner.cli.job import with_node_size
     from planner.report.plan_file import read_plan_file
 
     if str(path) != "-":
-        return read_plan_file(path, with_node_size)
-    return read_plan_file(STANDARD_INPUT, with_node_size, standard_input() if text is None else text)
+        return read_plan_file(path)
+    return read_plan_file(STANDARD_INPUT, standard_input() if text is None else text)
 
 
 def standard_input() -> str:

@@ -10,14 +10,12 @@ from planner.cli.config import KEYS
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading
 from planner.cli.traits import trait_changes
-from planner.errors import InputError, Problem, nearest
-from planner.inputs.hardware import HardwareProfile, Pool
+from planner.errors import nearest
+from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
-from planner.inputs.record import Sourced
 from planner.inputs.workload import DTYPE_BYTES, Workload
-from planner.rules import divisors
 from planner.runtimes import runtimes
 from planner.runtimes._family import Runtime
 from planner.techniques.methods import METHODS
@@ -115,42 +113,10 @@ def _clusters(options: JobOptions, reading: Reading, files: Files) -> tuple[tupl
     for text in dict.fromkeys(options.hardware or ()):
         profile = reading.attempt(files.cluster, text, "cluster")
         if profile is not None and per_node is not None:
-            profile = reading.attempt(with_node_size, profile, per_node)
+            profile = reading.attempt(profile.with_node_size, per_node)
         if profile is not None:
             found.append((text, profile))
     return tuple(found)
-
-
-def with_node_size(profile: HardwareProfile, per_node: int) -> HardwareProfile:
-    """Return the cluster with ``per_node`` accelerators of each node in use, and their share of the ports.
-
-    Raises
-    ------
-    InputError
-        If a node cannot be divided so.
-    """
-    has = profile.pool.gpus_per_node
-    if has % per_node:
-        near = min(divisors(has), key=lambda n: abs(n - per_node))
-        expected = f"a divisor of the {has} accelerators in a node of {profile.name}"
-        raise InputError(Problem("--gpus-per-node", str(per_node), expected, str(near)))
-    return profile.model_copy(update={"pools": tuple(_resized(pool, per_node) for pool in profile.pools)})
-
-
-def _resized(pool: Pool, per_node: int) -> Pool:
-    node, share = pool.node, per_node / pool.node.accelerators
-    inside = node.scaleup.domain <= node.accelerators
-    domain = min(node.scaleup.domain, per_node) if inside else node.scaleup.domain
-    changes: dict[str, Any] = {
-        "accelerators": per_node,
-        "scaleup": node.scaleup.model_copy(update={"domain": domain}),
-    }
-    for name in ("nic_rate", "host_memory"):
-        whole: Sourced | None = getattr(node, name)
-        if whole is not None:
-            text = f"{share:g} of {whole.text}"
-            changes[name] = Sourced(whole * share, text, whole.source, "derived")
-    return pool.model_copy(update={"node": node.model_copy(update=changes)})
 
 
 def _plain_workload(model: ModelSpec | None) -> Workload:

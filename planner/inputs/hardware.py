@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator
 
+from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
 from planner.inputs.record import (
     ByteRate,
@@ -236,6 +238,28 @@ class Pool(Record):
         price: Sourced | None = self.price if self.price is not None else self.accelerator.price
         return price
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with fields changed, and tiers that follow from them."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("tiers", None)
+        return copy
+
+    def with_node_size(self, per_node: int) -> Pool:
+        """Return the pool with so many accelerators of each node in use, and their share of the ports."""
+        node, share = self.node, per_node / self.node.accelerators
+        inside = node.scaleup.domain <= node.accelerators
+        domain = min(node.scaleup.domain, per_node) if inside else node.scaleup.domain
+        changes: dict[str, Any] = {
+            "accelerators": per_node,
+            "scaleup": node.scaleup.model_copy(update={"domain": domain}),
+        }
+        for name in ("nic_rate", "host_memory"):
+            whole: Sourced | None = getattr(node, name)
+            if whole is not None:
+                text = f"{share:g} of {whole.text}"
+                changes[name] = Sourced(whole * share, text, whole.source, "derived")
+        return self.model_copy(update={"node": node.model_copy(update=changes)})
+
 
 def _some(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
     if not pools:
@@ -260,3 +284,19 @@ class HardwareProfile(Record):
     def template(self) -> bool:
         """Whether some accelerator is weakly sourced and asks to be measured first."""
         return any(pool.accelerator.template for pool in self.pools)
+
+    def with_node_size(self, per_node: int) -> HardwareProfile:
+        """Return the cluster with so many accelerators of each node in use, and their share of the ports.
+
+        Raises
+        ------
+        InputError
+            If a node cannot be divided so.
+        """
+        has = self.pool.gpus_per_node
+        if has % per_node:
+            sizes = (size for size in range(1, has + 1) if has % size == 0)
+            near = min(sizes, key=lambda size: abs(size - per_node))
+            expected = f"a divisor of the {has} accelerators in a node of {self.name}"
+            raise InputError(Problem("--gpus-per-node", str(per_node), expected, str(near)))
+        return self.model_copy(update={"pools": tuple(pool.with_node_size(per_node) for pool in self.pools)})

@@ -209,17 +209,13 @@ def placed(text: str) -> str:
     return str(path.resolve()) if path.exists() else text
 
 
-def read_plan_file(
-    path: Path, resize: Callable[[HardwareProfile, int], HardwareProfile], text: str | None = None
-) -> PlanFile:
+def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     """Return what a plan file says, with the records of today.
 
     Parameters
     ----------
     path : Path
         A file that `plan_yaml` wrote, or that somebody wrote alike.
-    resize : callable
-        Cuts a cluster's nodes down to so many accelerators.
     text : str, optional
         What stands in it, where it has been read already.
 
@@ -240,7 +236,8 @@ def read_plan_file(
     model = faults.attempt("model.name", load_model, document.model.name)
     profile = faults.attempt("hardware.name", load_hardware, document.hardware.name, "cluster")
     if profile is not None and document.hardware.gpus_per_node is not None:
-        profile = faults.attempt("hardware.gpus_per_node", resize, profile, document.hardware.gpus_per_node)
+        per_node = document.hardware.gpus_per_node
+        profile = faults.attempt("hardware.gpus_per_node", profile.with_node_size, per_node)
     plan = _plan(document, faults)
     runtime = None
     if not faults.problems:

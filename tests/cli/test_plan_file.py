@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planner.cli.job import with_node_size
 from planner.errors import InputError
 from planner.report.plan_file import read_plan_file
 from tests.cli.command import planner
@@ -25,7 +24,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_what_is_saved_is_read_back(saved: Path) -> None:
-    found = read_plan_file(saved, with_node_size)
+    found = read_plan_file(saved)
     assert found.changed == ()
     assert (found.plan.pp, found.plan.dp, found.plan.stage_layers) == (2.0, 4.0, (15, 17))
     assert (found.plan.recompute, found.plan.num_microbatches) == ("full:3", 16.0)
@@ -49,7 +48,7 @@ def changed(path: Path, place: str, value: object) -> Path:
 
 @pytest.mark.parametrize("part", ["model", "hardware", "runtime"])
 def test_a_record_that_is_not_as_it_was_is_told(saved: Path, part: str) -> None:
-    found = read_plan_file(changed(saved, f"{part}.sha256", "0" * 64), with_node_size)
+    found = read_plan_file(changed(saved, f"{part}.sha256", "0" * 64))
     (told,) = found.changed
     assert told.startswith(part)
 
@@ -91,7 +90,7 @@ def test_emit_tells_a_changed_profile(tmp_path: Path) -> None:
 def test_faults_are_told_with_their_place(saved: Path, place: str, value: object, words: str) -> None:
     changed(saved, place, value)
     with pytest.raises(InputError) as caught:
-        read_plan_file(saved, with_node_size)
+        read_plan_file(saved)
     assert str(saved) in str(caught.value)
     assert words in str(caught.value)
     done = planner("emit", str(saved), "--out", str(saved.parent / "out"))
@@ -102,7 +101,7 @@ def test_all_faults_are_told_at_once(saved: Path) -> None:
     for place, value in (("model.name", "nope"), ("hardware.name", "nope"), ("plan.schedule", "nope")):
         changed(saved, place, value)
     with pytest.raises(InputError) as caught:
-        read_plan_file(saved, with_node_size)
+        read_plan_file(saved)
     assert len(caught.value.problems) == 3
 
 
@@ -111,7 +110,7 @@ def test_values_and_names_that_are_wrong_are_told_together(saved: Path) -> None:
     for place, value in (wrong | {"runtime.name": "megatron-l"}).items():
         changed(saved, place, value)
     with pytest.raises(InputError) as caught:
-        read_plan_file(saved, with_node_size)
+        read_plan_file(saved)
     told = [problem.where.removeprefix(f"{saved}: ") for problem in caught.value.problems]
     assert sorted(told) == sorted([*wrong, "runtime.name"])
 
@@ -147,7 +146,7 @@ def test_an_alias_with_a_slash_stays_a_name(tmp_path: Path, monkeypatch: pytest.
     assert (
         yaml.safe_load((tmp_path / "plan.yaml").read_text())["model"]["name"] == "meta-llama/Meta-Llama-3-8B"
     )
-    again = read_plan_file(tmp_path / "plan.yaml", with_node_size)
+    again = read_plan_file(tmp_path / "plan.yaml")
     assert (again.job.model.name, again.changed) == ("llama3-8b", ())
 
 

@@ -130,6 +130,16 @@ def test_a_mesh_keeps_the_rate_of_a_pair() -> None:
     assert mesh.bandwidth == pytest.approx(313.6 * GB)
 
 
+def test_links_follow_a_changed_node_whatever_was_asked_of_the_cluster_before() -> None:
+    whole = load_hardware("dgx-h100")
+    assert whole.pool.tiers[0].domain == 8
+    half = whole.with_node_size(4)
+    assert (half.pool.gpus_per_node, half.pool.tiers[0].domain) == (4, 4)
+    assert half.pool.nic_bandwidth == pytest.approx(whole.pool.nic_bandwidth)
+    with pytest.raises(InputError, match=r"a divisor of the 8 accelerators.*nearest: 2"):
+        whole.with_node_size(3)
+
+
 def test_the_dies_of_a_module_are_a_tier_of_their_own() -> None:
     package, node, network = load_hardware("frontier-mi250x").pool.tiers
     assert (package.domain, node.domain, network.domain) == (2.0, 8.0, math.inf)

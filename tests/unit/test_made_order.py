@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.job import with_node_size
 from planner.cost.estimate import Estimate, estimate
 from planner.errors import InputError
 from planner.plan import Plan
@@ -171,7 +170,7 @@ def test_an_order_that_is_not_the_plans_is_refused(tmp_path: Path, old: str, new
     text = plan_yaml(made.answer.job, TITAN, made.answer.plan, names, made.text.replace(old, new, 1))
     (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(InputError) as told:
-        read_plan_file(tmp_path / "plan.yaml", with_node_size)
+        read_plan_file(tmp_path / "plan.yaml")
     assert "order" in told.value.problems[0].where
     assert found in told.value.problems[0].found
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from planner.calibrate.era import NEW
+from planner.calibrate.eras._era import SINCE_HOPPER
 from planner.calibrate.run_table import Run
 from planner.cost.estimate import step_flops
 from planner.inputs.hardware import Accelerator
@@ -118,7 +118,7 @@ def _causal(run: Run, model: ModelSpec, plan: Plan) -> Num:
 
 def _megatron(run: Run, model: ModelSpec, plan: Plan) -> Num:
     """By Megatron's own formula: causal and without recompute in the Megatron-core of Hopper and later."""
-    return (_causal if re.match(NEW, run.gpu) else _hardware)(run, model, plan)
+    return (_causal if re.match(SINCE_HOPPER, run.gpu) else _hardware)(run, model, plan)
 
 
 _Count = Callable[[Run, ModelSpec, Plan], Num]

@@ -11,9 +11,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from planner.calibrate.conventions import Measured, measured_time
-from planner.calibrate.era import Era
-from planner.calibrate.era_statements import era_traits, stated_traits
-from planner.calibrate.eras import find_era
+from planner.calibrate.eras import Era, find_era
+from planner.calibrate.eras.statements import era_traits, stated_traits
 from planner.calibrate.packing import DOCUMENT, packed
 from planner.calibrate.run_checks import (
     MAX_LAYERS,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from planner.calibrate.era import Era
+from planner.calibrate.eras import Era
 from planner.calibrate.run_table import Run
 from planner.errors import InputError
 from planner.inputs.model import ModelSpec

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+from pkgutil import iter_modules
+
 import pytest
 
-from planner.calibrate.era import Era
-from planner.calibrate.era_statements import STATEMENTS, era_traits, stated_traits
-from planner.calibrate.eras import ERAS, find_era
+from planner.calibrate import eras
+from planner.calibrate.eras import ERAS, Era, find_era
+from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits
 from planner.calibrate.run_checks import FRAMEWORKS
 from planner.runtimes._traits import Traits
 
@@ -103,6 +106,14 @@ def test_every_era_sets_traits_that_exist_and_says_what_it_stands_for(era: Era) 
 
 def test_era_names_are_unique() -> None:
     assert len({era.name for era in ERAS}) == len(ERAS)
+
+
+def test_every_era_of_a_family_has_its_place_in_the_order() -> None:
+    modules = [
+        importlib.import_module(f"{eras.__name__}.{info.name}") for info in iter_modules(eras.__path__)
+    ]
+    written = {value.name for module in modules for value in vars(module).values() if isinstance(value, Era)}
+    assert written == {era.name for era in ERAS}
 
 
 def test_every_statement_sets_traits_that_exist() -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-OLD: Final = (
+BEFORE_HOPPER: Final = (
     r"[vp]100|k80|\bt4\b|rtx-[23]0|a100|a800|\ba[1346]0g?\b|a6000|mi[1256]0|mi100|mi2[15]0|tpu-v[1-4]|trainium1"
     r"|gaudi$|ascend-910$"
 )
 """Regular expression of the accelerators of 2022 and before, by their canonical names: the set is closed."""
-NEW: Final = rf"^(?!.*(?:{OLD}))"
+SINCE_HOPPER: Final = rf"^(?!.*(?:{BEFORE_HOPPER}))"
 """Of all others."""
 
 Settings = Mapping[str, object]

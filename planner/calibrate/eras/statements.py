@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from planner.calibrate.era import NEW, Era, Settings
+from planner.calibrate.eras._era import SINCE_HOPPER, Era, Settings
 from planner.runtimes._traits import Traits
 
 _COMPILED: Settings = {"compiled": True, "fused_norm": True, "fused_activation": True, "fused_rope": True}
@@ -68,7 +68,7 @@ def stated_traits(
     era: Era, text: str, flash_attn: int | None, fused_norm: int | None, gpu: str, sequence_parallel: bool
 ) -> dict[str, object]:
     """Return the traits that a run states in its columns and in ``text``, beyond those of its era."""
-    said: dict[str, object] = dict(era.hopper_traits if re.search(NEW, gpu.lower()) else {})
+    said: dict[str, object] = dict(era.hopper_traits if re.search(SINCE_HOPPER, gpu.lower()) else {})
     if sequence_parallel:
         said |= era.sequence_traits
     for pattern, settings in STATEMENTS:

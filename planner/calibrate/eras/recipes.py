@@ -1,0 +1,68 @@
+"""Recipes of NeMo and Megatron-Bridge on Megatron-core."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.calibrate.eras._common import BF16_GRADIENTS
+from planner.calibrate.eras._era import Era, Settings
+
+# Transformer Engine (v2.9, pytorch/cross_entropy.py) writes the gradient over the 16-bit logits; one copy is
+# allowed for. It reads twice, writes once and scales the gradient: 6 + 4 bytes of traffic. The recipes hold
+# weights in low bits alone (fp8_param_gather), and in bf16 the optimizer takes gradients as they are
+# (use_precision_aware_optimizer, scripts/performance/utils/overrides.py); LoRA adapts linear_qkv alone
+# (llama3_llm_finetune.py).
+BRIDGE: Final[Settings] = {
+    **BF16_GRADIENTS,
+    "logit_bytes": 4.0,
+    "loss_traffic": 10.0,
+    "low_bit_weights": "alone",
+    "step_copies": "low-bit",
+    "message_multiprocessors": 0.0,
+    "adapts": "qkv",
+    "dispatcher": "fused",
+}
+
+MEGATRON_BRIDGE_GRAPH: Final = Era(
+    "megatron-bridge-graph",
+    r"megatron.?bridge.*\b(26\.(0[6-9]|1\d)|2[7-9]\.\d\d)(?!.*partial graphs)",
+    "megatron-bridge",
+    "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch, "
+    "16-bit gradients, Transformer Engine's loss; expert messages run beside compute",
+    traits={**BRIDGE, "overlaps_experts": True},
+    gpus=r"b[123]00",
+)
+
+MEGATRON_BRIDGE: Final = Era(
+    "megatron-bridge",
+    r"megatron.?bridge",
+    "megatron-bridge",
+    "recipes: overlap on, forced expert balance, 16-bit gradients, TE's loss, mock data in tuning too",
+    traits=BRIDGE,
+)
+
+NEMO_2025: Final = Era(
+    "nemo-2025",
+    r"nemo.*\b(2\.\d|2[5-9]\.\d\d)|nemo-?2\b",
+    "megatron-bridge",
+    "NeMo 2, whose recipes became Megatron-Bridge's",
+    traits=BRIDGE,
+    packs=True,
+    measured=False,
+)
+
+NEMO_2024: Final = Era(
+    "nemo-2024",
+    r"nemo",
+    "megatron-bridge",
+    "NeMo with Megatron-core before Megatron-Bridge, loss not fused; a blank vpp is fully interleaved",
+    traits={
+        **BF16_GRADIENTS,
+        "step_copies": "never",
+        "loss_traffic": 28.0,
+        "adapts": "qkv",
+        "message_multiprocessors": 0.0,
+    },
+    interleaved="single-layer",
+    packs=True,
+)

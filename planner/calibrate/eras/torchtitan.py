@@ -1,0 +1,51 @@
+"""torchtitan, whose FSDP2, compiler and recompute changed from year to year."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.calibrate.eras._era import Era
+
+TORCHTITAN_2024: Final = Era(
+    "torchtitan-2024",
+    r"torchtitan.*(2024|fsdp2)|^torchtitan$",
+    "torchtitan",
+    "FSDP2, compiled layers but not their loss, recompute that stops early, as of 2024",
+    traits={
+        "attention": "flash-2",
+        "hidden_collective_traffic": 3.0,
+        "early_stop": True,
+        "logit_bytes": 12.0,
+        "loss_beside_backward": True,
+        "reserve_share": 0.07,
+    },
+    zero="3",
+    selective="selective:per-op",
+    compiles_loss=False,
+)
+
+TORCHTITAN_2025: Final = Era(
+    "torchtitan-2025",
+    r"torchtitan.*2025",
+    "torchtitan",
+    "the same with a compiled loss, as of 2025",
+    traits={
+        "attention": "flash-2",
+        "hidden_collective_traffic": 3.0,
+        "early_stop": True,
+        "reserve_share": 0.02,
+    },
+    zero="3",
+    selective="selective:per-op",
+)
+
+TORCHTITAN: Final = Era(
+    "torchtitan",
+    r"torchtitan",
+    "torchtitan",
+    "today's torchtitan: recompute runs whole layers again",
+    traits={"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": False},
+    zero="3",
+    recompute="selective",
+    selective="selective:per-op",
+)

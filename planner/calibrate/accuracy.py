@@ -20,9 +20,10 @@ from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import Key, predictions_with, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, WITHOUT_FOLDS, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
+from planner.calibrate.run_defaults import prepared
 from planner.calibrate.run_table import Fault, Run, read_runs
 from planner.calibrate.stages import STAGES
-from planner.calibrate.validate import Fold, prepared, validate, validate_out_of_fold
+from planner.calibrate.validate import Fold, validate, validate_out_of_fold
 
 
 def read_folder(folder: Path) -> list[Run | Fault]:

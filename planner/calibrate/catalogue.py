@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
-from planner.calibrate.run_defaults import Catalogue, Fact
-from planner.calibrate.run_model import BySize, Size, simple, size_of
+from planner.calibrate.eras import Era
+from planner.calibrate.eras.statements import era_traits
+from planner.calibrate.run_facts import FACTS, Fact, facts_by_source
+from planner.calibrate.run_hardware import run_cluster
+from planner.calibrate.run_model import BySize, Named, Size, known_model, simple, size_of
 from planner.calibrate.run_spellings import NEAR, by_words
+from planner.calibrate.run_table import Run
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile, Network
@@ -25,6 +30,7 @@ from planner.inputs.load_hardware import (
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes import runtimes_of_any_era
+from planner.runtimes._family import Runtime
 from planner.units import GB
 
 _REMARKS: Final = re.compile(
@@ -32,7 +38,66 @@ _REMARKS: Final = re.compile(
 )
 """Words of a model's name that do not tell another architecture."""
 
-FACTS: Final = Path(__file__).with_name("site_facts.yaml")
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Where runs find what the planner ships: clusters, networks, models, runtimes and facts.
+
+    Parameters
+    ----------
+    cluster : callable
+        Accelerator name and node size, where stated, to its canonical name and a usual cluster; raises
+        `InputError` for an unknown one.
+    network : callable
+        Network kind by name, None where there is none.
+    model : callable
+        Model of the zoo by the name in a table, None where there is none.
+    runtimes : mapping
+        Runtimes by name.
+    facts : mapping
+        Facts of each source.
+    model_names : tuple of str
+        Names and aliases of the zoo's models.
+    zoo : callable
+        Models of the zoo by their size.
+    """
+
+    cluster: Callable[[str, int | None], tuple[str, HardwareProfile]]
+    network: Callable[[str], Network | None]
+    model: Named
+    runtimes: Mapping[str, Runtime]
+    facts: Mapping[str, tuple[Fact, ...]]
+    model_names: tuple[str, ...] = ()
+    zoo: Callable[[], BySize] = dict
+
+    @cached_property
+    def clusters(self) -> Callable[[str, int | None, str], tuple[str, HardwareProfile]]:
+        """Cluster of an accelerator, node size and interconnect text; equal ones are the same record."""
+
+        @lru_cache(maxsize=1024)
+        def found(gpu: str, gpus_per_node: int | None, interconnect: str) -> tuple[str, HardwareProfile]:
+            name, usual = self.cluster(gpu, gpus_per_node)
+            if name != gpu:
+                return found(name, gpus_per_node, interconnect)
+            size = gpus_per_node or usual.pool.gpus_per_node
+            return name, run_cluster(usual, size, interconnect, self.network)
+
+        return found
+
+    def known(self, run: Run) -> ModelSpec | None:
+        """Return the model of the zoo that a run trains, None where there is none."""
+        return known_model(run, self.model, self.zoo)
+
+    @cached_property
+    def era_runtimes(self) -> Callable[[str, Era, str, tuple[tuple[str, object], ...]], Runtime]:
+        """Runtime as it was in an era; equal ones are the same record."""
+
+        @lru_cache(maxsize=1024)
+        def found(name: str, era: Era, precision: str, said: tuple[tuple[str, object], ...]) -> Runtime:
+            runtime = self.runtimes[name]
+            return replace(runtime, traits=era_traits(runtime.traits, era, precision, dict(said)))
+
+        return found
 
 
 def shipped_catalogue() -> Catalogue:
@@ -133,14 +198,3 @@ def zoo_by_size() -> BySize:
         spec = load_model(stem)
         models.setdefault(size_of(spec), []).append(spec)
     return models
-
-
-def facts_by_source(path: Path) -> dict[str, tuple[Fact, ...]]:
-    """Read a file of facts that sources state outside the table."""
-    facts: dict[str, tuple[Fact, ...]] = {}
-    for entry in read_yaml(path)["facts"]:
-        where = {column: str(text) for column, text in entry.get("where", {}).items()}
-        flags = (bool(entry.get(name, False)) for name in ("assumed", "replaces"))
-        fact = Fact(entry["source"], where, entry["values"], entry["stated"], *flags)
-        facts[fact.source] = (*facts.get(fact.source, ()), fact)
-    return facts

@@ -19,10 +19,9 @@ from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import Key
 from planner.calibrate.fit import WITHOUT_FOLDS, Factor, Fitted, fit, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
-from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.run_defaults import PricedRun, prepared
 from planner.calibrate.run_table import read_runs
 from planner.calibrate.stages import STAGES, Stage, neutral_values
-from planner.calibrate.validate import prepared
 from planner.inputs.fitted import Constant, fitted_file
 
 HEADER = """# Fitted to measured training runs by: python -m planner.calibrate.fit_all RUNS_DIR

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from pydantic import ValidationError
 
+from planner.calibrate.catalogue import Catalogue
 from planner.calibrate.conventions import Measured, measured_time
 from planner.calibrate.eras import Era, find_era
-from planner.calibrate.eras.statements import era_traits, stated_traits
+from planner.calibrate.eras.statements import stated_traits
 from planner.calibrate.packing import DOCUMENT, packed
 from planner.calibrate.run_checks import (
     MAX_LAYERS,
@@ -27,8 +27,9 @@ from planner.calibrate.run_checks import (
     unknown_framework,
     unknown_model,
 )
-from planner.calibrate.run_hardware import links, network_name, run_cluster
-from planner.calibrate.run_model import BySize, Named, architecture_defaults, known_model, lacking, run_model
+from planner.calibrate.run_facts import Fact, with_facts
+from planner.calibrate.run_hardware import links, network_name
+from planner.calibrate.run_model import architecture_defaults, lacking, run_model
 from planner.calibrate.run_plan import (
     batch_defaults,
     degree_defaults,
@@ -39,9 +40,9 @@ from planner.calibrate.run_plan import (
     stage_defaults,
 )
 from planner.calibrate.run_spellings import spelled
-from planner.calibrate.run_table import COLUMNS, Run
+from planner.calibrate.run_table import COLUMNS, Fault, Run
 from planner.errors import PlannerError
-from planner.inputs.hardware import HardwareProfile, Network
+from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -54,109 +55,6 @@ KERNELS: Final = {"flash-3": "the accelerator's best"}
 
 SIZE_ROUNDING: Final = 0.15
 """Share by which a printed size, often a label such as 7B, may differ from the model's. [-]"""
-
-
-@dataclass(frozen=True)
-class Fact:
-    """What a source states about its runs outside the table.
-
-    Parameters
-    ----------
-    source : str
-        The source's key.
-    where : mapping
-        Column to the text that a row must have; empty means blank, ``> 160`` a number above 160, and ``~``
-        begins a regular expression.
-    values : mapping
-        Column to value, taken where the column is blank.
-    stated : str
-        Where it is stated.
-    assumed : bool
-        Whether it is inferred, so that rows with it are scored apart.
-    replaces : bool
-        Whether it corrects a column that the row fills.
-    """
-
-    source: str
-    where: Mapping[str, str]
-    values: Mapping[str, object]
-    stated: str
-    assumed: bool = False
-    replaces: bool = False
-
-    def holds(self, run: Run) -> bool:
-        """Whether the fact is about this run."""
-        return run.source == self.source and all(
-            _meets(getattr(run, column), text) for column, text in self.where.items()
-        )
-
-
-def _meets(value: object, text: str) -> bool:
-    if text.startswith(">"):
-        return isinstance(value, (int, float)) and value > float(text[1:])
-    found = str(value or "")
-    return bool(re.search(text[1:], found)) if text.startswith("~") else found == text
-
-
-@dataclass(frozen=True)
-class Catalogue:
-    """Where runs find what the planner ships: clusters, networks, models, runtimes and facts.
-
-    Parameters
-    ----------
-    cluster : callable
-        Accelerator name and node size, where stated, to its canonical name and a usual cluster; raises
-        `InputError` for an unknown one.
-    network : callable
-        Network kind by name, None where there is none.
-    model : callable
-        Model of the zoo by the name in a table, None where there is none.
-    runtimes : mapping
-        Runtimes by name.
-    facts : mapping
-        Facts of each source.
-    model_names : tuple of str
-        Names and aliases of the zoo's models.
-    zoo : callable
-        Models of the zoo by their size.
-    """
-
-    cluster: Callable[[str, int | None], tuple[str, HardwareProfile]]
-    network: Callable[[str], Network | None]
-    model: Named
-    runtimes: Mapping[str, Runtime]
-    facts: Mapping[str, tuple[Fact, ...]]
-    model_names: tuple[str, ...] = ()
-    zoo: Callable[[], BySize] = dict
-
-    @cached_property
-    def clusters(self) -> Callable[[str, int | None, str], tuple[str, HardwareProfile]]:
-        """Cluster of an accelerator, node size and interconnect text; equal ones are the same record."""
-
-        @lru_cache(maxsize=1024)
-        def found(gpu: str, gpus_per_node: int | None, interconnect: str) -> tuple[str, HardwareProfile]:
-            name, usual = self.cluster(gpu, gpus_per_node)
-            if name != gpu:
-                return found(name, gpus_per_node, interconnect)
-            size = gpus_per_node or usual.pool.gpus_per_node
-            return name, run_cluster(usual, size, interconnect, self.network)
-
-        return found
-
-    def known(self, run: Run) -> ModelSpec | None:
-        """Return the model of the zoo that a run trains, None where there is none."""
-        return known_model(run, self.model, self.zoo)
-
-    @cached_property
-    def era_runtimes(self) -> Callable[[str, Era, str, tuple[tuple[str, object], ...]], Runtime]:
-        """Runtime as it was in an era; equal ones are the same record."""
-
-        @lru_cache(maxsize=1024)
-        def found(name: str, era: Era, precision: str, said: tuple[tuple[str, object], ...]) -> Runtime:
-            runtime = self.runtimes[name]
-            return replace(runtime, traits=era_traits(runtime.traits, era, precision, dict(said)))
-
-        return found
 
 
 @dataclass(frozen=True)
@@ -214,9 +112,25 @@ def prepare(run: Run, catalogue: Catalogue) -> PricedRun | Skip:
         return Skip(run.id, f"row {run.line}: the columns make no model: {first['loc']}: {first['msg']}")
 
 
+def prepared(rows: Iterable[Run | Fault], catalogue: Catalogue, skipped: list[Skip]) -> list[PricedRun]:
+    """Return the rows that can be priced; the others go to ``skipped``."""
+    ready: list[PricedRun] = []
+    for row in rows:
+        found = (
+            Skip(row.id or f"row {row.line}", row.reason)
+            if isinstance(row, Fault)
+            else prepare(row, catalogue)
+        )
+        if isinstance(found, Skip):
+            skipped.append(found)
+        else:
+            ready.append(found)
+    return ready
+
+
 def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     start = run
-    run, facts = with_facts(spelled(run), catalogue)
+    run, facts = with_facts(spelled(run), catalogue.facts)
     if not run.gpu:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
@@ -251,20 +165,6 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     if start.params_b and abs(model.params / (start.params_b * 1e9) - 1) > SIZE_ROUNDING:
         defaults["params_b"] = round(model.params / 1e9, 2)
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
-
-
-def with_facts(run: Run, catalogue: Catalogue) -> tuple[Run, tuple[Fact, ...]]:
-    """Return a run with its blanks filled by what its source states elsewhere, and those facts."""
-    facts = tuple(fact for fact in catalogue.facts.get(run.source, ()) if fact.holds(run))
-    values: dict[str, object] = {
-        column: value
-        for fact in facts
-        for column, value in fact.values.items()
-        if fact.replaces or getattr(run, column) in (None, "")
-    }
-    if any(fact.assumed for fact in facts) and not run.mark:
-        values["mark"] = "accelerator not stated"
-    return run.with_values(values), facts
 
 
 def filled(

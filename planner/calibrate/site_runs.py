@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from planner.calibrate.run_defaults import Catalogue, PricedRun, Skip
+from planner.calibrate.catalogue import Catalogue
+from planner.calibrate.run_defaults import PricedRun, Skip, prepared
 from planner.calibrate.run_hardware import run_cluster
 from planner.calibrate.run_table import Fault, Run
-from planner.calibrate.validate import prepared
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile
 

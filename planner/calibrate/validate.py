@@ -11,8 +11,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Literal
 
+from planner.calibrate.catalogue import Catalogue
 from planner.calibrate.pricing import Prediction, Price, naive_seconds
-from planner.calibrate.run_defaults import Catalogue, PricedRun, Skip, prepare
+from planner.calibrate.run_defaults import PricedRun, Skip, prepared
 from planner.calibrate.run_table import Fault, Run
 from planner.calibrate.scores import (
     GROUP_KEYS,
@@ -142,22 +143,6 @@ def validate_out_of_fold(
         tell(f"fold {number} of {len(folds)}: {len(members)} rows without {fold} {name!r}, {seconds:.1f} s")
     ordered = (outcomes[priced.run.id] for priced in ready if priced.run.id in outcomes)
     return Validation(len(table), tuple(ordered), tuple(skipped))
-
-
-def prepared(rows: Iterable[Run | Fault], catalogue: Catalogue, skipped: list[Skip]) -> list[PricedRun]:
-    """Return the rows that can be priced; the others go to ``skipped``."""
-    ready: list[PricedRun] = []
-    for row in rows:
-        found = (
-            Skip(row.id or f"row {row.line}", row.reason)
-            if isinstance(row, Fault)
-            else prepare(row, catalogue)
-        )
-        if isinstance(found, Skip):
-            skipped.append(found)
-        else:
-            ready.append(found)
-    return ready
 
 
 def _chunks(rows: Iterable[Run | Fault]) -> Iterator[list[Run | Fault]]:

@@ -14,8 +14,7 @@ from planner.calibrate.accuracy import read_folder
 from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import predictions_with, shipped_values
 from planner.calibrate.pricing import Prediction
-from planner.calibrate.run_defaults import PricedRun
-from planner.calibrate.validate import prepared
+from planner.calibrate.run_defaults import PricedRun, prepared
 
 RUNS = Path(__file__).parent / "runs"
 COLUMNS = (

@@ -10,9 +10,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.calibrate.catalogue import shipped_catalogue
+from planner.calibrate.catalogue import Catalogue, shipped_catalogue
 from planner.calibrate.pricing import cost_predictions
-from planner.calibrate.run_defaults import Catalogue
 from planner.calibrate.run_table import COLUMNS, Run, read_header, read_row
 from planner.calibrate.validate import as_json, validate
 

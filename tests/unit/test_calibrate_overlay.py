@@ -15,10 +15,10 @@ from planner.calibrate.fit import Factor
 from planner.calibrate.overlay import Overlay, predictions_of, read_overlay
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.refit import Refit
-from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.run_defaults import PricedRun, prepared
 from planner.calibrate.run_table import read_runs
 from planner.calibrate.stages import Stage
-from planner.calibrate.validate import prepared, validate_out_of_fold
+from planner.calibrate.validate import validate_out_of_fold
 from planner.cli.options import Format
 from planner.cli.validate import Fold, validate
 from planner.errors import InputError

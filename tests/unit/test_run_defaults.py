@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from planner.calibrate.catalogue import accelerator_file, shipped_catalogue
-from planner.calibrate.run_defaults import Catalogue, Fact, PricedRun, Skip, prepare
+from planner.calibrate.catalogue import Catalogue, accelerator_file, shipped_catalogue
+from planner.calibrate.run_defaults import PricedRun, Skip, prepare
+from planner.calibrate.run_facts import Fact
 from planner.calibrate.run_hardware import network_name, ports
 from planner.calibrate.run_plan import layout_layers, recompute_name, weighed_layers
 from planner.calibrate.run_table import Run

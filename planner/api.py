@@ -11,7 +11,6 @@ from planner.calibrate.constants import predictions_with, shipped_values
 from planner.calibrate.run_table import read_runs
 from planner.calibrate.validate import as_json, validate
 from planner.cli.axes import check_offload, check_world, read_axes, whole_plan
-from planner.cli.estimate import price
 from planner.cli.files import write_whole
 from planner.cli.job import DEFAULT_RUNTIME, check_precision
 from planner.cli.launch import Launch, wanted_target, write_plan
@@ -20,6 +19,7 @@ from planner.cli.reading import Reading
 from planner.cli.simulate_synthesized import synthesise_schedule
 from planner.cli.traits import trait_changes
 from planner.cost.estimate import Estimate
+from planner.cost.price import Unpriced, price
 from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan, nearest
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
@@ -27,7 +27,7 @@ from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.registry import find
-from planner.report.as_json import Document, Unpriced, estimate_document, search_document
+from planner.report.as_json import Document, estimate_document, search_document
 from planner.report.explain import Explanation, explain, explain_document
 from planner.report.plan_file import Names, PlanFile, digest, plan_yaml, read_plan_file
 from planner.runtimes import runtimes
@@ -366,8 +366,7 @@ def _axes(axes: dict[str, Any], job: Job, reading: Reading) -> dict[str, Any]:
 def _priced(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate:
     answer = price(plan, job, runtime, memory_limit)
     if isinstance(answer, Unpriced):
-        reasons = (f"{fault.rule}: {fault.found}; needs {fault.expected}" for fault in answer.violations)
-        raise UnsupportedPlan("\n".join(reasons))
+        raise answer.error()
     return answer
 
 

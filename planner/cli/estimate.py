@@ -14,8 +14,8 @@ from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, 
 if TYPE_CHECKING:
     from planner.cli.from_file import Origin
     from planner.cost.estimate import Estimate
+    from planner.cost.price import Unpriced
     from planner.plan import Plan
-    from planner.report.as_json import Unpriced
     from planner.report.plan_file import Names
     from planner.runtimes._family import Job, Runtime
 
@@ -42,6 +42,7 @@ def estimate(
     from planner.cli.files import check_place, write_whole
     from planner.cli.from_file import asked_of
     from planner.cost.estimate import Estimate
+    from planner.cost.price import price
     from planner.report.plan_file import plan_yaml
 
     request = asked_of(source, job, plan, context)
@@ -100,23 +101,6 @@ def _taken_split(asked: Plan, priced: Plan) -> dict[str, Any]:
     """Return the layers of each stage where nobody gave them and there are several stages."""
     split = priced.stage_layers
     return {"stage_layers": split} if split and len(split) > 1 and asked.stage_layers is None else {}
-
-
-def price(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate | Unpriced:
-    """Return the estimate of a plan, or the rules that it breaks where it has no price."""
-    from planner.cost.case import case_of
-    from planner.cost.estimate import all_rules
-    from planner.cost.estimate import estimate as full
-    from planner.report.as_json import Unpriced
-    from planner.rules import structural_rules, violations
-    from planner.runtimes._offered import split_rules
-
-    whole = [*structural_rules(plan, job.model, job.workload, job.gpus), *split_rules(plan, job.model)]
-    if not violations(whole):
-        return full(plan, job, runtime, memory_limit)
-    broken = {item.rule: item for item in violations([*whole, *all_rules(plan, case_of(plan, job, runtime))])}
-    visible = float(job.hardware.pool.accelerator.memory_visible)
-    return Unpriced(job, runtime, plan, tuple(broken.values()), min(visible, memory_limit or visible))
 
 
 def emit_estimate(

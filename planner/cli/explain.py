@@ -12,9 +12,8 @@ from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
-    from planner.errors import UnsupportedPlan
+    from planner.cost.price import Unpriced
     from planner.plan import Plan
-    from planner.report.as_json import Unpriced
     from planner.report.explain import Explanation
     from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
@@ -175,21 +174,12 @@ def priced(saved: PlanFile, label: object) -> Estimate:
     UnsupportedPlan
         If the plan's degrees leave no price; ``label`` names it.
     """
-    from planner.report.as_json import Unpriced
+    from planner.cost.price import Unpriced
 
     answer = pricer_of(saved)(saved.plan)
     if isinstance(answer, Unpriced):
-        raise unpriced(answer, label)
+        raise answer.error(label)
     return answer
-
-
-def unpriced(answer: Unpriced, label: object) -> UnsupportedPlan:
-    """Return the error that says why a plan has no price."""
-    from planner.errors import UnsupportedPlan
-
-    faults = answer.violations
-    reasons = (f"{label}: {fault.rule}: {fault.found}; needs {fault.expected}" for fault in faults)
-    return UnsupportedPlan("\n".join(reasons))
 
 
 def read_saved(path: Path, among: bool = False, text: str | None = None) -> PlanFile:
@@ -212,7 +202,7 @@ def read_saved(path: Path, among: bool = False, text: str | None = None) -> Plan
 
 def pricer_of(saved: PlanFile) -> Price:
     """Return a function that prices any plan of a file's job."""
-    from planner.cli.estimate import price
+    from planner.cost.price import price
 
     def price_of(plan: Plan) -> Estimate | Unpriced:
         return price(plan, saved.job, saved.runtime, saved.names.memory_limit)

@@ -119,10 +119,9 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, force: bool) ->
     Infeasible
         If it does not fit, and ``force`` is false.
     """
-    from planner.cli.estimate import price
+    from planner.cost.price import Unpriced, price
     from planner.errors import Infeasible, UnsupportedPlan
     from planner.launchers._emit import refusal
-    from planner.report.as_json import Unpriced
 
     answer = price(plan, job, runtime, names.memory_limit)
     if isinstance(answer, Unpriced) or answer.violations:

@@ -97,9 +97,9 @@ def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> tuple
     UnsupportedPlan
         If the plan's degrees leave no price.
     """
-    from planner.cli.estimate import price, read
-    from planner.cli.explain import priced, read_saved, unpriced
-    from planner.report.as_json import Unpriced
+    from planner.cli.estimate import read
+    from planner.cli.explain import priced, read_saved
+    from planner.cost.price import Unpriced, price
 
     path = Path(job.model)
     if is_plan_file(path):
@@ -110,7 +110,7 @@ def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> tuple
         progress.tell(f"note: {line}")
     answer = price(chosen, asked, runtime, names.memory_limit)
     if isinstance(answer, Unpriced):
-        raise unpriced(answer, asked.model.name)
+        raise answer.error(asked.model.name)
     return answer, defaults
 
 

@@ -150,8 +150,7 @@ def searched_around(saved: PlanFile, tell: Tell, patience: Patience) -> Around:
 
 def scaled(saved: PlanFile) -> list[Estimate]:
     """Return the plan's prices on half to eight times the accelerators, where it runs and fits."""
-    from planner.cli.estimate import price
-    from planner.report.as_json import Unpriced
+    from planner.cost.price import Unpriced, price
 
     found = []
     plan, job = saved.plan, saved.job

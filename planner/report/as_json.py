@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
+from planner.cost.price import Unpriced
 from planner.plan import Plan
-from planner.rules import Violation
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes._family import Job
 from planner.search.optimise import SearchResult
 from planner.units import GIB, TFLOP
 
@@ -35,18 +35,6 @@ SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
 OPTIMALITY_KEYS: Final = (
     "method", "proved", "bound_s", "gap", "over", "model_bound_s", "refined", "solver",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Unpriced:
-    """A plan without a price: its degrees do not cut the model, the batch or the cluster into whole parts."""
-
-    job: Job
-    runtime: Runtime
-    plan: Plan
-    violations: tuple[Violation, ...]
-    capacity: float
-    feasible: bool = field(default=False, init=False)
 
 
 def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Document:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate, StageBytes
+from planner.cost.price import Unpriced
 from planner.inputs.fitted import error_bands
 from planner.plan import Plan
-from planner.report.as_json import SENT_KEYS, TIME_KEYS, Unpriced
+from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, percent, significant
 from planner.runtimes._family import Job, Runtime

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
+from planner.cost.price import Unpriced
 from planner.plan import Plan
-from planner.report.as_json import Unpriced
 from planner.runtimes._family import Runtime
 from planner.techniques.schedules import PLAIN, SCHEDULES, plain_schedule
 

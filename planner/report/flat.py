@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from planner.cost.estimate import Estimate
-from planner.report.as_json import PLAN_KEYS, Unpriced, estimate_document
+from planner.cost.price import Unpriced
+from planner.report.as_json import PLAN_KEYS, estimate_document
 from planner.report.limits import limits
 
 HEAD = (

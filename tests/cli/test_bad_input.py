@@ -414,7 +414,7 @@ def test_a_traceback_is_shown_to_those_who_ask(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_internal_error_anywhere_ends_with_70(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.cli.estimate.price", mock.Mock(side_effect=ZeroDivisionError("deep")))
+    monkeypatch.setattr("planner.cost.price.price", mock.Mock(side_effect=ZeroDivisionError("deep")))
     done = planner("estimate", *JOB)
     assert done.code == 70
     assert "internal error (ZeroDivisionError: deep)" in done.err

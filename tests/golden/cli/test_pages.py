@@ -13,11 +13,12 @@ from planner.cli.options import Format
 from planner.cli.output import page_text
 from planner.cost.estimate import Estimate, SentBytes, StageBytes, TimeTerms
 from planner.cost.money import Bill
+from planner.cost.price import Unpriced
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.report.as_json import Unpriced, estimate_document, search_document
+from planner.report.as_json import estimate_document, search_document
 from planner.report.estimate_page import estimate_page
 from planner.report.search_page import search_page
 from planner.rules import Violation

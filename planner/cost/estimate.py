@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.block_cost import LayerDetail
 from planner.cost.case import Case, case_of
 from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import oom_probability
-from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of, with_split
+from planner.cost.layout import with_split
 from planner.cost.legal import technique_rules
 from planner.cost.money import Bill, bill_of
+from planner.cost.parts import PlanParts
 from planner.cost.played import is_played, played_seconds
-from planner.cost.stages import Piece, Stages, stages_of
 from planner.cost.step import (
-    PassPrice,
     StepPrice,
     device_bytes,
-    piece_totals,
-    price_passes,
     price_step,
     reserve_bytes,
 )
@@ -30,7 +25,6 @@ from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.fitted import error_band
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
-from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Rule, Violation, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
@@ -205,17 +199,10 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     case = case_of(plan, job, runtime)
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
-    ranks = ranks_of(plan, case)
-    stages, totals = stages_of(ranks), piece_totals(ranks)
-    layers = priced_layers(case, plan, totals)
-    costs = piece_costs(case, plan, layers, totals)
-    passes = price_passes(case, plan, costs, stages, totals)
-    if is_played(case, plan):
-        passes = replace(passes, busy=played_seconds(case, plan, costs))
-    result = price_step(case, plan, passes, stages)
-    details = piece_details(case, plan, layers, totals)
+    parts = PlanParts(plan, case)
+    result = _played_step(parts) if is_played(case, plan) else parts.step
     step = float(result.step)
-    extrapolated = _extrapolated_seconds(plan, details, stages, passes) / step
+    extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
     band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device)
@@ -229,18 +216,18 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         violations=broken,
         step=step,
         bound=float(result.bound),
-        floor=floor_seconds(case, plan, passes, result),
+        floor=floor_seconds(parts, result),
         model_flops=step_flops(job.model, job.workload.seq_len, tokens),
-        recompute_flops=_recompute_flops(plan, details, totals),
+        recompute_flops=_recompute_flops(parts),
         peak_rate=float(job.hardware.pool.accelerator.peak[case.precision.peak]),
         error_band=None if band is None else band.share,
         band_basis="" if band is None else band.basis,
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),
         extrapolated_share=extrapolated,
-        time=time_terms(plan, passes, result, details, stages),
+        time=time_terms(parts, result),
         capacity=capacity,
-        stages=stage_bytes(case, result, len(ranks)),
-        sent=sent_bytes(case, plan, passes, details, stages),
+        stages=stage_bytes(case, result, len(parts.ranks)),
+        sent=sent_bytes(parts),
         bill=bill_of(job, step),
     )
 
@@ -252,43 +239,32 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
     return rules + technique_rules(plan, case) + case.runtime.rules(plan, job)
 
 
-def floor_seconds(case: Case, plan: Plan, passes: PassPrice, result: StepPrice) -> float:
+def _played_step(parts: PlanParts) -> StepPrice:
+    """Return the price of a step whose passes are played."""
+    busy = played_seconds(parts.case, parts.plan, parts.costs)
+    return price_step(parts.case, parts.plan, replace(parts.passes, busy=busy), parts.stages)
+
+
+def floor_seconds(parts: PlanParts, result: StepPrice) -> float:
     """Seconds that a step takes at least, however it is played: no stage is done before its own work. [s]"""
+    case, passes = parts.case, parts.passes
     if case.schedule.routes > 1:
         return float(result.floor)
     hidden = 0.0 if case.traits.p2p_occupies else passes.hop
-    work = plan.num_microbatches * (passes.micro - hidden)
+    work = parts.plan.num_microbatches * (passes.micro - hidden)
     tail = result.data_parallel + result.optimizer + result.offload
     return float(np.maximum(result.floor, np.max(work + tail)))
 
 
-def slowest_stage(passes: PassPrice) -> int:
-    """Index of the stage that takes longest for a micro-batch."""
-    return int(np.argmax(passes.micro))
-
-
-def on_stage(details: Mapping[Piece, LayerDetail], stages: Stages, stage: int, field: str) -> float:
-    """Sum of a detail over the pieces of one stage."""
-    return float(
-        sum(
-            float(count[stage]) * float(getattr(details[piece], field))
-            for piece, count in stages.counts.items()
-        )
-    )
-
-
-def time_terms(
-    plan: Plan, passes: PassPrice, result: StepPrice, details: Mapping[Piece, LayerDetail], stages: Stages
-) -> TimeTerms:
+def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:
     """Split a step's seconds by cause; what the slowest stage does not account for is bubble.
 
     Messages that occupy nobody may be hidden in a played step: then only what is left of them is told.
     """
-    stage = slowest_stage(passes)
-    count = float(plan.num_microbatches)
-    terms = {name: count * on_stage(details, stages, stage, name) for name in ("tp", "cp", "ep")}
-    messages = count * float(passes.hop)
-    busy = count * float(np.asarray(passes.micro)[stage])
+    count = parts.microbatches
+    terms = {name: count * parts.on_stage(name) for name in ("tp", "cp", "ep")}
+    messages = count * float(parts.passes.hop)
+    busy = count * float(np.asarray(parts.passes.micro)[parts.slowest])
     tail = int(np.argmax(result.data_parallel + result.optimizer + result.offload))
     ends = [
         float(np.asarray(column)[tail]) for column in (result.data_parallel, result.optimizer, result.offload)
@@ -340,33 +316,23 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
     return tuple(rows)
 
 
-def sent_bytes(
-    case: Case, plan: Plan, passes: PassPrice, details: Mapping[Piece, LayerDetail], stages: Stages
-) -> SentBytes:
+def sent_bytes(parts: PlanParts) -> SentBytes:
     """Return the bytes that a rank of the slowest stage sends in a step."""
-    stage = slowest_stage(passes)
-    count = float(plan.num_microbatches)
+    case, plan, stage, count = parts.case, parts.plan, parts.slowest, parts.microbatches
     rows = plan.micro_batch * case.workload.seq_len / plan.cp
     message = message_bytes(case, plan, rows)
     hops = 2.0 * plan.vpp if 0 < stage < plan.pp - 1 else 2.0 * plan.vpp - 1
     return SentBytes(
-        tp=count * on_stage(details, stages, stage, "tp_sent"),
-        cp=count * on_stage(details, stages, stage, "cp_sent"),
-        ep=count * on_stage(details, stages, stage, "ep_sent"),
+        tp=count * parts.on_stage("tp_sent"),
+        cp=count * parts.on_stage("cp_sent"),
+        ep=count * parts.on_stage("ep_sent"),
         pp=float(count * message * hops) if plan.pp > 1 else 0.0,
-        dp=float(data_parallel_sent(case, plan, passes.weights.on(stage))),
+        dp=float(data_parallel_sent(case, plan, parts.passes.weights.on(stage))),
     )
 
 
-def _recompute_flops(plan: Plan, details: Mapping[Piece, LayerDetail], totals: Mapping[Piece, Num]) -> float:
+def _recompute_flops(parts: PlanParts) -> float:
     """FLOPs that all ranks repeat in a step. [FLOP]"""
-    each = sum(float(count) * float(details[piece].recompute_flops) for piece, count in totals.items())
+    plan, details = parts.plan, parts.details
+    each = sum(float(count) * float(details[piece].recompute_flops) for piece, count in parts.totals.items())
     return float(each * plan.num_microbatches * plan.tp * plan.cp * plan.dp)
-
-
-def _extrapolated_seconds(
-    plan: Plan, details: Mapping[Piece, LayerDetail], stages: Stages, passes: PassPrice
-) -> float:
-    """Seconds of a step that curves give outside their fitted range. [s]"""
-    outside = on_stage(details, stages, slowest_stage(passes), "extrapolated")
-    return float(plan.num_microbatches) * outside

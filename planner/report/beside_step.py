@@ -78,7 +78,7 @@ class BesideStep:
         return max(min(self._evaluated(stage), stage.total) for stage in stages)
 
     def _evaluated(self, stage: StageBytes) -> float:
-        used = self.anatomy.passes.nbytes
+        used = self.anatomy.parts.passes.nbytes
         layer, loss = used.one_layer + used.rebuilt, used.loss
         gathered = 2.0 * used.gathered_layer + used.gathered_head + used.gathered_embedding
         passing = float(np.max(np.maximum(layer, loss) + gathered))
@@ -98,23 +98,23 @@ class BesideStep:
 
     def _grown(self, stage: StageBytes) -> float:
         """What grows with the sequences of a pass: its tensors, and the slack of training. [byte]"""
-        used = self.anatomy.passes.nbytes
+        used = self.anatomy.parts.passes.nbytes
         return float(np.max(np.maximum(used.one_layer + used.rebuilt, used.loss))) + stage.reserve
 
     def _lasting(self, stage: StageBytes) -> float:
         """What does not: weights, gradients and states that are kept, gathered weights, the frame. [byte]"""
-        used = self.anatomy.passes.nbytes
+        used = self.anatomy.parts.passes.nbytes
         gathered = np.max(2.0 * used.gathered_layer + used.gathered_head + used.gathered_embedding)
         return stage.weights + stage.gradients + stage.optimizer + float(gathered) + stage.framework
 
     @cached_property
     def activations(self) -> float:
         """Saved tensors of the ranks of a node that wait in its memory, at their peak. [byte]"""
-        anatomy, whole = self.anatomy, self.anatomy.passes.nbytes
+        anatomy, whole = self.anatomy, self.anatomy.parts.passes.nbytes
         if not anatomy.case.offload.layers:
             return 0.0
-        case, plan, stages = anatomy.case, anatomy.answer.plan, anatomy.stages
-        kept = bytes_beside_host(case, plan, whole, anatomy.passes.layers, stages.rank).activations
+        case, plan, stages = anatomy.case, anatomy.answer.plan, anatomy.parts.stages
+        kept = bytes_beside_host(case, plan, whole, anatomy.parts.passes.layers, stages.rank).activations
         return self.node_ranks * float(np.max(whole.activations - kept))
 
     @property

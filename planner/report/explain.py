@@ -292,7 +292,7 @@ def explain_document(told: Explanation) -> Document:
         {
             "schema": EXPLAIN,
             "estimate": estimate_document(answer, as_defaults(answer)),
-            "stage": anatomy.stage,
+            "stage": anatomy.parts.slowest,
             "waterfall": [
                 {"part": part.name, "meaning": part.meaning, "time_s": part.seconds,
                  "share": part.seconds / answer.step, "hidden_s": part.hidden}

@@ -193,12 +193,12 @@ def _bubble(anatomy: Anatomy) -> Iterator[Use]:
     form = case.schedule.bubble_seconds
     if plan.pp <= 1 or not isinstance(form, ClosedForm) or is_played(case, plan):
         return
-    others = float(np.sum(anatomy.passes.micro) - np.max(anatomy.passes.micro)) / (plan.pp - 1)
+    others = float(np.sum(anatomy.parts.passes.micro) - np.max(anatomy.parts.passes.micro)) / (plan.pp - 1)
     costs = {"forward": 0.0, "weight_gradient": 0.0}
-    for piece, count in anatomy.totals.items():
+    for piece, count in anatomy.parts.totals.items():
         for field in costs:
-            costs[field] += float(count) * float(getattr(anatomy.costs[piece], field))
-    everything = float(np.sum(anatomy.passes.micro))
+            costs[field] += float(count) * float(getattr(anatomy.parts.costs[piece], field))
+    everything = float(np.sum(anatomy.parts.passes.micro))
     forward, weight = (others * costs[field] / everything for field in ("forward", "weight_gradient"))
     data = others - forward - weight
     inputs = form.inputs(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
@@ -210,7 +210,7 @@ def _data(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
     if plan.dp * plan.cp <= 1:
         return
-    held, stage = anatomy.passes.weights, anatomy.stage
+    held, stage = anatomy.parts.passes.weights, anatomy.parts.slowest
     group = groups(case, plan, held.on(stage))[0]
     ranks = group.shards if group.shards > 1 else group.replicas
     stride = group.stride if group.shards > 1 else group.stride * group.shards

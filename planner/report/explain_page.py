@@ -75,7 +75,7 @@ def explain_page(told: Explanation) -> Page:
 
 def _where(told: Explanation) -> str:
     answer = told.answer
-    place = f", told along stage {told.anatomy.stage}, the slowest" if answer.plan.pp > 1 else ""
+    place = f", told along stage {told.anatomy.parts.slowest}, the slowest" if answer.plan.pp > 1 else ""
     return f"A step takes {significant(answer.step)} s{place}:"
 
 

@@ -131,7 +131,7 @@ def _stage_note(told: Explanation) -> str:
         for part in told.parts
         if part.hidden > 0
     ]
-    place = f"Along stage {told.anatomy.stage}, the slowest. " if told.answer.plan.pp > 1 else ""
+    place = f"Along stage {told.anatomy.parts.slowest}, the slowest. " if told.answer.plan.pp > 1 else ""
     words = ", ".join(hidden) or "no communication"
     return f"{place}The parts add up to the step. Hidden behind compute: {words}."
 
@@ -153,7 +153,9 @@ def timeline_bars(told: Explanation) -> tuple[int, list[Bar]]:
     if schedule.supports(pp, vpp, wanted) or 3 * pp * vpp * wanted > 10 * MOST_BARS:
         return 0, []
     chunks = chunk_pieces(plan, anatomy.case)
-    pipeline = chunk_pipeline(plan, anatomy.case, chunks, anatomy.costs, message_seconds(plan, anatomy.case))
+    pipeline = chunk_pipeline(
+        plan, anatomy.case, chunks, anatomy.parts.costs, message_seconds(plan, anatomy.case)
+    )
     timeline = play(schedule.order(pp, vpp, wanted, mean_times(pipeline)), pipeline)
     bars: list[Bar] = [
         (item.kind, rank, start, end, item.microbatch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer, layer_detail, priced_layer
+from planner.cost.block_cost import PricedLayer, priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.estimate import Estimate, on_stage, slowest_stage
-from planner.cost.layout import choice_for, piece_costs, ranks_of
+from planner.cost.estimate import Estimate
 from planner.cost.operators import Operator, Pricer, cast_seconds, product_curve
-from planner.cost.stages import Piece, Stages, stages_of
-from planner.cost.step import PassPrice, piece_totals, price_passes, price_step
+from planner.cost.parts import PlanParts
+from planner.cost.stages import Piece
+from planner.cost.step import price_step
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.roofline import roofline_seconds
 from planner.numeric import Num
@@ -109,65 +108,27 @@ class Anatomy:
         return case_of(self.answer.plan, self.answer.job, self.answer.runtime)
 
     @cached_property
-    def ranks(self) -> list[Counter[Piece]]:
-        """Pieces of every pipeline rank."""
-        return ranks_of(self.answer.plan, self.case)
-
-    @cached_property
-    def stages(self) -> Stages:
-        """The same as arrays."""
-        return stages_of(self.ranks)
-
-    @cached_property
-    def totals(self) -> dict[Piece, Num]:
-        """Pieces of the whole model."""
-        return piece_totals(self.ranks)
+    def parts(self) -> PlanParts:
+        """What its ranks hold, and what each piece costs."""
+        return PlanParts(self.answer.plan, self.case)
 
     @cached_property
     def pricers(self) -> dict[str, Shaped]:
         """One pricer for each kind of layer, with the shapes of its products."""
-        return {name: Shaped(self.case, self.answer.plan) for name, _ in self.totals}
+        return {name: Shaped(self.case, self.answer.plan) for name, _ in self.parts.totals}
 
     @cached_property
     def layers(self) -> dict[str, PricedLayer]:
         """Operators and messages of each kind of layer."""
         return {name: priced_layer(pricer, name) for name, pricer in self.pricers.items()}
 
-    @cached_property
-    def details(self) -> dict[Piece, LayerDetail]:
-        """What each piece costs, by cause."""
-        return {
-            piece: layer_detail(self.layers[piece[0]], choice_for(piece, self.case), self.pricers[piece[0]])
-            for piece in self.totals
-        }
-
-    @cached_property
-    def costs(self) -> dict[Piece, LayerCost]:
-        """What each piece costs."""
-        return piece_costs(self.case, self.answer.plan, self.layers, self.totals)
-
-    @cached_property
-    def passes(self) -> PassPrice:
-        """The price of all passes."""
-        return price_passes(self.case, self.answer.plan, self.costs, self.stages, self.totals)
-
-    @cached_property
-    def stage(self) -> int:
-        """The stage that takes longest for a micro-batch."""
-        return slowest_stage(self.passes)
-
-    @cached_property
-    def microbatches(self) -> float:
-        """Passes of a step. [-]"""
-        return float(self.answer.plan.num_microbatches)
-
     def counts(self) -> dict[Piece, float]:
         """Pieces of the stage that is told. [-]"""
-        return {piece: float(count[self.stage]) for piece, count in self.stages.counts.items()}
+        return {piece: float(count[self.parts.slowest]) for piece, count in self.parts.stages.counts.items()}
 
     def on_stage(self, field: str) -> float:
         """Return a detail summed over the stage that is told, for a whole step."""
-        return self.microbatches * on_stage(self.details, self.stages, self.stage, field)
+        return self.parts.microbatches * self.parts.on_stage(field)
 
     @cached_property
     def unhidden(self) -> Anatomy:
@@ -229,9 +190,9 @@ def compute_parts(anatomy: Anatomy) -> Parts:
     """Split the time on the device of the stage that is told, for a whole step. [s]"""
     parts = dict.fromkeys(COMPUTE_PARTS, 0.0)
     for piece, count in anatomy.counts().items():
-        layer, detail = anatomy.layers[piece[0]], anatomy.details[piece]
+        layer, detail = anatomy.layers[piece[0]], anatomy.parts.details[piece]
         shapes = anatomy.pricers[piece[0]].shapes
-        times = anatomy.microbatches * count
+        times = anatomy.parts.microbatches * count
         left = float(detail.compute) - float(detail.recompute)
         parts["recompute"] += times * float(detail.recompute)
         for op in layer.operators:
@@ -244,15 +205,13 @@ def compute_parts(anatomy: Anatomy) -> Parts:
 
 def hidden_seconds(anatomy: Anatomy) -> Mapping[str, float]:
     """Communication of a step that runs beside compute, by its term. [s]"""
-    bare = anatomy.unhidden
-    plan, time = anatomy.answer.plan, anatomy.answer.time
+    parts, bare, time = anatomy.parts, anatomy.unhidden.parts, anatomy.answer.time
     alone = {
-        f"{name}_comm": anatomy.microbatches * on_stage(bare.details, anatomy.stages, anatomy.stage, name)
-        for name in ("tp", "cp", "ep")
+        f"{name}_comm": parts.microbatches * bare.on_stage(name, parts.slowest) for name in ("tp", "cp", "ep")
     }
-    alone["pp_comm"] = anatomy.microbatches * float(bare.passes.hop)
-    here = price_step(anatomy.case, plan, anatomy.passes, anatomy.stages)
-    there = price_step(bare.case, plan, anatomy.passes, anatomy.stages)
+    alone["pp_comm"] = parts.microbatches * float(bare.passes.hop)
+    here = parts.step
+    there = price_step(bare.case, parts.plan, parts.passes, parts.stages)
     tail = int(np.argmax(here.data_parallel + here.optimizer + here.offload))
     alone["dp_comm"] = float(np.asarray(there.data_parallel)[tail])
     return {name: max(0.0, seconds - getattr(time, name)) for name, seconds in alone.items()}

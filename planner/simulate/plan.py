@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.block_cost import LayerCost
-from planner.cost.case import Case, case_of
+from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.layout import piece_costs, priced_layers, ranks_of, with_split
 from planner.cost.memory import chunks_in_flight
+from planner.cost.parts import PlanParts
 from planner.cost.played import (
     chunk_pieces,
     chunk_pipeline,
@@ -21,8 +19,7 @@ from planner.cost.played import (
     piece_sum,
     route_twice,
 )
-from planner.cost.stages import Piece, stages_of
-from planner.cost.step import StepPrice, piece_totals, price_passes, price_step
+from planner.cost.stages import Piece
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.simulate.bare import check_supported
@@ -133,16 +130,13 @@ def play_plan(
     plan, case = known.plan, case_of(known.plan, job, runtime)
     degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
     check_supported(case.schedule, *degrees)
-    chunks = chunk_pieces(plan, case)
-    layers = priced_layers(case, plan, {piece for chunk in chunks for piece in chunk})
-    costs = piece_costs(case, plan, layers, {piece for chunk in chunks for piece in chunk})
+    chunks, parts = chunk_pieces(plan, case), PlanParts(plan, case)
     wires = message_seconds(plan, case)
-    pipeline = chunk_pipeline(plan, case, chunks, costs, wires)
+    pipeline = chunk_pipeline(plan, case, chunks, parts.costs, wires)
     orders = orders or case.schedule.order(*degrees, mean_times(pipeline))
-    result = _step_price(plan, case)
-    columns = (result.data_parallel, result.optimizer, result.offload)
+    columns = (parts.step.data_parallel, parts.step.optimizer, parts.step.offload)
     exchange, optimizer, offload = (_each_rank(column, degrees[0]) for column in columns)
-    sizes, resting = rank_bytes(plan, case, known, chunks, costs)
+    sizes, resting = rank_bytes(parts, known, chunks)
     return PlayedPlan(
         estimate=known,
         pipeline=pipeline,
@@ -153,25 +147,21 @@ def play_plan(
         offload=offload,
         sizes=sizes,
         resting=resting,
-        floor=float(result.floor),
+        floor=float(parts.step.floor),
     )
 
 
 def rank_bytes(
-    plan: Plan,
-    case: Case,
-    known: Estimate,
-    chunks: list[Counter[Piece]],
-    costs: Mapping[Piece, LayerCost],
+    parts: PlanParts, known: Estimate, chunks: list[Counter[Piece]]
 ) -> tuple[ActivationBytes, Times]:
     """Return what a micro-batch leaves in each chunk, and all other bytes of each rank at its peak.
 
     Where the peak moment has fewer activations than the micro-batches in flight leave, on the host or given
     back already, those of each chunk count for as much less.
     """
+    plan, case, ranks, costs = parts.plan, parts.case, parts.ranks, parts.costs
     slack = 1.0 + case.traits.reserve_share
-    ranks = ranks_of(plan, case)
-    flying = np.broadcast_to(chunks_in_flight(case, plan, stages_of(ranks)), (len(ranks),)) / plan.vpp
+    flying = np.broadcast_to(chunks_in_flight(case, plan, parts.stages), (len(ranks),)) / plan.vpp
     shares, resting = [], []
     for stage, pieces, waves in zip(known.stages, ranks, flying, strict=True):
         layers = float(waves) * piece_sum(pieces, costs, "held", ends=False)
@@ -182,14 +172,6 @@ def rank_bytes(
     homes = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
     held = tuple(size * shares[rank] for size, rank in zip(left, homes, strict=True))
     return ActivationBytes(held, held), tuple(resting)
-
-
-def _step_price(plan: Plan, case: Case) -> StepPrice:
-    plan = with_split(plan, case)
-    ranks = ranks_of(plan, case)
-    stages, totals = stages_of(ranks), piece_totals(ranks)
-    costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
-    return price_step(case, plan, price_passes(case, plan, costs, stages, totals), stages)
 
 
 def _each_rank(column: object, ranks: int) -> Times:

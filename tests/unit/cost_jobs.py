@@ -128,7 +128,8 @@ def faster(job: Job, compute: float = 1.0, links: float = 1.0, memory: float = 1
         for tier in pool.tiers
     )
     accelerator = pool.accelerator.model_copy(update={"kernels": changed})
-    pool = pool.model_copy(update={"accelerator": accelerator, "tiers": tiers})
+    pool = pool.model_copy(update={"accelerator": accelerator})
+    pool.__dict__["tiers"] = tiers
     return replace(job, hardware=job.hardware.model_copy(update={"pools": (pool,)}))
 
 

@@ -72,7 +72,7 @@ def test_the_largest_pass_of_an_evaluation_fits_and_needs_no_less_than_one_of_tr
     work = answer.job.workload.model_copy(update={"global_batch": int(most * ranks * passes)})
     plan = replace(answer.plan, micro_batch=float(most))
     larger = estimate(plan, replace(answer.job, workload=work), answer.runtime)
-    used = Anatomy(larger).passes.nbytes
+    used = Anatomy(larger).parts.passes.nbytes
     tensors = max(float(np.max(used.one_layer + used.rebuilt)), float(np.max(used.loss)))
     lasting = min(stage.weights + stage.optimizer + stage.gradients for stage in answer.stages)
     assert told.evaluation_of(most) >= lasting + tensors

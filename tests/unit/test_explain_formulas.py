@@ -94,7 +94,7 @@ def test_the_bubble_shown_is_that_of_the_estimate() -> None:
 
 
 def test_one_reduction_is_the_gradient_traffic() -> None:
-    held, stage = ANATOMY.passes.weights, ANATOMY.stage
+    held, stage = ANATOMY.parts.passes.weights, ANATOMY.parts.slowest
     (group,) = groups(ANATOMY.case, ANSWER.plan, held.on(stage))
     plain = estimate(ANSWER.plan, ASKED, runtime(dp_byte_seconds=0.0))
     shown = uses_of(plain)["dp_comm"][0].result

@@ -142,11 +142,12 @@ def largest_divisor(whole: int, limit: int) -> int:
 def stage_defaults(run: Run, era: Era) -> dict[str, object]:
     """Return the virtual stages and the schedule of a run that leaves them blank."""
     pp, layers = run.pp or 1, run.num_layers or 1
-    interleaved = run.schedule in ("interleaved", "interleaved-1f1b", "")
+    named = run.schedule in ("interleaved", "interleaved-1f1b")
     vpp = run.vpp
     if vpp is None:
-        single = era.interleaved == "single-layer" and pp > 1 and interleaved
-        if single and (run.schedule or "nemo" in era.name):
+        stated = named and era.single_layers != "never"
+        usual = not run.schedule and era.single_layers == "usual"
+        if pp > 1 and (stated or usual):
             vpp = -(-layers // pp)
         else:
             vpp = 2 if run.schedule.startswith("interleaved") and pp > 1 else 1
@@ -154,18 +155,13 @@ def stage_defaults(run: Run, era: Era) -> dict[str, object]:
 
 
 def habit_defaults(run: Run, era: Era) -> dict[str, object]:
-    """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism.
-
-    References
-    ----------
-    .. [1] torchtitan, ``torchtitan/distributed/fsdp.py``: ``reshard_after_forward`` is by default true
-       without a pipeline and false with one.
-    """
-    words, kept = run.framework.lower(), era.runtime == "torchtitan" and (run.pp or 1) > 1
+    """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism."""
+    words = run.framework.lower()
     stage, hosted = _STAGE.search(words), _HOSTED_STATES.search(words)
+    usual = (era.pipeline_zero if (run.pp or 1) > 1 else "") or era.zero
     chosen: dict[str, object] = {
         "precision": "fp16" if _WITHOUT_BF16.match(run.gpu) else era.precision,
-        "zero": stage[1] if stage else "2" if (hosted and hosted[1] == "offload") or kept else era.zero,
+        "zero": stage[1] if stage else "2" if hosted and hosted[1] == "offload" else usual,
         "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.recompute,
         "seq_parallel": int(era.sequence_parallel and (run.tp or 1) > 1),
         "offload": "optimizer" if hosted else "none",

@@ -43,8 +43,11 @@ class Era:
         What a blank column means.
     sequence_parallel : bool
         Whether sequence parallelism is on with tensor parallelism where the column is blank.
-    interleaved : {"plain", "single-layer"}
-        Chunks of a blank vpp under pipeline parallelism: one, or as many as a stage has layers.
+    pipeline_zero : str
+        What a blank column of sharding means under pipeline parallelism, where that is something else.
+    single_layers : {"never", "stated", "usual"}
+        When a blank vpp under pipeline parallelism means as many chunks as a stage has layers: where the row
+        says that it interleaves, or where it names no other schedule.
     no_flash : str
         Attention kernel of a run that says it used no flash attention.
     selective : str
@@ -77,7 +80,8 @@ class Era:
     zero: str = "1"
     recompute: str = "none"
     sequence_parallel: bool = True
-    interleaved: Literal["plain", "single-layer"] = "plain"
+    pipeline_zero: str = ""
+    single_layers: Literal["never", "stated", "usual"] = "never"
     no_flash: str = "fused-softmax"
     selective: str = "selective"
     stage_cut: Literal["even", "parameters"] = "even"

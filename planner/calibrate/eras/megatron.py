@@ -19,7 +19,7 @@ ZERO_BUBBLE_2023: Final = Era(
     half_traits=FP16_GRADIENTS,
     precision="fp16",
     zero="0",
-    interleaved="single-layer",
+    single_layers="stated",
     sequence_parallel=False,
 )
 

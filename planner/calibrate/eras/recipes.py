@@ -63,6 +63,6 @@ NEMO_2024: Final = Era(
         "adapts": "qkv",
         "message_multiprocessors": 0.0,
     },
-    interleaved="single-layer",
+    single_layers="usual",
     packs=True,
 )

@@ -6,6 +6,10 @@ from typing import Final
 
 from planner.calibrate.eras._era import Era
 
+# torchtitan/distributed/fsdp.py: reshard_after_forward is by default true without a pipeline, false with one.
+KEPT: Final = "2"
+"""ZeRO stage of weights that stay gathered until backward."""
+
 TORCHTITAN_2024: Final = Era(
     "torchtitan-2024",
     r"torchtitan.*(2024|fsdp2)|^torchtitan$",
@@ -20,6 +24,7 @@ TORCHTITAN_2024: Final = Era(
         "reserve_share": 0.07,
     },
     zero="3",
+    pipeline_zero=KEPT,
     selective="selective:per-op",
     compiles_loss=False,
 )
@@ -36,6 +41,7 @@ TORCHTITAN_2025: Final = Era(
         "reserve_share": 0.02,
     },
     zero="3",
+    pipeline_zero=KEPT,
     selective="selective:per-op",
 )
 
@@ -46,6 +52,7 @@ TORCHTITAN: Final = Era(
     "today's torchtitan: recompute runs whole layers again",
     traits={"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": False},
     zero="3",
+    pipeline_zero=KEPT,
     recompute="selective",
     selective="selective:per-op",
 )

@@ -13,6 +13,7 @@ from planner.calibrate.run_table import Run
 from planner.errors import InputError
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
+from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import plain_schedule
@@ -39,7 +40,6 @@ _HOSTED_OPTIMIZER: Final = re.compile(r"(cpu|optimizer)[-_](offload[-_]100pct(_o
 _HOSTED_STATES: Final = re.compile(r"zero[-_ ]?(offload|infinity)")
 _WITHOUT_BF16: Final = re.compile(r"v100|p100|t4|rtx-20")
 _STAGE: Final = re.compile(r"(?:zero|stage)[-_ ]?(?:stage[-_ ]?)?([0-3])\b")
-_LAYOUT_PART: Final = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z|])(?:\*(\d+))?")
 
 
 def expert_defaults(run: Run, era: Era, domain: int) -> dict[str, object]:
@@ -221,30 +221,17 @@ def offload_name(text: str) -> str:
     return _HOSTED_OPTIMIZER.sub("optimizer", _HOSTED_LAYERS.sub(r"activations:\1", text.lower()))
 
 
-def layout_layers(notes: str, stages: int) -> tuple[int, ...] | None:
+def stated_layers(notes: str, stages: int) -> tuple[int, ...] | None:
     """Return the layers of each virtual stage that a Megatron pipeline layout in the notes states.
-
-    ``E``, ``t``, ``m``, ``L`` are embedding, layer, prediction layer and loss; a bar ends a stage.
 
     Examples
     --------
-    >>> layout_layers("pp_layout=Et*2|(t*3|)*2tmL overlap=True", 4)
+    >>> stated_layers("pp_layout=Et*2|(t*3|)*2tmL overlap=True", 4)
     (2, 3, 3, 1)
     """
     stated = re.search(r"pp_layout=([Etm|L*()\d]+)", notes)
-    if stated is None:
-        return None
-    parts = _LAYOUT_PART.findall(stated[1])
-    text = "".join(
-        _expand(group) * int(count) if group else letter * int(times or 1)
-        for group, count, letter, times in parts
-    )
-    layers = tuple(stage.count("t") for stage in text.split("|"))
+    layers = () if stated is None else tuple(layout_layers(stated[1]))
     return layers if len(layers) == stages else None
-
-
-def _expand(group: str) -> str:
-    return "".join(letter * int(times or 1) for _, _, letter, times in _LAYOUT_PART.findall(group))
 
 
 def even_layers(layers: int, stages: int) -> tuple[int, ...] | None:
@@ -285,7 +272,7 @@ def stage_layers(run: Run, model: ModelSpec, era: Era) -> tuple[int, ...] | None
     stages = (run.pp or 1) * (run.vpp or 1)
     if stages == 1:
         return None
-    if (stated := layout_layers(run.notes, stages)) is not None:
+    if (stated := stated_layers(run.notes, stages)) is not None:
         return stated
     if era.stage_cut == "parameters":
         weight = model.vocab * model.hidden / model.block_params(model.layers[0])

@@ -14,9 +14,9 @@ from planner.errors import InputError
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import flag_values, training_of
 from planner.runtimes._imports.dispatch import read_runner_file
-from planner.runtimes._imports.megatron import layout_layers
 from planner.runtimes._imports.megatron_model import layer_pattern
 from planner.runtimes._imports.shell import read_script
+from planner.runtimes.megatron_lm.layout import layout_layers
 
 LLAMA = """\
     --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32

@@ -10,7 +10,7 @@ from planner.calibrate.catalogue import Catalogue, accelerator_file, shipped_cat
 from planner.calibrate.run_defaults import PricedRun, Skip, prepare
 from planner.calibrate.run_facts import Fact
 from planner.calibrate.run_hardware import network_name, ports
-from planner.calibrate.run_plan import layout_layers, recompute_name, weighed_layers
+from planner.calibrate.run_plan import recompute_name, stated_layers, weighed_layers
 from planner.calibrate.run_table import Run
 from planner.cost.case import case_of
 from planner.cost.data_parallel import data_parallel_sent
@@ -426,11 +426,11 @@ def test_a_count_of_flops_that_includes_recompute_tells_that_it_was_on(catalogue
 
 
 def test_a_stated_pipeline_layout_gives_the_layers_of_each_stage() -> None:
-    layers = layout_layers("recipe x pp_layout=Et*4|(t*4|)*14tmL overlap_grad_reduce=True", 16)
+    layers = stated_layers("recipe x pp_layout=Et*4|(t*4|)*14tmL overlap_grad_reduce=True", 16)
     assert layers == (4, *[4] * 14, 1)
     assert sum(layers) == 61
-    assert layout_layers("pp_layout=Et*4|(t*4|)*14tmL", 8) is None
-    assert layout_layers("no layout here", 16) is None
+    assert stated_layers("pp_layout=Et*4|(t*4|)*14tmL", 8) is None
+    assert stated_layers("no layout here", 16) is None
 
 
 def test_uneven_layers_are_cut_as_the_framework_does(catalogue: Catalogue) -> None:

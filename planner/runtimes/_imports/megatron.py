@@ -10,6 +10,7 @@ from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
+from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
 
@@ -127,24 +128,6 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         keys = ("--pipeline-model-parallel-layout", "--pipeline-model-parallel-size")
         sheet.say("stage_layers", ",".join(map(str, split)), *keys)
     sheet.say("schedule", "interleaved-1f1b" if (chunks or 1) > 1 else "1f1b")
-
-
-def layout_layers(text: str) -> list[int]:
-    """Return the layers of each virtual stage of a layout string.
-
-    Examples
-    --------
-    >>> layout_layers("Et*3|(t*4|)*2tmL"), layout_layers("Ett|(tt|)*2L")
-    ([3, 4, 4, 1], [2, 2, 2, 0])
-    """
-    plain = text.replace(",", "").replace(" ", "")
-    for pattern in (r"\(([^()]*)\)\*(\d{1,4})", r"([A-Za-z])\*(\d{1,4})"):
-        for _ in range(100):
-            fresh = re.sub(pattern, lambda match: match[1] * int(match[2]), plain)
-            if fresh == plain or len(fresh) > 100_000:
-                break
-            plain = fresh
-    return [stage.count("t") for stage in plain.split("|")]
 
 
 def _even(

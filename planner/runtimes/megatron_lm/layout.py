@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -47,6 +48,24 @@ def layout_string(plan: Plan, model: ModelSpec) -> str:
 def _folded(letters: str) -> str:
     runs = [(letter, len(list(group))) for letter, group in groupby(letters)]
     return "".join(letter * count if count < 4 else f"{letter}*{count}" for letter, count in runs)
+
+
+def layout_layers(text: str) -> list[int]:
+    """Return the layers of each virtual stage of a layout string, as `layout_string` writes it or a user.
+
+    Examples
+    --------
+    >>> layout_layers("Et*3|(t*4|)*2tmL"), layout_layers("Ett|(tt|)*2L")
+    ([3, 4, 4, 1], [2, 2, 2, 0])
+    """
+    plain = text.replace(",", "").replace(" ", "")
+    for pattern in (r"\(([^()]*)\)\*(\d{1,4})", r"([A-Za-z])\*(\d{1,4})"):
+        for _ in range(100):
+            fresh = re.sub(pattern, lambda match: match[1] * int(match[2]), plain)
+            if fresh == plain or len(fresh) > 100_000:
+                break
+            plain = fresh
+    return [stage.count("t") for stage in plain.split("|")]
 
 
 def is_even(plan: Plan, model: ModelSpec) -> bool:

@@ -97,3 +97,16 @@ def show(value: float, dimension: str) -> str:
     fitting = [unit for unit, scale in units.items() if scale <= abs(value)]
     unit = max(fitting, key=units.__getitem__) if fitting else min(units, key=units.__getitem__)
     return f"{value / units[unit]:.3g} {unit}".strip()
+
+
+def percent(share: float | None, digits: int = 1, signed: bool = False) -> str:
+    """Return a share as a percentage, a dash where it is unknown.
+
+    Examples
+    --------
+    >>> percent(0.0312), percent(0.5, 0), percent(-0.2, signed=True), percent(None)
+    ('3.1%', '50%', '-20.0%', '-')
+    """
+    if share is None:
+        return "-"
+    return f"{100 * share:{'+' if signed else ''}.{digits}f}%"

@@ -14,6 +14,7 @@ from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.validate import Outcome
 from planner.inputs.fitted import Constant, all_constants, fitted_file, measured_bands
 from planner.inputs.yaml_file import read_yaml
+from planner.units import percent
 
 WORST: Final = 10
 """Rows with the largest errors that the page lists. [-]"""
@@ -52,19 +53,6 @@ REMARKS: Final[Mapping[str, str]] = {
 """What is probably wrong with the rows of a source that stand among the worst."""
 
 Cells = Sequence[tuple[str, Callable[[Line], str]]]
-
-
-def percent(value: float | None, signed: bool = False) -> str:
-    """Return a share as a percentage, a dash where unknown.
-
-    Examples
-    --------
-    >>> percent(0.0312), percent(-0.2, signed=True), percent(None)
-    ('3.1%', '-20.0%', '-')
-    """
-    if value is None:
-        return "-"
-    return f"{100 * value:+.1f}%" if signed else f"{100 * value:.1f}%"
 
 
 def number(value: float | None) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.report.page import Page, Table, percent, significant
+from planner.report.page import Page, Table, significant
+from planner.units import percent
 
 
 def page_of(document: Any) -> Page:

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.cli.reading import Reading, shown
-from planner.report.page import Page, Table, percent, significant
+from planner.report.page import Page, Table, significant
 from planner.simulate.bare import BarePipeline
 from planner.simulate.copies import CopiedStep
 from planner.simulate.fill import Component, FilledStep, fill
 from planner.simulate.trace import COMPUTE, Event
+from planner.units import percent
 
 if TYPE_CHECKING:
     from planner.techniques.schedules._engine import Timeline

@@ -16,11 +16,11 @@ from planner.cli.versions import version_notes
 from planner.cost.case import case_of
 from planner.cost.estimate import all_rules
 from planner.errors import Infeasible, UnsupportedPlan
-from planner.report.page import counted, percent, significant
+from planner.report.page import counted, significant
 from planner.rules import structural_rules, violations
 from planner.simulate.plan import play_plan
 from planner.simulate.plan_trace import plan_trace
-from planner.units import GIB
+from planner.units import GIB, percent
 
 if TYPE_CHECKING:
     from planner.report.plan_file import PlanFile

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from planner.report.page import counted
+from planner.units import percent
 
 Document = Mapping[str, Any]
 
@@ -19,19 +20,6 @@ REASONS: Final = 12
 NAMELESS: Final = "(not named)"
 """What stands for the source of rows that name none."""
 _WIDTH: Final = 80
-
-
-def percent(value: float | None, signed: bool = False) -> str:
-    """Return a share as a percentage of one decimal, a dash where unknown.
-
-    Examples
-    --------
-    >>> percent(0.0312), percent(-0.2, signed=True), percent(None)
-    ('3.1%', '-20.0%', '-')
-    """
-    if value is None:
-        return "-"
-    return f"{100 * value:+.1f}%" if signed else f"{100 * value:.1f}%"
 
 
 def as_text(document: Document, name: str) -> str:

@@ -11,8 +11,8 @@ from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, estimate_doc
 from planner.report.estimate_page import TIME_WORDS, job_line, layout
 from planner.report.limits import limits
 from planner.report.longest import longest_sequence
-from planner.report.page import Page, Table, percent, significant
-from planner.units import GIB, TFLOP
+from planner.report.page import Page, Table, significant
+from planner.units import GIB, TFLOP, percent
 
 COMPARE: Final = "planner/compare/1"
 

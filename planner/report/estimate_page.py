@@ -11,10 +11,10 @@ from planner.inputs.fitted import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.limits import limits
-from planner.report.page import Page, Table, counted, listed, percent, significant
+from planner.report.page import Page, Table, counted, listed, significant
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.schedules import PLAIN
-from planner.units import DAY, GIB, HOUR, TFLOP, show
+from planner.units import DAY, GIB, HOUR, TFLOP, percent, show
 
 MEGAJOULE: Final = 1e6
 MEGAWATT_HOUR: Final = 1e6 * HOUR

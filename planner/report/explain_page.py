@@ -30,9 +30,9 @@ from planner.report.explain import (
 )
 from planner.report.explain_ranks import leaving
 from planner.report.longest import longest_line
-from planner.report.page import Page, Table, listed, percent, significant
+from planner.report.page import Page, Table, listed, significant
 from planner.search.request import Request
-from planner.units import GIB, MIB, MICROSECOND, show
+from planner.units import GIB, MIB, MICROSECOND, percent, show
 
 BAR: Final = 16
 """Columns of the longest bar."""

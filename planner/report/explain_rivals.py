@@ -10,8 +10,8 @@ from planner.report.as_json import Document, plain, plan_record
 from planner.report.compare import Named, difference, differences
 from planner.report.estimate_page import layout
 from planner.report.html_figures import front
-from planner.report.page import Page, Table, percent, significant
-from planner.units import GIB
+from planner.report.page import Page, Table, significant
+from planner.units import GIB, percent
 
 WIDTH: Final = 64
 HEIGHT: Final = 12

@@ -9,8 +9,8 @@ from planner.cost.estimate import Estimate
 from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import adapter_lines, job_line, layout, money, verdict
-from planner.report.page import Page, Table, percent, significant
-from planner.units import DAY, HOUR
+from planner.report.page import Page, Table, significant
+from planner.units import DAY, HOUR, percent
 
 GOODPUT: Final = "planner/goodput/1"
 

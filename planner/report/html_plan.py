@@ -30,9 +30,9 @@ from planner.report.html_figures import (
     timeline_figure,
     waterfall_figure,
 )
-from planner.report.page import listed, percent, significant
+from planner.report.page import listed, significant
 from planner.techniques.schedules._engine import play
-from planner.units import GIB, MIB, MICROSECOND, TFLOP, show
+from planner.units import GIB, MIB, MICROSECOND, TFLOP, percent, show
 
 MOST_BARS: Final = 1200
 """Passes of a timeline that are drawn; of a longer step the first micro-batches are."""

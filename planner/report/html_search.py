@@ -11,8 +11,9 @@ from planner.report.as_json import PLAN_KEYS, SEARCH, Document
 from planner.report.estimate_page import layout
 from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import Point, memory_figure, pareto_figure, terms_figure
-from planner.report.page import listed, percent, significant
+from planner.report.page import listed, significant
 from planner.report.search_page import assignment_lines, played_floor, shortfall
+from planner.units import percent
 
 Found = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
 from planner.errors import Infeasible
 from planner.report.estimate_page import first_steps
-from planner.report.page import Page, percent, significant
+from planner.report.page import Page, significant
 from planner.report.plan_file import plan_orders
 from planner.search.synthesis.hand_made import is_rival
 from planner.search.synthesis.problem import Problem
@@ -21,7 +21,7 @@ from planner.techniques.offload._family import read_offload
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import play
 from planner.techniques.schedules._text import order_lines
-from planner.units import GIB
+from planner.units import GIB, percent
 
 MOST_MADE: Final = 3
 """Plans of a search for which orders are made: the best that have a pipeline."""

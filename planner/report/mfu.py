@@ -11,9 +11,9 @@ from planner.cost.estimate import Estimate
 from planner.formulas.model_flops import model_flops
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import adapter_lines, job_line, layout
-from planner.report.page import Page, Table, counted, listed, percent, significant
+from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.waterfall import Anatomy, Part, waterfall
-from planner.units import GIB, TFLOP
+from planner.units import GIB, TFLOP, percent
 
 MFU: Final = "planner/mfu/1"
 

@@ -55,11 +55,6 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def percent(share: float | None, digits: int = 1) -> str:
-    """Return a share as a percentage, a dash where it is unknown."""
-    return "-" if share is None else f"{100 * share:.{digits}f}%"
-
-
 def listed(items: Mapping[str, object]) -> str:
     """Return ``name value`` pairs joined by commas."""
     return ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in items.items())

@@ -9,9 +9,10 @@ from typing import Final
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.played import MOST_PASSES, is_played
-from planner.report.page import Page, percent, significant
+from planner.report.page import Page, significant
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES
+from planner.units import percent
 
 FAR: Final = 0.01
 """Share of its price by which a played step is told. [-]"""

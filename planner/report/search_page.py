@@ -8,11 +8,11 @@ from typing import Any
 from planner.cost.estimate import Estimate
 from planner.report.estimate_page import adapter_lines, job_line, layout, trust
 from planner.report.limits import limits
-from planner.report.page import Page, Table, counted, listed, percent, significant
+from planner.report.page import Page, Table, counted, listed, significant
 from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import SearchResult
 from planner.search.request import Request
-from planner.units import GIB
+from planner.units import GIB, percent
 
 
 def search_page(result: SearchResult, request: Request, defaults: Mapping[str, Any]) -> Page:

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from planner.plan import Plan
 from planner.report.estimate_page import layout
-from planner.report.page import Page, Table, percent, significant
+from planner.report.page import Page, Table, significant
 from planner.sweep.front import OBJECTIVES, best_rows, dollars, grouped, hours, pareto_rows
 from planner.sweep.questions._family import Question, Reply
 from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Outcome, Row, counts
 from planner.sweep.run import Sweep
+from planner.units import percent
 
 HEADS: Final = {"models": "model", "hardware": "cluster", "seq_len": "seq len", "global_batch": "batch"}
 HOURS: Final = "h/B tokens"

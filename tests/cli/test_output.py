@@ -16,7 +16,8 @@ from planner.cli.output import emit_document, emit_page, emit_rows, table_lines
 from planner.cli.profile import Progress as Measuring
 from planner.cli.progress import Progress
 from planner.report.as_json import plain
-from planner.report.page import Page, Table, percent, significant
+from planner.report.page import Page, Table, significant
+from planner.units import percent
 
 ROWS = ({"name": "a", "time": "1.5", "why": "none"}, {"name": "bc", "time": "12.25", "why": "far too long"})
 

@@ -107,6 +107,11 @@ class Case:
         return self.pool.accelerator.kernels
 
     @cached_property
+    def peak_rate(self) -> float:
+        """Dense peak of the workload's precision. [FLOP/s]"""
+        return float(self.pool.accelerator.peak[self.precision.peak])
+
+    @cached_property
     def host_link(self) -> float:
         """Rate of the host link, one direction; endless where nobody says, and then refused. [byte/s]"""
         return float(self.pool.accelerator.host_link or math.inf)

@@ -219,7 +219,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         floor=floor_seconds(parts, result),
         model_flops=step_flops(job.model, job.workload.seq_len, tokens),
         recompute_flops=_recompute_flops(parts),
-        peak_rate=float(job.hardware.pool.accelerator.peak[case.precision.peak]),
+        peak_rate=case.peak_rate,
         error_band=None if band is None else band.share,
         band_basis="" if band is None else band.basis,
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),

@@ -26,7 +26,7 @@ from planner.report.communicators import communicators_record
 from planner.report.explain_neighbours import Neighbour, Price, neighbours
 from planner.report.limits import TIGHT, WORTH_TELLING
 from planner.report.longest import longest_sequence
-from planner.report.waterfall import Anatomy, Part, peak_rate, waterfall
+from planner.report.waterfall import Anatomy, Part, waterfall
 from planner.units import GIB, TFLOP
 
 EXPLAIN: Final = "planner/explain/1"
@@ -174,7 +174,7 @@ def arithmetic(answer: Estimate) -> tuple[str, ...]:
         lines.append(
             f"zero {plan.zero} over {plan.zero_shards:.0f} of dp {plan.dp:.0f} × cp {plan.cp:.0f} ranks"
         )
-    rate = peak_rate(Anatomy(answer).case) / TFLOP
+    rate = answer.peak_rate / TFLOP
     flops = answer.model_flops / answer.job.gpus / TFLOP
     lines.append(
         f"MFU {answer.mfu:.1%} = {flops:,.1f} TFLOP of the model / {answer.step:.4g} s / {rate:,.0f} TFLOP/s"
@@ -212,7 +212,7 @@ def _operator_row(op: Operator, shape: Any, whole: float, anatomy: Anatomy) -> D
         "backward_s": backward,
         "share": (forward + backward) / whole,
         "forward_tflops": flops / forward / TFLOP if flops else None,
-        "forward_peak_share": flops / forward / peak_rate(anatomy.case) if flops else None,
+        "forward_peak_share": flops / forward / anatomy.case.peak_rate if flops else None,
         "saved_bytes": float(op.saved + op.kept),
         "extrapolated": bool(float(op.extrapolated)),
     }

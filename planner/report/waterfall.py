@@ -152,13 +152,8 @@ def operator_parts(op: Operator, shape: Shape | None, case: Case) -> Parts:
         return {"memory_bound": whole}
     core = op.module == "core_attn"
     passes = 3.0 if core or case.method.trains_base else 2.0
-    useful = passes * float(op.flops) / peak_rate(case)
+    useful = passes * float(op.flops) / case.peak_rate
     return {"useful": useful, "attention" if core else "grouped": whole - useful}
-
-
-def peak_rate(case: Case) -> float:
-    """Dense peak of the workload's precision. [FLOP/s]"""
-    return float(case.pool.accelerator.peak[case.precision.peak])
 
 
 def _product_parts(whole: float, shape: Shape, curve: GemmCurve, case: Case) -> Parts:
@@ -172,8 +167,8 @@ def _product_parts(whole: float, shape: Shape, curve: GemmCurve, case: Case) -> 
         flops = 2.0 * m * n * k
         compute = float(gemm_compute_seconds(m, n, k, curve))
         both = float(roofline_seconds(compute, gemm_memory_seconds(m, n, k, curve)))
-        parts["useful"] += flops / peak_rate(case)
-        parts["rate"] += flops / curve.rate - flops / peak_rate(case)
+        parts["useful"] += flops / case.peak_rate
+        parts["rate"] += flops / curve.rate - flops / case.peak_rate
         parts["tiles"] += compute - flops / curve.rate
         parts["memory_side"] += both - compute
         parts["launch"] += curve.launch

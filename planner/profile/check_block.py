@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.cost.case import Case
+from planner.cost.shapes import Shape
 from planner.inputs.model import Attention, Block, DenseFfn
 from planner.plan import Plan
 from planner.profile.benches._family import random_tensor
 from planner.profile.benches.elementwise import turned
 from planner.profile.check_kernels import norm_function
-from planner.profile.check_shapes import Shape
 from planner.profile.device import Device
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,64 +11,10 @@ from planner.cost.block_cost import LayerCost, PricedLayer, again_share, layer_c
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
 from planner.cost.layout import choice_for, ranks_of, with_split
-from planner.cost.operators import Operator, Pricer
+from planner.cost.shapes import Recorder, Shape
 from planner.cost.stages import Piece
 from planner.inputs.model import Experts
 from planner.plan import Plan
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What an operator works on.
-
-    Parameters
-    ----------
-    kind : str
-        ``linear``, ``elementwise``, ``attention`` or ``grouped``.
-    sizes : Mapping
-        Its dimensions by name. [element]
-    """
-
-    kind: str
-    sizes: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Recorder(Pricer):
-    """Prices operators as always, and keeps the shapes that it is asked for.
-
-    Parameters
-    ----------
-    shapes : dict
-        Name of an operator to its shape; filled while pricing.
-    """
-
-    shapes: dict[str, Shape] = field(default_factory=dict)
-
-    def _keep(self, name: str, kind: str, **sizes: Any) -> None:
-        self.shapes[name] = Shape(kind, {key: float(np.asarray(value)) for key, value in sizes.items()})
-
-    def linear(self, *args: Any, **kwargs: Any) -> Operator:
-        """Price a linear layer: name, module, rows, inputs, outputs."""
-        self._keep(args[0], "linear", rows=args[2], inputs=args[3], outputs=args[4])
-        return super().linear(*args, **kwargs)
-
-    def elementwise(self, *args: Any, **kwargs: Any) -> Operator:
-        """Price an operator bound by memory: name, module, elements."""
-        self._keep(args[0], "elementwise", elements=args[2])
-        return super().elementwise(*args, **kwargs)
-
-    def attention(self, *args: Any, **kwargs: Any) -> Operator:
-        """Price the attention core: heads, both head sizes, window, chunked, heads that share keys."""
-        heads, qk_dim, value_dim, window = args[:4]
-        shared = args[5] if len(args) > 5 else 1.0
-        seq = self.case.workload.seq_len
-        whole = (window is None or window >= seq) and self.plan.cp == 1
-        self._keep(
-            "attention", "attention", batch=self.plan.micro_batch, heads=heads, shared=shared, qk_dim=qk_dim,
-            value_dim=value_dim, seq=seq, whole=whole,
-        )  # fmt: skip
-        return super().attention(*args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -162,4 +107,4 @@ def _keep_experts(recorder: Recorder, ffn: Experts) -> None:
     width, local = ffn.inner / plan.etp, ffn.experts / plan.ep
     wide = 2 * width if ffn.gated else width
     for name, inputs, outputs in (("experts_in", hidden, wide), ("experts_out", width, hidden)):
-        recorder._keep(name, "grouped", rows=rows, experts=local, inputs=inputs, outputs=outputs)
+        recorder.keep(name, "grouped", rows=rows, experts=local, inputs=inputs, outputs=outputs)

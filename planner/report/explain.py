@@ -195,7 +195,7 @@ def operator_rows(told: Explanation) -> tuple[str, tuple[Document, ...]]:
         if piece[0] in told.answer.job.model.blocks
     }
     name = max(names, key=lambda block: names[block])
-    operators, shapes = anatomy.layers[name].operators, anatomy.pricers[name].shapes
+    operators, shapes = anatomy.layers[name].operators, anatomy.pricers[name].products
     whole = sum(float(op.forward + op.backward) for op in operators)
     return name, tuple(_operator_row(op, shapes.get(op.name), whole, anatomy) for op in operators)
 

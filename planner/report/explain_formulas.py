@@ -99,7 +99,7 @@ def _block(anatomy: Anatomy) -> str:
 def _products(anatomy: Anatomy) -> Iterator[Use]:
     name = _block(anatomy)
     layer = anatomy.layers[name]
-    shapes = anatomy.pricers[name].shapes
+    shapes = anatomy.pricers[name].products
     op = max((op for op in layer.operators if op.name in shapes), key=lambda op: float(op.forward))
     rows, inputs, outputs = shapes[op.name]
     curve = anatomy.case.kernels.gemm[anatomy.case.precision.linear]

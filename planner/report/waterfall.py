@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -12,13 +12,13 @@ import numpy as np
 from planner.cost.block_cost import PricedLayer, priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
-from planner.cost.operators import Operator, Pricer, cast_seconds, product_curve
+from planner.cost.operators import Operator, cast_seconds, product_curve
 from planner.cost.parts import PlanParts
+from planner.cost.shapes import Product, Recorder
 from planner.cost.stages import Piece
 from planner.cost.step import price_step
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.roofline import roofline_seconds
-from planner.numeric import Num
 from planner.report.estimate_page import TIME_WORDS
 
 COMPUTE_PARTS: Final = {
@@ -48,9 +48,6 @@ MEANING: Final = COMPUTE_PARTS | {name: TIME_WORDS[name] for name in OTHER_PARTS
 UNHIDDEN: Final = ("tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed", "dp_exposed")
 """Traits that are 1 where no compute hides a communication."""
 
-Shape = tuple[float, float, float]
-"""Rows, inputs and outputs of a product. [element]"""
-
 
 @dataclass(frozen=True)
 class Part:
@@ -77,20 +74,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Shaped(Pricer):
-    """A pricer that remembers the shapes of the products it prices."""
-
-    shapes: dict[str, Shape] = field(default_factory=dict)
-
-    def linear(
-        self, name: str, module: str, rows: Num, inputs: Num, outputs: Num, *more: Any, **named: Any
-    ) -> Operator:
-        """Price a linear layer, and remember its shape."""
-        self.shapes[name] = (float(rows), float(inputs), float(outputs))
-        return super().linear(name, module, rows, inputs, outputs, *more, **named)
-
-
-@dataclass(frozen=True)
 class Anatomy:
     """A priced plan taken apart: every layer with its operators, and the stage that is told.
 
@@ -113,9 +96,9 @@ class Anatomy:
         return PlanParts(self.answer.plan, self.case)
 
     @cached_property
-    def pricers(self) -> dict[str, Shaped]:
-        """One pricer for each kind of layer, with the shapes of its products."""
-        return {name: Shaped(self.case, self.answer.plan) for name, _ in self.parts.totals}
+    def pricers(self) -> dict[str, Recorder]:
+        """One pricer for each kind of layer, with the shapes of its operators."""
+        return {name: Recorder(self.case, self.answer.plan) for name, _ in self.parts.totals}
 
     @cached_property
     def layers(self) -> dict[str, PricedLayer]:
@@ -143,7 +126,7 @@ Parts = dict[str, float]
 """Seconds by cause. [s]"""
 
 
-def operator_parts(op: Operator, shape: Shape | None, case: Case) -> Parts:
+def operator_parts(op: Operator, shape: Product | None, case: Case) -> Parts:
     """Split the time of one operator, both passes of a micro-batch, by cause. [s]"""
     whole = float(op.forward + op.backward)
     if shape is not None:
@@ -156,7 +139,7 @@ def operator_parts(op: Operator, shape: Shape | None, case: Case) -> Parts:
     return {"useful": useful, "attention" if core else "grouped": whole - useful}
 
 
-def _product_parts(whole: float, shape: Shape, curve: GemmCurve, case: Case) -> Parts:
+def _product_parts(whole: float, shape: Product, curve: GemmCurve, case: Case) -> Parts:
     """Split a linear layer by the terms of its formula; what is left adds up gradients or is an adapter's."""
     rows, inputs, outputs = shape
     parts = dict.fromkeys(("useful", "rate", "tiles", "memory_side", "launch"), 0.0)
@@ -186,7 +169,7 @@ def compute_parts(anatomy: Anatomy) -> Parts:
     parts = dict.fromkeys(COMPUTE_PARTS, 0.0)
     for piece, count in anatomy.counts().items():
         layer, detail = anatomy.layers[piece[0]], anatomy.parts.details[piece]
-        shapes = anatomy.pricers[piece[0]].shapes
+        shapes = anatomy.pricers[piece[0]].products
         times = anatomy.parts.microbatches * count
         left = float(detail.compute) - float(detail.recompute)
         parts["recompute"] += times * float(detail.recompute)

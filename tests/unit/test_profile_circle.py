@@ -19,6 +19,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import optimizer_seconds
 from planner.cost.estimate import estimate
 from planner.cost.operators import Operator, Pricer
+from planner.cost.shapes import Shape
 from planner.formulas.collectives import all_reduce_seconds, ring_seconds
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
@@ -26,7 +27,6 @@ from planner.profile import check, timing
 from planner.profile.benches import elementwise
 from planner.profile.benches._family import Point
 from planner.profile.check_kernels import Pair
-from planner.profile.check_shapes import Shape
 from planner.profile.collectives import point_of, row_of
 from planner.profile.nvml import Driver
 from planner.profile.provenance import provenance_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -20,7 +19,7 @@ from planner.cost.block_cost import (
 )
 from planner.cost.case import Case
 from planner.cost.operators import Pricer
-from planner.cost.stages import Piece, default_split, rank_counts
+from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
 from planner.inputs.model import Attention, ModelSpec
 from planner.plan import Plan
 from planner.remembered import remembered
@@ -62,7 +61,7 @@ def _balanced_split(model: ModelSpec, seq_len: int, parts: int) -> tuple[int, ..
     return default_split(model, parts, layer_weights(model, seq_len))
 
 
-def ranks_of(plan: Plan, case: Case) -> list[Counter[Piece]]:
+def ranks_of(plan: Plan, case: Case) -> list[RankPieces]:
     """Pieces of every pipeline rank of a scalar plan."""
     degrees = (int(plan.pp), int(plan.vpp))
     return rank_counts(case.model, case.schedule, degrees, split_of(plan, case), case.recompute)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +10,7 @@ import numpy as np
 from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer
 from planner.cost.case import Case
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of
-from planner.cost.stages import Piece, Stages, stages_of
+from planner.cost.stages import Piece, RankPieces, Stages, stages_of
 from planner.cost.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
 from planner.numeric import Num
 from planner.plan import Plan
@@ -33,7 +32,7 @@ class PlanParts:
     case: Case
 
     @cached_property
-    def ranks(self) -> list[Counter[Piece]]:
+    def ranks(self) -> list[RankPieces]:
         """Pieces of every pipeline rank."""
         return ranks_of(self.plan, self.case)
 

@@ -49,9 +49,9 @@ class Stages:
 
 
 class RankPieces(Counter[Piece]):
-    """Pieces of one rank, with the crest of its chunks in flight."""
+    """Pieces of one rank, with the crest of its chunks in flight: see `crests`."""
 
-    crest = 1.0
+    crest: float = 1.0
 
 
 @lru_cache(maxsize=4096)
@@ -138,7 +138,7 @@ def rank_counts(
     degrees: tuple[int, int],
     split: Sequence[int],
     choice: RecomputeChoice,
-) -> list[Counter[Piece]]:
+) -> list[RankPieces]:
     """Count the pieces of every pipeline rank for one (pp, vpp) and split."""
     pp, vpp = degrees
     ranks = [RankPieces() for _ in range(pp)]
@@ -164,7 +164,7 @@ def rank_counts(
         ranks, crests(schedule, degrees, tuple(kept if any(kept) else split)), strict=True
     ):
         rank.crest = crest
-    return [*ranks]
+    return ranks
 
 
 @lru_cache(maxsize=1024)
@@ -199,7 +199,7 @@ def crests(schedule: Schedule, degrees: tuple[int, int], sizes: tuple[int, ...])
     return tuple(result)
 
 
-def deciding_ranks(ranks: Sequence[Counter[Piece]], in_flight: Column) -> list[int]:
+def deciding_ranks(ranks: Sequence[RankPieces], in_flight: Column) -> list[int]:
     """Return the ranks that no other one matches in every count and in micro-batches in flight."""
     deciding: list[int] = []
     flying = in_flight * crest_of(ranks)
@@ -213,19 +213,19 @@ def deciding_ranks(ranks: Sequence[Counter[Piece]], in_flight: Column) -> list[i
     return deciding
 
 
-def crest_of(ranks: Sequence[Counter[Piece]]) -> Column:
-    """Return the crest of every rank, 1 for plain counts. [-]"""
-    return np.array([getattr(rank, "crest", 1.0) for rank in ranks])
+def crest_of(ranks: Sequence[RankPieces]) -> Column:
+    """Return the crest of every rank. [-]"""
+    return np.array([rank.crest for rank in ranks])
 
 
-def stages_of(ranks: Sequence[Counter[Piece]]) -> Stages:
+def stages_of(ranks: Sequence[RankPieces]) -> Stages:
     """Return all ranks of one plan, the first axis being the rank."""
     pieces = sorted({piece for counts in ranks for piece in counts})
     counts = {piece: np.array([float(rank[piece]) for rank in ranks]) for piece in pieces}
     return Stages(counts, np.arange(len(ranks), dtype=float), crest_of(ranks))
 
 
-def stage_table(all_ranks: Sequence[Sequence[Counter[Piece]]], deciding: Sequence[list[int]]) -> Stages:
+def stage_table(all_ranks: Sequence[Sequence[RankPieces]], deciding: Sequence[list[int]]) -> Stages:
     """Return the deciding ranks of many (pp, vpp), padded by repeating the first one."""
     width = max(map(len, deciding))
     pieces = sorted({piece for ranks in all_ranks for counts in ranks for piece in counts})

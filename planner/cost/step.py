@@ -285,12 +285,12 @@ def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[
     return np.maximum(seconds, 0.0)
 
 
-def piece_totals(ranks: list[Counter[Piece]]) -> dict[Piece, Num]:
+def piece_totals(ranks: Sequence[Counter[Piece]]) -> dict[Piece, Num]:
     """Count the pieces of the whole model, in an order that all plans share, so that sums round alike."""
     return {piece: float(count) for piece, count in sorted(sum(ranks, Counter[Piece]()).items())}
 
 
-def total_table(all_ranks: Sequence[list[Counter[Piece]]]) -> dict[Piece, Num]:
+def total_table(all_ranks: Sequence[Sequence[Counter[Piece]]]) -> dict[Piece, Num]:
     """Count the pieces of the whole model for many (pp, vpp): a column where they differ, else a number.
 
     A tied head is a copy of its own from two stages on, and ``full:N`` recomputes N layers of each stage.

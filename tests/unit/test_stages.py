@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from planner.cost.stages import (
+    RankPieces,
     deciding_ranks,
     default_split,
     even_split,
@@ -104,7 +104,7 @@ def test_deciding_ranks_keep_the_most_expensive_one(seed: int) -> None:
     """Whatever a piece costs, some deciding rank is as dear as the dearest of all, in time and in memory."""
     draw = np.random.default_rng(seed)
     ranks = [
-        Counter({(name, False): int(draw.integers(0, 4)) for name in "abc" if draw.integers(2)})
+        RankPieces({(name, False): int(draw.integers(0, 4)) for name in "abc" if draw.integers(2)})
         for _ in range(12)
     ]
     in_flight = np.sort(draw.integers(1, 6, 12)).astype(float)

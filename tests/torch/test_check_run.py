@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.shapes import Shape
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
@@ -17,7 +18,7 @@ from planner.plan import Plan
 from planner.profile.check import Checked, check_plan
 from planner.profile.check_block import Layer, kept_bytes
 from planner.profile.check_kernels import Widths, _backward, build
-from planner.profile.check_shapes import Shape, checked_case, stage_parts
+from planner.profile.check_shapes import checked_case, stage_parts
 from planner.profile.device import open_device
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job

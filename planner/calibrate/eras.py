@@ -56,6 +56,15 @@ ERAS: Final = (
         gpus=r"b[123]00",
     ),
     Era(
+        "megatron-bridge-early",
+        r"megatron.?bridge.*\b(25\.\d\d|26\.0[1-3]|v?0\.[1-3](\.\d)?)\b",
+        "megatron-bridge",
+        "recipes on Blackwell before container 26.04, which brought Transformer Engine 2.14 for 2.12 and "
+        "cuDNN 9.20 for 9.18 (Megatron-Bridge, docs/releases/software-versions.md)",
+        BRIDGE,
+        gpus=r"b[123]00",
+    ),
+    Era(
         "megatron-bridge",
         r"megatron.?bridge",
         "megatron-bridge",

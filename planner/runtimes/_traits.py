@@ -130,6 +130,8 @@ class Traits:
         Multiprocessors that products leave to the tensor-parallel messages that they hide. [-]
     tp_exposed, cp_exposed, ep_exposed, pp_exposed : float
         Share of these messages that no compute hides. [-]
+    plain_pp_exposed : float
+        The least share of a message between stages that nothing hides where a rank has a single chunk. [-]
     overlaps_experts : bool
         Whether expert messages run beside the passes of another micro-batch.
     ep_overlapped : float
@@ -287,6 +289,7 @@ class Traits:
     all_to_all_traffic: float = 0.0
     static_experts: bool = False
     pp_exposed: float = 1.0
+    plain_pp_exposed: float = 0.0
     dp_exposed: float = 0.3
     sharded_exposed: float = 0.0
     dp_byte_seconds: float = 0.0

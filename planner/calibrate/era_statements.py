@@ -36,8 +36,10 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"moe dispatcher all-to-all|moe_flex_dispatcher_backend=none", {"dispatcher": "all-to-all"}),
         # Megatron-Bridge, scripts/performance/utils/overrides.py of 26.04, `set_workload_base_configs`:
         # presets that name no flex dispatcher have the all-to-all one; recipes made of calls set it in those.
+        # Before, the model's own held (`moe_token_dispatcher_type`): DeepEP for Kimi K2 and Nemotron 3 alone.
         (
-            r"\brecipe \S+@(?!.*(\bcalls=|moe_flex_dispatcher_backend=(deep|hybrid)ep))",
+            r"^(?!(kimi|nemotron).*container (25|26\.02)).*\brecipe \S+@"
+            r"(?!.*(\bcalls=|moe_flex_dispatcher_backend=(deep|hybrid)ep))",
             {"dispatcher": "all-to-all"},
         ),
         # Megatron-core, transformer/cuda_graphs.py: of a layer whose attention, router and preprocessing are

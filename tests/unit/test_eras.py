@@ -175,6 +175,8 @@ def test_a_recipe_without_a_flex_dispatcher_has_the_all_to_all_one() -> None:
         )
     }
     assert list(told.values()) == ["all-to-all", "fused", "fused", "fused"]
+    before = said(f"kimi k2 | nemo container 26.02.01 |  | {PRESET}", "megatron-bridge")
+    assert before.dispatcher == "fused"
 
 
 def test_a_layer_whose_attention_is_a_graph_leaves_the_experts_alone_to_the_host() -> None:

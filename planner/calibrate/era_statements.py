@@ -44,7 +44,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         ),
         # Megatron-core, transformer/cuda_graphs.py: of a layer whose attention, router and preprocessing are
         # graphs, the host launches the experts alone.
-        (r"\brecipe \S+@.*cuda_graph_scope=\[[^]]*'attn'", {"expert_layer_host_seconds": 0.0}),
+        (r"cuda_graph_scope=\[[^]]*'attn'", {"expert_layer_host_seconds": 0.0}),
         # Megatron-Bridge, training/utils/moe_token_drop.py: only the all-to-all dispatcher drops tokens.
         (r"token.?drop", {"dispatcher": "all-to-all", "static_experts": True}),
         (r"gradient buckets off|not overlapped|\b(no|without) overlap", {"dp_exposed": 1.0}),
@@ -73,7 +73,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
 )
 """What model, framework, ``overlap`` and ``notes`` may state, and the traits that it sets."""
 
-_PARTIAL: Final = re.compile(r"\bpartial graphs\b|\brecipe \S+@(?!.*full_iter)")
+_PARTIAL: Final = re.compile(r"\bpartial graphs\b|\b(recipe \S+@|cuda_graph_impl=)(?!.*full_iter)")
 
 
 def with_graphs(framework: str, words: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from planner.calibrate.catalogue import Catalogue
 from planner.calibrate.conventions import Measured, measured_time
 from planner.calibrate.eras import Era, find_era
-from planner.calibrate.eras.statements import stated_traits
+from planner.calibrate.eras.statements import stated_traits, with_graphs
 from planner.calibrate.packing import DOCUMENT, packed
 from planner.calibrate.run_checks import (
     MAX_LAYERS,
@@ -135,7 +135,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
     run = run.with_values({"gpu": gpu})
-    era = find_era(run.framework, gpu, run.flash_attn, run.zero)
+    words = " | ".join((run.model, run.framework, run.overlap, run.notes)).lower()
+    era = find_era(with_graphs(run.framework, words), gpu, run.flash_attn, run.zero)
     if era is None or era.runtime not in catalogue.runtimes:
         raise unknown_framework(run)
     spec = catalogue.known(run)
@@ -154,7 +155,6 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_figures(run, float(hardware.pool.accelerator.memory_visible))
     measured = measured_time(run, model, plan, hardware.pool.accelerator)
     check_speed(run, job, measured)
-    words = " | ".join((run.model, run.framework, run.overlap, run.notes)).lower()
     said = stated_traits(era, words, run.flash_attn, run.fused_norm, run.gpu, bool(run.seq_parallel))
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
     defaults = taken(start, run, plan, facts) | assumed(start, hardware, runtime.traits, said)

@@ -73,13 +73,16 @@ def _megatron_2020_23(priced: PricedRun) -> bool:
     return nvidia or priced.era == "zero-bubble-2023"
 
 
+BRIDGE_ERAS = ("megatron-bridge", "megatron-bridge-early", "megatron-bridge-graph")
+
+
 def _dense_recipe(priced: PricedRun) -> bool:
-    bridge = priced.era in ("megatron-bridge", "megatron-bridge-graph", "nemo-2024")
+    bridge = priced.era in (*BRIDGE_ERAS, "nemo-2024")
     return bridge and priced.task == "pretrain" and not priced.run.experts
 
 
 def _expert_recipe(priced: PricedRun) -> bool:
-    bridge = priced.era in ("megatron-bridge", "megatron-bridge-graph") and priced.task == "pretrain"
+    bridge = priced.era in BRIDGE_ERAS and priced.task == "pretrain"
     return bridge and bool(priced.run.experts)
 
 
@@ -305,6 +308,7 @@ STAGES = (
                 for name in ("h100-80gb-sxm", "b200-180gb", "gb200-186gb", "gb300")
             ),
             Factor(("era", "nemo-2024", "compute_derate"), 0.95, COMPUTE, 0.15),
+            Factor(("era", "megatron-bridge-early", "compute_derate"), 1.0, COMPUTE, 0.1),
         ),
         _model,
         "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
@@ -318,24 +322,28 @@ STAGES = (
                 4.0,
                 "bytes of device memory moved for each byte sent to experts [-]",
                 0.5,
+                shared=(("era", "megatron-bridge-early", "ep_traffic"),),
             ),
             Factor(
                 ("era", "megatron-bridge", "all_to_all_traffic"),
                 12.0,
                 "the same, more where an all-to-all with its permutations sends them [-]",
                 0.1,
+                shared=(("era", "megatron-bridge-early", "all_to_all_traffic"),),
             ),
             Factor(
                 ("era", "megatron-bridge", "expert_host_seconds"),
                 5.7e-4,
                 "host time for each local expert of a layer [s]",
                 0.15,
+                shared=(("era", "megatron-bridge-early", "expert_host_seconds"),),
             ),
             Factor(
                 ("era", "megatron-bridge", "expert_layer_host_seconds"),
                 8.7e-3,
                 "the least host time of a layer with experts [s]",
                 0.15,
+                shared=(("era", "megatron-bridge-early", "expert_layer_host_seconds"),),
             ),
             Factor(("accelerator", "b300", "training_share"), 0.9, COMPUTE, 0.05),
         ),

@@ -214,6 +214,14 @@ def stage_message_seconds(case: Case, plan: Plan, tokens: Num, stride: Num) -> N
     return point_to_point_seconds(message_bytes(case, plan, tokens), stride, case.tiers)
 
 
+def exposed_message_share(case: Case, plan: Plan) -> Num:
+    """Share of a message between stages that no compute hides. [-]"""
+    traits = case.traits
+    if traits.plain_pp_exposed <= traits.pp_exposed:
+        return traits.pp_exposed
+    return np.where(plan.vpp > 1, traits.pp_exposed, traits.plain_pp_exposed)
+
+
 def beside_message_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
     """Seconds that a message costs beside its way: the host's, and to gather the parts of what was scattered.
 

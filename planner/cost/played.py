@@ -10,7 +10,11 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
-from planner.cost.communication import beside_message_seconds, stage_message_seconds
+from planner.cost.communication import (
+    beside_message_seconds,
+    exposed_message_share,
+    stage_message_seconds,
+)
 from planner.cost.layout import split_of
 from planner.cost.stages import ENDS, Piece
 from planner.plan import Plan
@@ -94,7 +98,8 @@ def chunk_pipeline(
     occupies = case.traits.p2p_occupies
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
-    shown = tuple(case.traits.pp_exposed * seconds + beside for seconds in wires)
+    share = float(exposed_message_share(case, plan))
+    shown = tuple(share * seconds + beside for seconds in wires)
     exposed = shown if occupies else (0.0,) * len(shown)
     last = max(len(chunks) - 2, 0)
     forward, data, weight = [], [], []

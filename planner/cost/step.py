@@ -17,7 +17,11 @@ from planner.cost.activation_offload import (
 from planner.cost.allocator import retried_seconds
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
-from planner.cost.communication import beside_message_seconds, stage_message_seconds
+from planner.cost.communication import (
+    beside_message_seconds,
+    exposed_message_share,
+    stage_message_seconds,
+)
 from planner.cost.data_parallel import data_parallel_seconds
 from planner.cost.memory import (
     StageMemory,
@@ -115,7 +119,7 @@ def device_bytes(case: Case, memory: StageMemory) -> Num:
 def hop_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
     """Exposed seconds of messages that each micro-batch costs a stage: one in and one out of every chunk."""
     once = stage_message_seconds(case, plan, tokens, plan.tp * plan.cp * plan.dp)
-    each = once * case.traits.pp_exposed + beside_message_seconds(case, plan, tokens)
+    each = once * exposed_message_share(case, plan) + beside_message_seconds(case, plan, tokens)
     return np.where(plan.pp > 1, 2 * plan.vpp * each, 0.0)
 
 

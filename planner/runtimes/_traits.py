@@ -175,6 +175,8 @@ class Traits:
     # Messages between stages
     pp_exposed: float = 1.0
     """Share of messages between stages that no compute hides. [-]"""
+    plain_pp_exposed: float = 0.0
+    """The least share of a message between stages that nothing hides where a rank has a single chunk. [-]"""
 
     # Data parallelism and sharded parameters
     dp_exposed: float = 0.3

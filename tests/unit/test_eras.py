@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pkgutil import iter_modules
 
 import pytest
 
 from planner.calibrate import eras
 from planner.calibrate.eras import ERAS, Era, find_era
-from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits
+from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits, with_graphs
 from planner.calibrate.run_checks import FRAMEWORKS
 from planner.runtimes._traits import Traits
 
@@ -28,6 +29,20 @@ from planner.runtimes._traits import Traits
         ("megatron-llama", "a100-80gb-sxm", 1, "megatron-like", "megatron-lm"),
         ("aleph-alpha in-house (megatron-like)", "a100-80gb-sxm", 2, "megatron-like", "megatron-lm"),
         ("megatron-bridge, NeMo container 26.04", "gb200-186gb", None, "megatron-bridge", "megatron-bridge"),
+        (
+            "megatron-bridge, NeMo container 26.02.01",
+            "b300",
+            None,
+            "megatron-bridge-early",
+            "megatron-bridge",
+        ),
+        (
+            "megatron-bridge, NeMo container 26.02.01",
+            "h200-141gb",
+            None,
+            "megatron-bridge",
+            "megatron-bridge",
+        ),
         ("nemo 24.07 (megatron-core)", "h100-80gb-sxm", None, "nemo-2024", "megatron-bridge"),
         ("deepspeed zero-3", "v100-32gb", None, "deepspeed", "deepspeed"),
         ("deepspeed (HF)", "a100-80gb-sxm", None, "deepspeed", "deepspeed"),
@@ -134,6 +149,57 @@ def test_the_compiler_is_on_where_the_run_says_so() -> None:
     assert not said("torchtitan | torch.compile off | ").compiled
     assert not said("torchtitan |  | tokens/s read at step 90; eager").compiled
     assert not said("fsdp |  | ").compiled
+
+
+PRESET = "recipe kimi_k2_pretrain_config_gb200_fp8_mx@c270efc50 recompute_modules=['mla_up_proj']"
+
+
+@pytest.mark.parametrize(
+    ("notes", "era"),
+    [
+        ("moe tokens force-balanced", "megatron-bridge-graph"),
+        ("no recipe at c270efc50 matches this whole layout", "megatron-bridge-graph"),
+        (PRESET, "megatron-bridge"),
+        (f"{PRESET} cuda_graph_impl=transformer_engine cuda_graph_scope=['moe_router']", "megatron-bridge"),
+        (f"{PRESET} cuda_graph_impl=full_iteration", "megatron-bridge-graph"),
+        (f"{PRESET} calls=benchmark_common,enable_hybridep_full_iteration_mxfp8", "megatron-bridge-graph"),
+        ("| partial graphs | no recipe matches", "megatron-bridge"),
+    ],
+)
+def test_a_recipe_says_what_its_graphs_hold(notes: str, era: str) -> None:
+    """Megatron-Bridge v0.5.0, scripts/performance/utils/utils.py: no graph is the default."""
+    found = find_era(with_graphs("megatron-bridge 26.06", notes), "gb200-186gb", None)
+    assert found is not None
+    assert found.name == era
+
+
+def test_a_recipe_without_a_flex_dispatcher_has_the_all_to_all_one() -> None:
+    """Megatron-Bridge v0.4.0, scripts/performance/utils/overrides.py, ``set_workload_base_configs``."""
+    told = {
+        text: said(f"kimi k2 |  |  | {text}", "megatron-bridge").dispatcher
+        for text in (
+            PRESET,
+            f"{PRESET} moe_flex_dispatcher_backend=hybridep",
+            f"{PRESET} calls=x",
+            "dropless",
+        )
+    }
+    assert list(told.values()) == ["all-to-all", "fused", "fused", "fused"]
+    before = said(f"kimi k2 | nemo container 26.02.01 |  | {PRESET}", "megatron-bridge")
+    assert before.dispatcher == "fused"
+
+
+def test_a_layer_whose_attention_is_a_graph_leaves_the_experts_alone_to_the_host() -> None:
+    """Megatron-core, transformer/cuda_graphs.py: modules in scope are replayed by one launch."""
+    scope = f"{PRESET} cuda_graph_impl=transformer_engine cuda_graph_scope="
+    own, era = 0.009, "megatron-bridge"
+    known = next(entry for entry in ERAS if entry.name == era)
+    fitted = replace(known, traits={**known.traits, "expert_layer_host_seconds": own})
+    floors = [
+        era_traits(Traits(), fitted, "mxfp8", stated_traits(fitted, text, None, None, "", False))
+        for text in (f"{scope}['attn', 'moe_router']", f"{scope}['moe_router']", PRESET)
+    ]
+    assert [floor.expert_layer_host_seconds for floor in floors] == [0.0, own, own]
 
 
 def test_attention_is_what_the_column_says_before_the_era() -> None:

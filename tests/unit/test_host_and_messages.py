@@ -9,7 +9,7 @@ import pytest
 from planner.cost.attention_core import split_softmax
 from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.communication import message_bytes
+from planner.cost.communication import message_bytes, stage_message_seconds
 from planner.cost.estimate import estimate
 from planner.cost.operators import Pricer
 from planner.cost.step import hop_seconds
@@ -150,3 +150,16 @@ def test_the_played_step_has_the_same_messages() -> None:
     assert played.step == pytest.approx(float(played.estimate.step), rel=2e-3)
     bare = play_plan(plan, work, runtime(scattered_messages=True))
     assert played.step > bare.step + 16 * 2e-3
+
+
+def test_messages_of_a_single_chunk_are_waited_for_where_only_several_chunks_hide_them() -> None:
+    """Megatron-Bridge, training/comm_overlap.py: ``overlap_p2p_comm`` needs virtual stages."""
+    work = job(MODELS["dense"])
+    traits = {"pp_exposed": 0.5, "plain_pp_exposed": 1.0}
+    hops = {}
+    for chunks in (1, 2):
+        plan = plan_of(work, pp=2, vpp=chunks, schedule="1f1b" if chunks == 1 else "interleaved-1f1b")
+        case = case_of(plan, work, runtime(**traits))
+        way = stage_message_seconds(case, plan, 2048.0, plan.tp * plan.cp * plan.dp)
+        hops[chunks] = float(hop_seconds(case, plan, 2048.0) / way)
+    assert hops == {1: 2 * 1.0, 2: 2 * 2 * 0.5}

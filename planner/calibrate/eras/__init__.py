@@ -21,6 +21,7 @@ __all__ = ["ERAS", "UNMEASURED", "Era", "find_era"]
 ERAS: Final = (
     megatron.ZERO_BUBBLE_2023,
     recipes.MEGATRON_BRIDGE_GRAPH,
+    recipes.MEGATRON_BRIDGE_EARLY,
     recipes.MEGATRON_BRIDGE,
     recipes.NEMO_2025,
     recipes.NEMO_2024,

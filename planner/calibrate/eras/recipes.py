@@ -33,6 +33,16 @@ MEGATRON_BRIDGE_GRAPH: Final = Era(
     gpus=r"b[123]00",
 )
 
+MEGATRON_BRIDGE_EARLY: Final = Era(
+    "megatron-bridge-early",
+    r"megatron.?bridge.*\b(25\.\d\d|26\.0[1-3]|v?0\.[1-3](\.\d)?)\b",
+    "megatron-bridge",
+    "recipes on Blackwell before container 26.04, which brought Transformer Engine 2.14 for 2.12 and "
+    "cuDNN 9.20 for 9.18 (Megatron-Bridge, docs/releases/software-versions.md)",
+    traits=BRIDGE,
+    gpus=r"b[123]00",
+)
+
 MEGATRON_BRIDGE: Final = Era(
     "megatron-bridge",
     r"megatron.?bridge",

@@ -30,9 +30,21 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
         (r"fsdp.?2|fully_shard", {"hidden_collective_traffic": 3.0}),
         (r"async tp on", {"tp_exposed": 0.74}),
+        (r"moe_a2a_overlap=false", {"overlaps_experts": False}),
         (r"moe a2a(?! off)|moe_a2a_overlap=true", {"overlaps_experts": True}),
         (r"head in mxfp8", {"low_bit_head": "mxfp8"}),
-        (r"moe dispatcher all-to-all", {"dispatcher": "all-to-all"}),
+        (r"moe dispatcher all-to-all|moe_flex_dispatcher_backend=none", {"dispatcher": "all-to-all"}),
+        # Megatron-Bridge, scripts/performance/utils/overrides.py of 26.04, `set_workload_base_configs`:
+        # presets that name no flex dispatcher have the all-to-all one; recipes made of calls set it in those.
+        # Before, the model's own held (`moe_token_dispatcher_type`): DeepEP for Kimi K2 and Nemotron 3 alone.
+        (
+            r"^(?!(kimi|nemotron).*container (25|26\.02)).*\brecipe \S+@"
+            r"(?!.*(\bcalls=|moe_flex_dispatcher_backend=(deep|hybrid)ep))",
+            {"dispatcher": "all-to-all"},
+        ),
+        # Megatron-core, transformer/cuda_graphs.py: of a layer whose attention, router and preprocessing are
+        # graphs, the host launches the experts alone.
+        (r"cuda_graph_scope=\[[^]]*'attn'", {"expert_layer_host_seconds": 0.0}),
         # Megatron-Bridge, training/utils/moe_token_drop.py: only the all-to-all dispatcher drops tokens.
         (r"token.?drop", {"dispatcher": "all-to-all", "static_experts": True}),
         (r"gradient buckets off|not overlapped|\b(no|without) overlap", {"dp_exposed": 1.0}),
@@ -60,6 +72,22 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
     )
 )
 """What model, framework, ``overlap`` and ``notes`` may state, and the traits that it sets."""
+
+_PARTIAL: Final = re.compile(r"\bpartial graphs\b|\b(recipe \S+@|cuda_graph_impl=)(?!.*full_iter)")
+
+
+def with_graphs(framework: str, words: str) -> str:
+    """Return the text of a framework that says where its graphs do not hold the whole iteration.
+
+    A recipe that a row names says so by what it does not set.
+
+    Examples
+    --------
+    >>> with_graphs("megatron-bridge 26.06", "recipe gpt_oss@c270efc50 cuda_graph_impl=transformer_engine")
+    'megatron-bridge 26.06, partial graphs'
+    """
+    return f"{framework}, partial graphs" if _PARTIAL.search(words) else framework
+
 
 FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
 

@@ -65,6 +65,7 @@ ENTRY = Runtime(
     cite="https://github.com/NVIDIA-NeMo/Megatron-Bridge/tree/067f987df03b8355b03192d88d70f1709fedf51a",
     # Transformer Engine's default for overlap without tuned buffers: 16 multiprocessors for a message, and
     # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
+    # `overlap_p2p_comm` is on with several chunks on a rank, off with one (training/comm_overlap.py).
     traits=Traits(
         norm_in_product=True,
         step_copies="any",
@@ -72,6 +73,7 @@ ENTRY = Runtime(
         message_multiprocessors=16.0,
         tp_exposed=0.25,
         pp_exposed=0.5,
+        plain_pp_exposed=1.0,
         sharded_exposed=0.3,
         dispatcher="all-to-all",
     ),

@@ -50,13 +50,16 @@ MEGATRON_ON_ZERO: Final[Settings] = {
     "fused_activation": True,
     "early_stop": False,
 }
+# Segments of PyTorch's allocator that cannot grow, as in every release before 2.1: a segment of which a part
+# is in use serves tensors of no other size. Fitted to what ran out in the layouts sweep.
+FIXED_SEGMENTS: Final[Settings] = {"reserve_share": 0.3}
 IN_HOUSE: Final[Settings] = {
     **EAGER,
+    **FIXED_SEGMENTS,
     "attention": "flash-2",
     "gradient_dtype": "bf16",
     "reduce_dtype": "bf16",
     "logit_bytes": 17.5,
-    "reserve_share": 0.3,
     "tp_exposed": 1.0,
     "dp_exposed": 1.0,
 }
@@ -71,7 +74,6 @@ SWEEP: Final[Settings] = {
     "loss_beside_backward": True,
     "bucket_elements": 5e8,
     "framework_bytes": 2.0**29,
-    "reserve_share": 0.3,
     "memory_spread": 0.03,
 }
 OVERLAPPED: Final[Settings] = {**IN_HOUSE, "dp_exposed": 0.3, "logit_bytes": 8.0}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from planner.calibrate.era import NEW, Era, Settings
+from planner.calibrate.era_settings import FIXED_SEGMENTS
 from planner.runtimes._traits import Traits
 
 _COMPILED: Settings = {"compiled": True, "fused_norm": True, "fused_activation": True, "fused_rope": True}
@@ -56,6 +57,8 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         # Release 2.1 and its commit of March 2021: messages between stages went whole.
         (r"megatron-lm (8aa4619f|v?2\.[01]\b)", {"scattered_messages": False}),
         (r"vocabulary not padded", {"padded_vocabulary": False}),
+        (r"graph of mlp", {"graphed": "mlp"}),
+        (r"without expandable segments", FIXED_SEGMENTS),
         (r"kernel=fused", {"attention": "fused-softmax"}),
     )
 )

@@ -52,7 +52,7 @@ ERAS: Final = (
         "megatron-bridge",
         "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch, "
         "16-bit gradients, Transformer Engine's loss; expert messages run beside compute",
-        {**BRIDGE, "overlaps_experts": True},
+        {**BRIDGE, "overlaps_experts": True, "graphed": "passes"},
         gpus=r"b[123]00",
     ),
     Era(

@@ -221,6 +221,9 @@ class Traits:
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
         Allocator slack as a share of activations and workspace. [-]
+    graphed : str
+        What runs as a CUDA graph, whose memory serves nothing else: each layer's feed-forward (``mlp``), all
+        ``passes``, or nothing.
     retry_seconds : float
         Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and
         asks for them again; 0 where segments can grow. [s]
@@ -316,6 +319,7 @@ class Traits:
     stacked_experts: bool = False
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
+    graphed: Literal["", "mlp", "passes"] = ""
     retry_seconds: float = 0.0
     loss_beside_backward: bool = False
     memory_spread: float = 0.025

@@ -50,8 +50,8 @@ MEGATRON_ON_ZERO: Final[Settings] = {
     "fused_activation": True,
     "early_stop": False,
 }
-# Segments of PyTorch's allocator that cannot grow, as in every release before 2.1: a segment of which a part
-# is in use serves tensors of no other size. Fitted to what ran out in the layouts sweep.
+# Segments of PyTorch's allocator that cannot grow: a segment of which a part is in use serves tensors of no
+# other size. Fitted to what ran out in the layouts sweep; other codes with such segments bear less.
 FIXED_SEGMENTS: Final[Settings] = {"reserve_share": 0.3}
 IN_HOUSE: Final[Settings] = {
     **EAGER,

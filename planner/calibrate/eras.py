@@ -17,6 +17,7 @@ from planner.calibrate.era import NEW, OLD, Era
 from planner.calibrate.era_settings import (
     BRIDGE,
     EAGER,
+    FIXED_SEGMENTS,
     FSDP1,
     GPT_2021,
     HALF,
@@ -133,8 +134,8 @@ ERAS: Final = (
             "live_elements": 1e9,
             "bucket_elements": 5e8,
             "flat_buckets": 1.0,
-            "reserve_share": 0.13,
-            "framework_bytes": 12 * 2.0**30,
+            "held_share": FIXED_SEGMENTS["reserve_share"],
+            "framework_bytes": 10 * 2.0**30,
         },
         {**HALF, "gradient_copy_bytes": 0.0, "flat_buckets": 0.0, "step_bytes": 4.0},
         precision="fp16",

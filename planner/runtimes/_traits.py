@@ -221,6 +221,9 @@ class Traits:
         Context, communicators and workspaces, not seen by the allocator. [byte]
     reserve_share : float
         Allocator slack as a share of activations and workspace. [-]
+    held_share : float
+        The same with what an allocator of fixed segments keeps free, and gives back where the device is full;
+        0 where it keeps no more than its slack. [-]
     graphed : str
         What runs as a CUDA graph, whose memory serves nothing else: each layer's feed-forward (``mlp``), all
         ``passes``, or nothing.
@@ -319,6 +322,7 @@ class Traits:
     stacked_experts: bool = False
     framework_bytes: float = 2.0 * 2**30
     reserve_share: float = 0.05
+    held_share: float = 0.0
     graphed: Literal["", "mlp", "passes"] = ""
     retry_seconds: float = 0.0
     loss_beside_backward: bool = False

@@ -69,6 +69,5 @@ HEAD: Final = ("predicted chance", "runs", "expected to run out", "ran out")
 ABOUT: Final = """\
 Runs whose outcome is known, by the chance of running out that was predicted for them. Published tables
 mostly hold runs that went well, so that fewer run out than expected where the chance is small. Those that
-ran out at a chance below 1% are one job without expandable segments; those at 1 to 5% unfused attention and
-one of unknown cause.
+ran out at a chance below 5% are unfused attention and, below 1%, one of unknown cause.
 """

@@ -11,6 +11,7 @@ import numpy as np
 from planner.calibrate.conventions import peak_rate
 from planner.calibrate.eras import UNMEASURED
 from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.cost.allocator import shown_bytes
 from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import step_flops
@@ -18,7 +19,7 @@ from planner.cost.fit import oom_probability
 from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.memory import first_step_bytes
 from planner.cost.stages import Stages, stages_of
-from planner.cost.step import PassPrice, piece_totals, price_passes, price_step
+from planner.cost.step import PassPrice, device_bytes, piece_totals, price_passes, price_step
 from planner.errors import PlannerError
 from planner.inputs.fitted import error_band
 from planner.inputs.model import ModelSpec
@@ -57,6 +58,8 @@ class Prediction:
         Live tensors of the fullest rank at the peak of a job's first step. [GiB]
     extrapolated : float
         Share of the time outside the fitted range of kernel curves. [-]
+    free_gib : float
+        Memory that the fullest rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
     """
 
     step_s: float
@@ -68,10 +71,11 @@ class Prediction:
     error_band: float | None = None
     extrapolated: float = 0.0
     first_step_gib: float = 0.0
+    free_gib: float = 0.0
 
     @property
     def total_gib(self) -> float:
-        """What the device reports in use. [GiB]"""
+        """What the device must have. [GiB]"""
         return self.allocated_gib + self.reserve_gib + self.framework_gib
 
     @property
@@ -84,9 +88,9 @@ class Prediction:
         shown = {
             "allocated": self.allocated_gib,
             "first-step": self.first_step_gib,
-            "reserved": self.allocated_gib + self.reserve_gib,
+            "reserved": self.allocated_gib + self.reserve_gib + self.free_gib,
         }
-        return shown.get(kind, self.total_gib)
+        return shown.get(kind, self.total_gib + self.free_gib)
 
 
 Price = Callable[[Sequence[PricedRun]], list[Prediction | Skip]]
@@ -144,9 +148,10 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     allocated = np.broadcast_to(np.max(result.memory.allocated, axis=0), shape)
     opening = np.max(first_step_bytes(case, result.memory), axis=0)
     total = np.broadcast_to(result.total_bytes, shape)
+    shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, traits.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
-    figures = (result.step, allocated, opening, total, chance, far)
+    figures = (result.step, allocated, opening, total, chance, far, shown)
     table = zip(*(np.broadcast_to(column, shape) for column in figures), strict=True)
     return [
         Prediction(
@@ -159,8 +164,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             error_band=_band_of(first, float(outside), float(whole) / capacity),
             extrapolated=float(outside),
             first_step_gib=float(early) / GIB,
+            free_gib=float(used - whole) / GIB,
         )
-        for step, live, early, whole, share, outside in table
+        for step, live, early, whole, share, outside, used in table
     ]
 
 

@@ -48,6 +48,8 @@ class Scored:
         Whether it ran out of memory.
     mark : str
         Why to score it apart; empty for an ordinary row.
+    oom_probability : float
+        The chance of it that was predicted. [-]
     """
 
     id: str
@@ -63,6 +65,7 @@ class Scored:
     measured_oom: bool | None
     predicted_oom: bool | None
     mark: str = ""
+    oom_probability: float = 0.0
 
     @property
     def timed(self) -> bool:
@@ -174,7 +177,7 @@ def oom_scores(rows: Iterable[Scored]) -> Json:
 
 
 def pick_scores(rows: Sequence[Scored]) -> Json:
-    """Return what became of the row predicted fastest among those predicted to fit.
+    """Return what became of the row predicted fastest among those predicted to fit; of equals, of the safest.
 
     ``top1_regret`` is its measured time over the group's best, minus one; null where it was not timed.
     ``pick_oom`` is whether it really ran out of memory; null where nothing is predicted to fit, or the
@@ -184,7 +187,7 @@ def pick_scores(rows: Sequence[Scored]) -> Json:
     timed = [row.measured_s for row in rows if row.measured_s and not row.measured_oom]
     if not able:
         return {"top1_regret": None, "pick_oom": None}
-    pick = min(able, key=lambda row: row.predicted_s or 0)
+    pick = min(able, key=lambda row: (row.predicted_s or 0, row.oom_probability))
     if pick.measured_oom:
         return {"top1_regret": None, "pick_oom": True}
     regret = pick.measured_s / min(timed) - 1 if pick.measured_s and timed else None

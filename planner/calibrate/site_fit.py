@@ -289,9 +289,10 @@ def framework_memory(runs: Sequence[PricedRun], values: Values) -> Framework | N
     ]
     if not pairs:
         return None
-    value = max(0.0, median(measured - (found.total_gib - found.framework_gib) for measured, found in pairs))
-    before = [abs(found.total_gib / measured - 1) for measured, found in pairs]
-    after = [abs((found.total_gib - found.framework_gib + value) / measured - 1) for measured, found in pairs]
+    seen = [(measured, found.by_counter("device"), found.framework_gib) for measured, found in pairs]
+    value = max(0.0, median(measured - (whole - beside) for measured, whole, beside in seen))
+    before = [abs(whole / measured - 1) for measured, whole, _ in seen]
+    after = [abs((whole - beside + value) / measured - 1) for measured, whole, beside in seen]
     return Framework(
         runs=len(pairs),
         before_gib=median(found.framework_gib for _, found in pairs),

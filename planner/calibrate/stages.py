@@ -367,7 +367,7 @@ STAGES = (
     Stage(
         "memory of BLOOM's trials",
         _weighed(_source("bigscience-bloom-prequel")),
-        (Factor(("era", "megatron-deepspeed", "framework_bytes"), 12 * 2.0**30, BESIDE, 0.5),),
+        (Factor(("era", "megatron-deepspeed", "framework_bytes"), 10 * 2.0**30, BESIDE, 0.5),),
         _layout,
         "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
         memory_log_errors,

@@ -204,6 +204,7 @@ def scored(priced: PricedRun, found: Prediction, naive: float | None = None) -> 
         measured_oom=bool(run.oom) if run.oom is not None else (False if ran else None),
         predicted_oom=found.oom,
         mark=run.mark,
+        oom_probability=found.oom_probability,
     )
 
 

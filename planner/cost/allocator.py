@@ -6,6 +6,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.fit import overflow_probability
+from planner.cost.memory import StageMemory
 from planner.cost.peaks import GATHERED_BYTES, PassBytes
 from planner.numeric import Num
 
@@ -73,3 +74,40 @@ def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
     held = passes.loss / traits.logit_bytes > bucket_elements(case, passes)
     chance = overflow_probability(wanted, capacity, traits.memory_spread)
     return traits.retry_seconds * np.where(held, 0.0, chance)
+
+
+def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
+    r"""What a device shows in use on the fullest rank, blocks that its allocator keeps free included.
+
+    .. math:: \min\left(S + (q - r)\,A,\; \frac{S + C}{2}\right)
+
+    Parameters
+    ----------
+    case : Case
+        Share :math:`q` of the passes' bytes that an allocator of fixed segments holds besides them, of which
+        it needs :math:`r`; capacity :math:`C`.
+    memory : StageMemory
+        Activations and workspace :math:`A` of each stage.
+    needed : Num
+        What each stage must have, :math:`S`. [byte]
+
+    Returns
+    -------
+    Num
+        Bytes of the fullest rank. [byte]
+
+    Notes
+    -----
+    The second term is for a device that would be full: at every miss it gives all free blocks back, and fills
+    again, so that it is halfway in the mean. What is needed is the least.
+
+    References
+    ----------
+    .. [1] PyTorch, as in `retried_seconds`.
+    """
+    share = max(0.0, case.traits.held_share - case.traits.reserve_share)
+    passing = np.where(memory.at_step, 0.0, memory.activations + memory.workspace)
+    held, capacity = needed + share * passing, float(case.pool.accelerator.memory_visible)
+    full = np.maximum(needed, (needed + capacity) / 2)
+    fullest: Num = np.max(np.where(held > capacity, full, held), axis=0)
+    return fullest

@@ -17,6 +17,7 @@ from planner.cost.blocks import (
     spared_product,
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
+from planner.cost.graphs import layer_graph_bytes
 from planner.cost.operators import Operator, Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.formulas.launches import launched_seconds
@@ -47,8 +48,9 @@ class LayerCost:
         Weights that learn. [element]
     product : Num
         Weights of the largest product, where `needs_product`. [element]
-    scores : Num
-        Of ``held``, attention's scores, which the input gradient is the last to need. [byte]
+    scores, graphed : Num
+        Of ``held``, attention's scores, which the input gradient is the last to need, and what lies in the
+        memory of a feed-forward's CUDA graph. [byte]
     """
 
     seconds: Num
@@ -63,6 +65,7 @@ class LayerCost:
     expert_trained: Num
     product: Num = 0.0
     scores: Num = 0.0
+    graphed: Num = 0.0
 
 
 @dataclass(frozen=True)
@@ -290,7 +293,7 @@ def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, fre
 
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:
     """Return the cost of a layer to which ``choice`` applies."""
-    twice = again(layer, choice, pricer)
+    traits, twice = pricer.case.traits, again(layer, choice, pricer)
     tp, cp, ep = layer.exchanges.tp, layer.exchanges.cp, layer.exchanges.ep
     forward, inputs, weight = _pass_seconds(layer, pricer)
     held, rebuilt = _pass_bytes(layer, choice, pricer, twice.freed)
@@ -309,8 +312,9 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
-        product=largest(layer.operators, "params") if needs_product(pricer.case.traits) else 0.0,
-        scores=_kept_scores(layer, choice, pricer.case.traits),
+        product=largest(layer.operators, "params") if needs_product(traits) else 0.0,
+        scores=_kept_scores(layer, choice, traits),
+        graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, traits)),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
+from planner.cost.graphs import graph_bytes
 from planner.cost.padding import kept_padding
 from planner.cost.peaks import (
     PassBytes,
@@ -42,7 +43,8 @@ class StageMemory:
     at_step : Mask
         Whether it is the optimizer's step, whose flat buffers are the workspace then.
     idle : Num
-        Freed gradients of the step before, whose memory serves nothing else.
+        Memory that serves nothing else: freed gradients of the step before, and during the optimizer's step
+        what CUDA graphs hold, as far as the peak is not higher without it.
     """
 
     weights: Num
@@ -148,7 +150,15 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
         + tied * _end(stages, costs, ("embedding",), "trained"),
         one_layer=held,
         product=product,
+        graphed=_graphed(case, plan, costs, stages),
     )
+
+
+def _graphed(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
+    """Bytes of the micro-batches in flight that lie in the memory of layers' graphs. [byte]"""
+    if case.traits.graphed != "mlp":
+        return 0.0
+    return stage_sum(costs, stages, "graphed", False) * (chunks_in_flight(case, plan, stages) / plan.vpp)
 
 
 def stage_memory(
@@ -179,6 +189,7 @@ def stage_memory(
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
     lasting = case.traits.persistent_gradients and not sharding.shards_parameters
     peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients, gathered)
+    beyond = graph_bytes(case, peak, passes, states, gradients)
     peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
@@ -189,7 +200,7 @@ def stage_memory(
         workspace=peak.workspace,
         at_loss=peak.at_loss,
         at_step=peak.at_step,
-        idle=gradients - present if case.traits.gradient_blocks_idle else 0.0,
+        idle=(gradients - present if case.traits.gradient_blocks_idle else 0.0) + beyond,
     )
 
 

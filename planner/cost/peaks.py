@@ -41,6 +41,8 @@ class PassBytes:
     grown : Num, optional
         Share of a stage's gradients that are there while its activations are still at their peak, where
         those of some layers come back from the host. [-]
+    graphed : Num
+        Of ``activations``, those in the memory of layers' CUDA graphs.
     """
 
     activations: Num
@@ -54,6 +56,7 @@ class PassBytes:
     one_layer: Num
     grown: Num | None = None
     product: Num = 0.0
+    graphed: Num = 0.0
 
 
 @dataclass(frozen=True)
@@ -223,8 +226,7 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
         return peak
     flat = states * (case.step_bytes * (not case.offload.optimizer))
     present = gradients if peak.gradients is None else peak.gradients
-    passing = (1 + case.traits.reserve_share) * (peak.activations + peak.workspace) + present
-    at_step = flat + gradients > passing
+    at_step = flat + gradients > passing_bytes(case, peak, present)
     return Peak(
         activations=np.where(at_step, 0.0, peak.activations),
         workspace=np.where(at_step, flat, peak.workspace),
@@ -232,6 +234,11 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
         at_loss=np.logical_and(peak.at_loss, np.logical_not(at_step)),
         at_step=at_step,
     )
+
+
+def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:
+    """Bytes of gradients and of all that passes take, the allocator's slack included. [byte]"""
+    return (1 + case.traits.reserve_share) * (peak.activations + peak.workspace) + gradients
 
 
 def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:

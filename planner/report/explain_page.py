@@ -113,7 +113,8 @@ def _memory_line(told: Explanation) -> str:
     return (
         f"The fullest stage, {told.fullest.stage}, uses {answer.peak / GIB:.1f} of "
         f"{answer.capacity / GIB:.1f} GiB; "
-        f"{free}; chance to run out of memory {percent(answer.oom_probability)}."
+        f"{free}; chance to run out of memory {percent(answer.oom_probability)}, where segments of the "
+        "allocator can grow (`expandable_segments:True`), as launch files say."
     )
 
 

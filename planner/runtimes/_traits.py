@@ -265,6 +265,12 @@ class Traits:
     """Context, communicators and workspaces, not seen by the allocator. [byte]"""
     reserve_share: float = 0.05
     """Allocator slack as a share of activations and workspace. [-]"""
+    held_share: float = 0.0
+    """The same with what an allocator of fixed segments keeps free, and gives back where the device is full;
+    0 where it keeps no more than its slack. [-]"""
+    graphed: Literal["", "mlp", "passes"] = ""
+    """What runs as a CUDA graph, whose memory serves nothing else: each layer's feed-forward (``mlp``), all
+    ``passes``, or nothing."""
     retry_seconds: float = 0.0
     """Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and asks
     for them again; 0 where segments can grow. [s]"""

@@ -120,12 +120,12 @@ MEMORY = (
     Case(BUBBLE, "schedule", ("1f1b", "interleaved"), ("vpp",), 12, 1.28, 0.03),
     Case(BUBBLE, "schedule", ("1f1b", "zb-1p"), (), 12, 1.05, 0.03),
     Case(BUBBLE, "schedule", ("1f1b", "zb-2p"), (), 12, 1.76, 0.03),
-    Case(
-        BLOOM, "micro_batch", (1, 2), (), 9, 1.20, 0.04,
-        missed="memory grows by 20%, and is said to grow by 14%",
-    ),
+    Case(BLOOM, "micro_batch", (1, 2), (), 9, 1.20, 0.04),
     Case(BLOOM, "micro_batch", (2, 4), (), 16, 1.28, 0.05),
-    Case(BLOOM, "micro_batch", (4, 8), (), 5, 1.38, 0.03),
+    Case(
+        BLOOM, "micro_batch", (4, 8), (), 5, 1.38, 0.03,
+        missed="memory grows by 38%, and is said to grow by 47%: what is held stops growing earlier",
+    ),
     Case(BLOOM, "tp", (4, 8), ("dp", "pp"), 5, 0.79, 0.03),
 )  # fmt: skip
 

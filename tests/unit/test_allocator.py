@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from planner.cost.allocator import bucket_elements, retried_seconds, step_buffer_bytes
+from planner.cost.allocator import bucket_elements, retried_seconds, shown_bytes, step_buffer_bytes
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.memory import StageMemory
 from planner.cost.peaks import PassBytes
 from tests.unit.cost_jobs import job, plan_of, runtime
 
@@ -81,3 +82,18 @@ def test_a_value_read_back_costs_each_attention_forward() -> None:
             estimate(plan, work, runtime(read_back_seconds=1e-3)).step - estimate(plan, work, runtime()).step
         )
         assert idle == pytest.approx(times * 12 * float(plan.num_microbatches) * 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("needed", "shown"), [(0.5, 0.5 + 0.25 * 0.2), (0.94, 0.94 + 0.25 * 0.2), (0.96, 0.98), (1.2, 1.2)]
+)
+def test_a_device_shows_what_its_allocator_holds_as_far_as_there_is_room(needed: float, shown: float) -> None:
+    one = case(held_share=0.3, reserve_share=0.05)
+    capacity = float(one.pool.accelerator.memory_visible)
+    memory = StageMemory(0.0, 0.0, 0.0, activations=0.2 * capacity, workspace=0.0, at_loss=False)
+    assert float(shown_bytes(one, memory, needed * capacity)) == pytest.approx(shown * capacity)
+
+
+def test_without_fixed_segments_a_device_shows_what_it_must_have() -> None:
+    memory = StageMemory(0.0, 0.0, 0.0, activations=1e9, workspace=1e9, at_loss=False)
+    assert float(shown_bytes(case(), memory, 5e9)) == 5e9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -126,6 +128,11 @@ def test_the_regret_is_what_the_pick_took_over_the_best() -> None:
 def test_a_row_predicted_not_to_fit_is_never_picked() -> None:
     rows = [row(8.0, 5.0, oom=(False, True)), row(10.0, 9.0)]
     assert pick_scores(rows) == {"top1_regret": pytest.approx(0.25), "pick_oom": False}
+
+
+def test_of_rows_predicted_equally_fast_the_safest_is_picked() -> None:
+    risky = replace(row(None, 5.0, oom=(True, False)), oom_probability=0.3)
+    assert pick_scores([risky, row(10.0, 5.0)]) == {"top1_regret": pytest.approx(0.0), "pick_oom": False}
 
 
 def test_a_pick_that_really_ran_out_has_no_regret() -> None:

@@ -32,3 +32,7 @@ GPT_2021: Final[Settings] = {
 FP16_GRADIENTS: Final[Settings] = {"gradient_dtype": "fp16", "reduce_dtype": "fp16"}
 
 BF16_GRADIENTS: Final[Settings] = {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}
+
+# Segments of PyTorch's allocator that cannot grow: a segment of which a part is in use serves tensors of no
+# other size. Fitted to what ran out in the layouts sweep; other codes with such segments bear less.
+FIXED_SEGMENTS: Final[Settings] = {"reserve_share": 0.3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.calibrate.eras._common import EAGER, FP16_GRADIENTS, GPT_2021
+from planner.calibrate.eras._common import EAGER, FIXED_SEGMENTS, FP16_GRADIENTS, GPT_2021
 from planner.calibrate.eras._era import SINCE_HOPPER, Era, Settings
 
 MEGATRON_ON_ZERO: Final[Settings] = {
@@ -67,8 +67,8 @@ MEGATRON_DEEPSPEED: Final = Era(
         "live_elements": 1e9,
         "bucket_elements": 5e8,
         "flat_buckets": 1.0,
-        "reserve_share": 0.13,
-        "framework_bytes": 12 * 2.0**30,
+        "held_share": FIXED_SEGMENTS["reserve_share"],
+        "framework_bytes": 10 * 2.0**30,
     },
     half_traits={**FP16_GRADIENTS, "gradient_copy_bytes": 0.0, "flat_buckets": 0.0, "step_bytes": 4.0},
     precision="fp16",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.calibrate.eras._common import EAGER
+from planner.calibrate.eras._common import EAGER, FIXED_SEGMENTS
 from planner.calibrate.eras._era import Era, Settings
 
 IN_HOUSE: Final[Settings] = {
     **EAGER,
+    **FIXED_SEGMENTS,
     "attention": "flash-2",
     "gradient_dtype": "bf16",
     "reduce_dtype": "bf16",
     "logit_bytes": 17.5,
-    "reserve_share": 0.3,
     "tp_exposed": 1.0,
     "dp_exposed": 1.0,
 }
@@ -70,7 +70,6 @@ MEGATRON_LIKE: Final = Era(
         "loss_beside_backward": True,
         "bucket_elements": 5e8,
         "framework_bytes": 2.0**29,
-        "reserve_share": 0.3,
         "memory_spread": 0.03,
     },
     sequence_parallel=False,

@@ -29,7 +29,7 @@ MEGATRON_BRIDGE_GRAPH: Final = Era(
     "megatron-bridge",
     "recipes since container 26.06: a CUDA graph of the whole iteration, hybrid expert dispatch, "
     "16-bit gradients, Transformer Engine's loss; expert messages run beside compute",
-    traits={**BRIDGE, "overlaps_experts": True},
+    traits={**BRIDGE, "overlaps_experts": True, "graphed": "passes"},
     gpus=r"b[123]00",
 )
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from planner.calibrate.eras._common import FIXED_SEGMENTS
 from planner.calibrate.eras._era import SINCE_HOPPER, Era, Settings
 from planner.runtimes._traits import Traits
 
@@ -68,6 +69,8 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         # Release 2.1 and its commit of March 2021: messages between stages went whole.
         (r"megatron-lm (8aa4619f|v?2\.[01]\b)", {"scattered_messages": False}),
         (r"vocabulary not padded", {"padded_vocabulary": False}),
+        (r"graph of mlp", {"graphed": "mlp"}),
+        (r"without expandable segments", FIXED_SEGMENTS),
         (r"kernel=fused", {"attention": "fused-softmax"}),
     )
 )

@@ -170,7 +170,10 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
     header = f"# nanotron {version} (2411b022, 2026-04-07): run_train.py --config-file nanotron.yaml\n"
     return Command(
         program=("start.py",),
-        environment={"CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+        environment={
+            "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        },
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         files={
             "nanotron.yaml": header + yaml.safe_dump(nanotron_config(plan, job), sort_keys=False),

@@ -267,6 +267,8 @@ def _scaleup(node: Part, cluster: HardwareProfile, inside: Link | None, notes: l
     changed = part.get("bandwidth")
     rate = float(changed["value"].removesuffix(" GB/s")) * 1e9 if changed else float(links.bandwidth)
     part |= _measured(inside, inside.bus_rate / rate, f"links {links.link}", notes)
+    if "latency" in part and links.ramp is not None:
+        part["ramp"] = quantity("0 us", "nccl-tests")
 
 
 def _measured(link: Link, share: float, what: str, notes: list[str]) -> Part:

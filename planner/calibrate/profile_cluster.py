@@ -130,6 +130,7 @@ def node_part(cluster: HardwareProfile, inside: Link | None) -> tuple[Any, list[
     changes: Part = {"efficiency": share} if share else {}
     if inside.latency is not None:
         changes["latency"] = quantity(f"{inside.latency * 1e6:.4g} us")
+        changes |= {} if node.scaleup.ramp is None else {"ramp": quantity("0 us")}
     return {"base": node.name, "scaleup": {"base": node.scaleup.name, **changes}}, found
 
 

@@ -33,6 +33,8 @@ class Tier:
         Rate between two accelerators; less than ``bandwidth`` on a mesh of links. [byte/s]
     host_staged : bool
         Whether traffic crosses the host, so that the rate falls with the square of the ranks.
+    ramp : float
+        Slow start of a library's ring passes inside the tier, 0 where none was measured. [s]
     """
 
     name: str
@@ -41,6 +43,7 @@ class Tier:
     latency: float
     pair_bandwidth: float
     host_staged: bool = False
+    ramp: float = 0.0
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
@@ -210,37 +213,6 @@ def pieces_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], 
     latency, slowest = _ring_terms(ranks, stride, tiers)
     each = (ranks - 1) / ranks * nbytes * slowest
     return np.minimum(wide * latency + each, quick * latency + LL_BYTES * each)
-
-
-def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    """Seconds of an all-reduce: a reduce-scatter and an all-gather.
-
-    Parameters
-    ----------
-    nbytes : Num
-        Size of the reduced buffer. [byte]
-    ranks, stride : Num
-        Members and the distance between them. [-]
-    tiers : sequence of Tier
-        From the innermost to the outermost.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
-    References
-    ----------
-    .. [1] P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations,"
-       J. Parallel Distrib. Comput. 69(2), 2009, sec. 3, doi:10.1016/j.jpdc.2008.09.002.
-
-    Examples
-    --------
-    >>> link = Tier("nvlink", 8, 450e9, 6e-6, 450e9)
-    >>> round(float(all_reduce_seconds(1e9, 8, 1, [link])), 6)
-    0.003973
-    """
-    return 2 * ring_seconds(nbytes, ranks, stride, tiers)
 
 
 def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:

@@ -94,7 +94,7 @@ class ScaleUp(Record):
     """The fast links that join a domain of accelerators.
 
     The efficiencies are the shares of the link rate that large collectives reach, over the whole domain
-    and between two members.
+    and between two members; ``ramp`` is the slow start of their ring passes, where it was measured.
     """
 
     name: str
@@ -107,6 +107,7 @@ class ScaleUp(Record):
     efficiency: Efficiency
     pair_efficiency: Efficiency | None = None
     latency: Seconds
+    ramp: Seconds | None = None
     note: str = ""
 
     @property
@@ -120,6 +121,7 @@ class ScaleUp(Record):
             latency=float(self.latency),
             pair_bandwidth=float(self.pair_bandwidth * pair_share),
             host_staged=self.topology == "host",
+            ramp=0.0 if self.ramp is None else float(self.ramp),
         )
 
 

@@ -8,11 +8,10 @@ from typing import Final
 
 from planner.formulas.collectives import (
     Tier,
-    all_reduce_seconds,
     all_to_all_seconds,
     point_to_point_seconds,
-    ring_seconds,
 )
+from planner.formulas.ring_start import all_reduce_seconds, started_ring_seconds
 from planner.inputs.hardware import HardwareProfile
 from planner.numeric import Num
 from planner.report.as_json import Document
@@ -44,10 +43,12 @@ class Collective:
 
 COLLECTIVES: Final = (
     Collective(
-        "all-gather", lambda size, n, _, tiers: ring_seconds(size, n, 1, tiers), lambda n: (n - 1) / n
+        "all-gather", lambda size, n, _, tiers: started_ring_seconds(size, n, 1, tiers), lambda n: (n - 1) / n
     ),
     Collective(
-        "reduce-scatter", lambda size, n, _, tiers: ring_seconds(size, n, 1, tiers), lambda n: (n - 1) / n
+        "reduce-scatter",
+        lambda size, n, _, tiers: started_ring_seconds(size, n, 1, tiers),
+        lambda n: (n - 1) / n,
     ),
     Collective(
         "all-reduce",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 from math import inf
 
@@ -10,7 +11,6 @@ import pytest
 
 from planner.formulas.collectives import (
     Tier,
-    all_reduce_seconds,
     all_to_all_seconds,
     group_bandwidth,
     members_inside,
@@ -20,6 +20,8 @@ from planner.formulas.collectives import (
     shift_seconds,
 )
 from planner.formulas.dispatch import dispatch_seconds, distinct_domains
+from planner.formulas.ring_start import all_reduce_seconds, started_ring_seconds
+from planner.inputs.load_hardware import load_hardware
 
 NVLINK = Tier("nvlink", 8, 400e9, 3e-6, 400e9)
 NETWORK = Tier("infiniband", inf, 50e9, 10e-6, 50e9)
@@ -160,3 +162,57 @@ def test_bytes_sent_by_a_ring_played_step_by_step() -> None:
 def test_a_scaled_tier_is_slower_and_as_far_away() -> None:
     half = NVLINK.scaled(0.5)
     assert (half.bandwidth, half.pair_bandwidth, half.latency) == (200e9, 200e9, 3e-6)
+
+
+SLOW = replace(NVLINK, ramp=4e-5)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("passes", [1.0, 2.0])
+def test_a_started_ring_is_the_root_of_its_own_quadratic(ranks: int, passes: float) -> None:
+    """The rate without the start is that with which the reference buffer takes as long as over the line."""
+    quiet = replace(SLOW, latency=0.0)
+    line = 2.0**29 * (ranks - 1) / ranks / 400e9
+    wire = np.roots([1.0, np.sqrt(quiet.ramp), -line]).max() ** 2
+    assert started_ring_seconds(2.0**29, ranks, 1, [quiet]) == pytest.approx(line, rel=1e-12)
+    expected = passes * wire / 32 + np.sqrt(quiet.ramp * passes * wire / 32)
+    assert started_ring_seconds(2.0**24, ranks, 1, [quiet], passes) == pytest.approx(expected, rel=1e-12)
+
+
+def test_two_passes_of_one_collective_start_once() -> None:
+    together = started_ring_seconds(2.0**24, 8, 1, [SLOW], 2.0)
+    assert together < 2 * started_ring_seconds(2.0**24, 8, 1, [SLOW])
+    assert together == pytest.approx(started_ring_seconds(2.0**25, 8, 1, [SLOW]) + 7 * 3e-6 * 0.6 / 3.4)
+
+
+def test_rings_that_leave_a_domain_and_links_without_a_ramp_have_none() -> None:
+    tiers = [SLOW, NETWORK]
+    assert started_ring_seconds(1e8, 16, 1, tiers) == ring_seconds(1e8, 16, 1, tiers)
+    assert started_ring_seconds(1e8, 2, 8, tiers, 2.0) == all_reduce_seconds(1e8, 2, 8, tiers)
+    assert started_ring_seconds(1e8, 8, 1, BOTH) == ring_seconds(1e8, 8, 1, BOTH)
+    assert float(started_ring_seconds(1e8, 1, 1, tiers)) == 0.0
+
+
+def test_started_rings_of_one_and_of_many_are_the_same_bits() -> None:
+    sizes, ranks = np.array([1e6, 3e7, 5e8, 1e8]), np.array([2.0, 4.0, 8.0, 16.0])
+    many = started_ring_seconds(sizes, ranks, 1.0, [SLOW, NETWORK])
+    one = [
+        float(started_ring_seconds(*pair, 1.0, [SLOW, NETWORK])) for pair in zip(sizes, ranks, strict=True)
+    ]
+    assert many.tolist() == one
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gib", "rate"),
+    [
+        # nccl-tests of 8 ranks, beyond the 512 MiB of the tables: notes of hardware_profiles/scaleups.
+        ("dgx-h100", 16, 365e9),
+        ("dgx-b200", 8, 682e9),
+    ],
+)
+def test_started_rings_reach_what_was_measured_of_larger_buffers(
+    cluster: str, gib: float, rate: float
+) -> None:
+    links = load_hardware(cluster).pool.node.scaleup.tier
+    seconds = float(started_ring_seconds(gib * 2.0**30, 8, 1, [links]))
+    assert gib * 2.0**30 * 7 / 8 / seconds == pytest.approx(rate, rel=0.05)

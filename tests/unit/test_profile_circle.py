@@ -20,7 +20,8 @@ from planner.cost.data_parallel import optimizer_seconds
 from planner.cost.estimate import estimate
 from planner.cost.operators import Operator, Pricer
 from planner.cost.shapes import Shape
-from planner.formulas.collectives import all_reduce_seconds, ring_seconds
+from planner.formulas.collectives import ring_seconds
+from planner.formulas.ring_start import all_reduce_seconds
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
 from planner.profile import check, timing

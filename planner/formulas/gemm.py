@@ -295,8 +295,8 @@ def gemm_curve(
         Streaming multiprocessors, or what the vendor calls the units that tiles run on. [-]
     sustained : bool
         Multiply by the share of the burst rate that hours of work hold, and bring results away as training
-        does: the 8 and 4 bit kernels of inference engines that were timed may take longer for that than memory
-        does, which those of training hide or at most wait for (`drain_half_k`).
+        does: the 8 and 4 bit kernels of inference engines that were timed may take longer for that than
+        memory does, which those of training hide or at most wait for (`drain_half_k`).
 
     Returns
     -------
@@ -330,7 +330,7 @@ def gemm_curve(
     foreign = sustained and operand < output and fields.get("standing") == "fitted"
     return GemmCurve(
         rate=rate,
-        half_k=min(half_k, drain_half_k(rate, memory, output)) if foreign else half_k,
+        half_k=min(half_k, float(drain_half_k(rate, memory, output))) if foreign else half_k,
         half_mn=number("half_mn"),
         wave_weight=number("wave_weight"),
         tiles=tile_costs(_tiles(fields["tiles"]), number("tile_edge")),

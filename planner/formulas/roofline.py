@@ -79,14 +79,14 @@ def memory_bound_seconds(nbytes: Num, bandwidth: Num, efficiency: Num, launch: N
     return launch + nbytes / (efficiency * bandwidth)
 
 
-def drain_half_k(rate: Num, bandwidth: Num, output_bytes: Num) -> Num:
+def drain_half_k(flop_rate: Num, bandwidth: Num, output_bytes: Num) -> Num:
     r"""Inner dimension whose products last as long as writing the result once.
 
     .. math:: k_0 = \frac{b_o R}{2 W}
 
     Parameters
     ----------
-    rate : Num
+    flop_rate : Num
         Rate :math:`R` of the products. [FLOP/s]
     bandwidth : Num
         Memory bandwidth :math:`W` that is reached. [byte/s]
@@ -108,4 +108,4 @@ def drain_half_k(rate: Num, bandwidth: Num, output_bytes: Num) -> Num:
     >>> drain_half_k(8e15, 4e12, 2.0)
     2000.0
     """
-    return output_bytes * rate / (2.0 * bandwidth)
+    return output_bytes * flop_rate / (2.0 * bandwidth)

@@ -45,6 +45,13 @@ BACKWARD_SOURCES = {
 }
 """Backward efficiency in bf16, where it is from, and in words; no kernel table has the backward pass."""
 
+BACKWARD_SLOPE = 0.7
+"""What a narrow head adds to backward time for each FLOP, over what it adds forward. [-]
+
+Forward reaches 497 and 648 TFLOP/s on H100 at head sizes 64 and 128, backward 474 and 561 (J. Shah et al.,
+arXiv:2407.08608, fig. 5 and 6, 16k, not causal): (1/474 - 1/561) / (1/497 - 1/648).
+"""
+
 
 def curve_of(values: Mapping[str, float], dtype: str, sheet: Datasheet) -> AttentionCurve:
     """Curve with these constants, without the loss of clock."""
@@ -127,10 +134,31 @@ def backward_kernel(sheet: Datasheet) -> str:
     return "cudnn" if sheet.peaks["nvfp4"] else "fa3"
 
 
-def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, row: Row, lasting: float) -> Entry:
+def backward_efficiency(head_dim: str, widest: float, forward: float, forward_widest: float) -> float:
+    r"""Return what the backward pass of a head size reaches, which wider ones than 128 share with that size.
+
+    .. math:: \frac{1}{e_b} = \frac{1}{e_{b,128}} + 0.7 \max\left(0, \frac{1}{e} - \frac{1}{e_{128}}\right)
+
+    Parameters
+    ----------
+    head_dim : str
+        Head size. [element]
+    widest : float
+        That of size 128. [-]
+    forward, forward_widest : float
+        Efficiency of the forward pass, of this head size and of size 128. [-]
+    """
+    if int(head_dim) >= int(MOST_MEASURED):
+        return widest
+    return 1 / (1 / widest + BACKWARD_SLOPE * max(0.0, 1 / forward - 1 / forward_widest))
+
+
+def attention_entry(
+    fitted: Fit, sheet: Datasheet, shape: Columns, row: Row, lasting: float, backward: float
+) -> Entry:
     """Fields of one head size that `planner.formulas.attention.attention_curve` reads."""
     values = fitted.values
-    efficiency, source, words = BACKWARD_SOURCES[backward_kernel(sheet)]
+    _, source, words = BACKWARD_SOURCES[backward_kernel(sheet)]
     in_bf16 = sheet.peaks["bf16"] / sheet.peaks[row["dtype"]]
     return {
         "efficiency": plain(values["efficiency"]),
@@ -142,7 +170,7 @@ def attention_entry(fitted: Fit, sheet: Datasheet, shape: Columns, row: Row, las
         "launch": microseconds(values["launch"]),
         "range": {name: size_range(shape[name]) for name in ("seq", "batch", "heads")},
         "kernel": row["kernel"],
-        "backward_efficiency": plain(efficiency * in_bf16),
+        "backward_efficiency": plain(backward * in_bf16),
         "backward_half_keys": plain(DIAGONAL_KEYS),
         "backward_standing": "literature",
         "backward_source": source,
@@ -167,6 +195,8 @@ def attention_entries(
         Share of the burst rate that bf16 products hold for hours. [-]
     """
     entries: dict[str, dict[str, Entry]] = {}
+    widest = BACKWARD_SOURCES[backward_kernel(sheet)][0]
+    forward: dict[str, float] = {}
     for dtype in sorted({row["dtype"] for row in table}):
         own = select(table, dtype=dtype, source=backend_of(select(table, dtype=dtype)))
         lent, sizes = 0.0, {}
@@ -176,7 +206,9 @@ def attention_entries(
             measured = select(own, head_dim=head_dim)
             fitted = fit_attention(measured, dtype, sheet, droop, lent)
             lent = fitted.values[SHARED.name] if head_dim == MOST_MEASURED else lent
-            entry = attention_entry(fitted, sheet, columns(measured, NAMES), measured[0], lasting)
+            rate = forward.setdefault(head_dim, fitted.values["efficiency"])
+            backward = backward_efficiency(head_dim, widest, rate, forward.get(MOST_MEASURED, rate))
+            entry = attention_entry(fitted, sheet, columns(measured, NAMES), measured[0], lasting, backward)
             sizes[head_dim] = entry | accuracy(fitted, measured[0]["source"])
         entries[dtype] = {size: sizes[size] for size in sorted(sizes, key=int)}
     return entries

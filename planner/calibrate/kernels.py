@@ -17,6 +17,7 @@ from planner.calibrate.kernel_collectives import collectives_entries
 from planner.calibrate.kernel_entries import Entry
 from planner.calibrate.kernel_experts import experts_entries
 from planner.calibrate.kernel_gemm import gemm_entries
+from planner.calibrate.kernel_heads import LENDERS, Sizes, lent_heads
 from planner.calibrate.kernel_page import with_tables
 from planner.calibrate.kernel_tables import DATASHEETS, SOURCE, Datasheet, Row, rows, select
 from planner.formulas.gemm import gemm_curve
@@ -80,11 +81,27 @@ def curve_file(name: str, sheet: Datasheet, tables: Tables) -> Entry:
         "datasheet": datasheet_entry(sheet),
         "gemm": gemm,
         "attention": attention_entries(own["attention"], sheet, droop, lasting),
+        "attention_lent": {},
         "unfused_attention": UNFUSED,
         "experts": experts_entries(own["moe"], sheet, dense),
         "collectives": collectives_entries(own["collectives"]),
         "memory_bound": MEMORY_BOUND,
     }
+
+
+def curve_files(tables: Tables) -> dict[str, Entry]:
+    """Fit all curves of every accelerator, and lend head sizes where one has few."""
+    files = {name: curve_file(name, sheet, tables) for name, sheet in DATASHEETS.items()}
+    for name, lender in LENDERS.items():
+        if name in files and lender in files:
+            own, other = (_in_bf16(files[one]) for one in (name, lender))
+            files[name]["attention_lent"] = {"bf16": lent_heads(own, other, lender)}
+    return files
+
+
+def _in_bf16(content: Entry) -> Sizes:
+    attention = content["attention"]
+    return attention.get("bf16", {}) if isinstance(attention, dict) else {}
 
 
 def render(content: Entry) -> str:
@@ -108,9 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     tables = {table: rows(options.tables, table) for table in TABLES}
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, sheet in DATASHEETS.items():
+    for name, content in curve_files(tables).items():
         path = options.out / f"{name}.yaml"
-        write(path, render(curve_file(name, sheet, tables)))
+        write(path, render(content))
         sys.stdout.write(f"{path}\n")
     if options.page:
         texts = (path.read_text(encoding="utf-8") for path in sorted(options.out.glob("*.yaml")))

@@ -56,6 +56,13 @@ arXiv:2407.08608, sec. 1 and fig. 5). The Triton kernel of 2023 knows Hopper's o
 the second version, and is taken to be behind it as on A100; so are LightSeq's. [-]
 """
 
+NARROW_AS_WIDE = ("triton-2023",)
+"""Kernels as fast for each FLOP at narrow heads as at those of 128, to which their slowdown is then.
+
+On H100 Triton's reaches 403 and 395 TFLOP/s at head sizes 64 and 128, FlashAttention-3 497 and 648 (J. Shah
+et al., arXiv:2407.08608, fig. 5, 16k, not causal).
+"""
+
 SPLIT_SOFTMAX = 4.0
 """Kernels that the softmax of kept scores takes more where it is split: to cast, scale and mask, and to cast
 back. [-]
@@ -80,7 +87,8 @@ def attention_seconds(
     if kind in SCORES_KEPT:
         forward, backward = _scores_seconds(case, rows, queries, seq, head_dim)
         return forward, backward, SCORE_BYTES * rows * queries * seq
-    curve = kernels.attention_for(round(head_dim))
+    size_of_curve = max(round(head_dim), 128) if kind in NARROW_AS_WIDE else round(head_dim)
+    curve = kernels.attention_for(size_of_curve)
     slower = attention_slowdown("" if curve.chosen else case.pool.accelerator.arch, kind)
     size = (1.0, rows, queries, visible, head_dim)
     forward = attention_forward_seconds(*size, curve, shared) * slower.forward

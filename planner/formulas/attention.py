@@ -7,7 +7,7 @@ attention is causal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -65,6 +65,10 @@ class AttentionCurve:
     residuals: SizeGrid | None = None
     backward_residuals: SizeGrid | None = None
     chosen: bool = False
+
+
+Head = tuple[float, AttentionCurve]
+"""Head size and its curve."""
 
 
 def visible_keys(seq_q: Num, seq_kv: Num, window: Num) -> Num:
@@ -232,6 +236,57 @@ def attention_backward_seconds(
     work = head_dim * (visible + curve.backward_half_keys) * rows
     seconds = curve.launch + (BACKWARD_FLOPS * 4.0 / curve.backward_rate) * work
     return corrected(seconds, curve.backward_residuals, seq_q, batch * heads, shared)
+
+
+def curve_between(head_dim: float, narrow: Head, wide: Head) -> AttentionCurve:
+    r"""Curve of a head size that was not measured, from those of two that were.
+
+    .. math:: \frac{1}{R} = \frac{1 - w}{R_1} + \frac{w}{R_2}, \quad w = \frac{1/d - 1/d_1}{1/d_2 - 1/d_1}
+
+    Parameters
+    ----------
+    head_dim : float
+        Head size :math:`d`, at most :math:`d_2`. [element]
+    narrow, wide : (float, AttentionCurve)
+        The measured sizes :math:`d_1 < d_2`, each with its curve of rate :math:`R_1`, :math:`R_2`.
+
+    Returns
+    -------
+    AttentionCurve
+        All constants between the two in the same shares; below :math:`d_1` those of the narrow one, with a
+        rate that is no higher.
+
+    Notes
+    -----
+    A score takes two products, which grow with the head size, and an exponential, which does not: its time is
+    a line in :math:`d`, so that time for each FLOP is one in :math:`1/d`.
+
+    References
+    ----------
+    .. [1] J. Shah et al., "FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision,"
+       arXiv:2407.08608, section 3.1 (exponentials beside products).
+    """
+    (small, near), (large, far) = narrow, wide
+    share = (1.0 / head_dim - 1.0 / small) / (1.0 / large - 1.0 / small)
+    mixed = max(share, 0.0)
+
+    def between(one: float, other: float) -> float:
+        return (1.0 - mixed) * one + mixed * other
+
+    def rate(one: float, other: float) -> float:
+        seconds = (1.0 - share) / one + share / other
+        return 1.0 / (seconds if share > 0 else max(seconds, 1.0 / one))
+
+    return replace(
+        far if mixed > 0.5 else near,
+        rate=rate(near.rate, far.rate),
+        half_keys=between(near.half_keys, far.half_keys),
+        half_queries=between(near.half_queries, far.half_queries),
+        launch=between(near.launch, far.launch),
+        backward_rate=rate(near.backward_rate, far.backward_rate),
+        backward_half_keys=between(near.backward_half_keys, far.backward_half_keys),
+        shared_half_keys=between(near.shared_half_keys, far.shared_half_keys),
+    )
 
 
 def attention_extrapolated(seq: Num, curve: AttentionCurve) -> Num:

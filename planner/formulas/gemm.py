@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.formulas.roofline import roofline_seconds
+from planner.formulas.roofline import drain_half_k, roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected, size_grid
 from planner.numeric import Num
 from planner.units import parse
@@ -294,7 +294,9 @@ def gemm_curve(
     multiprocessors : float
         Streaming multiprocessors, or what the vendor calls the units that tiles run on. [-]
     sustained : bool
-        Multiply by the share of the burst rate that hours of work hold.
+        Multiply by the share of the burst rate that hours of work hold, and bring results away as training
+        does: the 8 and 4 bit kernels of inference engines that were timed may take longer for that than
+        memory does, which those of training hide or at most wait for (`drain_half_k`).
 
     Returns
     -------
@@ -319,17 +321,24 @@ def gemm_curve(
     efficiency = number("efficiency") * (number("sustained_ratio") if sustained else 1.0)
     if not 0 < efficiency <= 1:
         raise ValueError(f"efficiency {efficiency} is not above 0 and at most 1")
+    rate, memory = efficiency * peak, number("memory_efficiency") * bandwidth
+    half_k, operand, output = (
+        number("half_k"),
+        number("operand_bytes", "byte"),
+        number("output_bytes", "byte"),
+    )
+    foreign = sustained and operand < output and fields.get("standing") == "fitted"
     return GemmCurve(
-        rate=efficiency * peak,
-        half_k=number("half_k"),
+        rate=rate,
+        half_k=min(half_k, float(drain_half_k(rate, memory, output))) if foreign else half_k,
         half_mn=number("half_mn"),
         wave_weight=number("wave_weight"),
         tiles=tile_costs(_tiles(fields["tiles"]), number("tile_edge")),
         multiprocessors=multiprocessors,
         launch=number("launch", "s"),
-        bandwidth=number("memory_efficiency") * bandwidth,
-        operand_bytes=number("operand_bytes", "byte"),
-        output_bytes=number("output_bytes", "byte"),
+        bandwidth=memory,
+        operand_bytes=operand,
+        output_bytes=output,
         quantisation_bytes=number("quantisation_bytes", "byte"),
         quantisation_launch=number("quantisation_launch", "s"),
         m_range=_bounds(ranges["m"]),

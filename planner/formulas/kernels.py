@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.formulas.attention import AttentionCurve
+from planner.formulas.attention import AttentionCurve, curve_between
 from planner.formulas.experts import ExpertCurve
 from planner.formulas.gemm import GemmCurve
 from planner.formulas.unfused_attention import UnfusedAttention
@@ -75,8 +76,15 @@ class Kernels:
     borrowed: bool = False
 
     def attention_for(self, head_dim: int) -> AttentionCurve:
-        """Return the curve of the head size nearest to ``head_dim``."""
-        return self.attention[min(self.attention, key=lambda size: (abs(size - head_dim), size))]
+        """Return the curve of a head size, or one between its neighbours'; the widest holds beyond."""
+        if head_dim in self.attention:
+            return self.attention[head_dim]
+        sizes = sorted(self.attention)
+        if len(sizes) == 1 or head_dim > sizes[-1]:
+            return self.attention[sizes[-1]]
+        above = max(bisect(sizes, head_dim), 1)
+        narrow, wide = ((float(size), self.attention[size]) for size in sizes[above - 1 : above + 1])
+        return curve_between(head_dim, narrow, wide)
 
     def stream_for(self, name: str, kernel: str = "") -> Stream:
         """Return what a memory-bound operator reaches: by its own kind, or by all kinds together.

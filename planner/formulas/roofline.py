@@ -77,3 +77,35 @@ def memory_bound_seconds(nbytes: Num, bandwidth: Num, efficiency: Num, launch: N
     0.001
     """
     return launch + nbytes / (efficiency * bandwidth)
+
+
+def drain_half_k(flop_rate: Num, bandwidth: Num, output_bytes: Num) -> Num:
+    r"""Inner dimension whose products last as long as writing the result once.
+
+    .. math:: k_0 = \frac{b_o R}{2 W}
+
+    Parameters
+    ----------
+    flop_rate : Num
+        Rate :math:`R` of the products. [FLOP/s]
+    bandwidth : Num
+        Memory bandwidth :math:`W` that is reached. [byte/s]
+    output_bytes : Num
+        Size :math:`b_o` of an element of the result. [byte/element]
+
+    Returns
+    -------
+    Num
+        Inner dimension: the most that ends of products should cost, where nothing hides them. [element]
+
+    References
+    ----------
+    .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, section on math and memory
+       bounds.
+
+    Examples
+    --------
+    >>> drain_half_k(8e15, 4e12, 2.0)
+    2000.0
+    """
+    return output_bytes * flop_rate / (2.0 * bandwidth)

@@ -241,16 +241,20 @@ class _Reader:
         return curve if measured else replace(curve, m_range=_NOWHERE, n_range=_NOWHERE, k_range=_NOWHERE)
 
     def attention(self, peak: float) -> dict[int, AttentionCurve]:
-        """Fused attention by head size, in 16 bit."""
+        """Fused attention by head size, in 16 bit; what another accelerator lent was never measured."""
+        lent = self.raw.get("attention_lent", {}).get("bf16", {})
+        measured = self.raw["attention"]["bf16"]
         curves = {
             int(parse(size, "-")): attention_curve(
                 entry, peak * self.scale, self.multiprocessors, self.sustained
             )
-            for size, entry in self.raw["attention"]["bf16"].items()
+            for size, entry in {**lent, **measured}.items()
         }
-        if self.own:
-            return curves
-        return {size: replace(curve, seq_range=_NOWHERE) for size, curve in curves.items()}
+        own = {int(parse(size, "-")) for size in measured if self.own}
+        return {
+            size: curve if size in own else replace(curve, seq_range=_NOWHERE)
+            for size, curve in curves.items()
+        }
 
     @cached_property
     def expert_table(self) -> Mapping[str, Any]:

@@ -32,6 +32,7 @@ NOT_RUN: Final = {
     "unfused_attention": "reads an entry of a curve file; the unit parser holds its units",
     "tile_costs": "takes a list of tiles when a curve is made",
     "latent_attention_params": "a rank is rows of one matrix and columns of the next, so no unit fits both",
+    "curve_between": "takes two curves and returns one, whose constants have the units of theirs",
     "between": "interpolates constants of any unit; its callers are run",
 }
 """Functions that cannot be fed quantities, and why."""

@@ -57,6 +57,10 @@ HIDDEN: dict[str, tuple[str, str]] = {
 
 RESULTS: dict[str, tuple[str, str]] = {
     "unfused_rate": ("element^2/s", "the rates of the record, as above"),
+    "drain_half_k": (
+        "FLOP/element",
+        "the 2 FLOP of the code are those of one element of the inner dimension",
+    ),
 }
 
 

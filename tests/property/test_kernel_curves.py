@@ -70,6 +70,19 @@ def test_attention_is_never_faster_than_the_peak_and_grows_with_each_size(name: 
             assert np.all((wider > time) & (wider <= 2 * time)), head_dim
 
 
+@pytest.mark.parametrize("name", accelerator_names())
+def test_wider_heads_take_longer_and_never_less_time_for_each_score(name: str) -> None:
+    """At the size of a training step; in small ones the start of each measured size differs."""
+    kernels = load_kernels(load_accelerator(name))
+    curves = {head_dim: kernels.attention_for(head_dim) for head_dim in range(1, 513)}
+    for seconds in (attention_forward_seconds, attention_backward_seconds):
+        times = np.array(
+            [seconds(4.0, 32.0, 8192.0, 4096.0, float(size), curve, 8.0) for size, curve in curves.items()]
+        )
+        assert np.all(np.diff(times) > 0)
+        assert np.all(np.diff(times[:64] / np.arange(1, 65)) <= 1e-12)
+
+
 def test_a_slower_grade_of_a_chip_is_never_faster() -> None:
     """The MI350X is the MI355X at a lower clock, the H100 PCIe the SXM part at less power."""
     for slower, faster in (

@@ -16,8 +16,10 @@ from planner.formulas.attention import (
     attention_extrapolated,
     attention_flops,
     attention_forward_seconds,
+    curve_between,
     visible_keys,
 )
+from planner.formulas.kernels import Kernels
 from planner.formulas.unfused_attention import (
     UnfusedAttention,
     unfused_attention,
@@ -171,3 +173,47 @@ def test_a_range_without_sequences_is_refused() -> None:
 
 def test_outside_the_measured_lengths_is_told() -> None:
     assert attention_extrapolated(np.array([512.0, 1024.0, 32768.0]), CURVE).tolist() == [1, 0, 1]
+
+
+WIDE = replace(CURVE, rate=800e12, half_keys=100.0, backward_rate=480e12, seq_range=(1.0, 2.0))
+"""Size 128 beside `CURVE` as 64: a score takes 0.128 and 0.16 forward, 0.16 and 0.2667 backward. [s/FLOP]"""
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "forward", "backward"),
+    [
+        (64.0, 64 / 0.128, 64 / 0.16),
+        (96.0, 96 / 0.144, 96 / (0.5 * (0.16 + 128 / 480))),
+        (128.0, 128 / 0.16, 480.0),
+        (32.0, 32 / 0.112, 32 / (0.16 - 0.5 * (128 / 480 - 0.16))),
+    ],
+)
+def test_the_time_of_a_score_is_a_line_in_the_head_size(
+    head_dim: float, forward: float, backward: float
+) -> None:
+    curve = curve_between(head_dim, (64.0, CURVE), (128.0, WIDE))
+    assert curve.rate == pytest.approx(forward * 1e12)
+    assert curve.backward_rate == pytest.approx(backward * 1e12)
+
+
+def test_between_two_head_sizes_all_constants_are_between_theirs() -> None:
+    """A size of 96 has 2/3 of the way from 1/64 to 1/128 behind it."""
+    curve = curve_between(96.0, (64.0, CURVE), (128.0, WIDE))
+    assert curve.half_keys == pytest.approx(200 / 3 + 100 * 2 / 3)
+    assert curve.seq_range == WIDE.seq_range
+    narrow = curve_between(16.0, (64.0, CURVE), (128.0, WIDE))
+    assert (narrow.half_keys, narrow.seq_range) == (CURVE.half_keys, CURVE.seq_range)
+
+
+def test_a_narrow_head_is_never_faster_than_the_narrowest_that_was_measured() -> None:
+    curve = curve_between(16.0, (64.0, WIDE), (128.0, CURVE))
+    assert curve.rate == WIDE.rate
+
+
+def test_a_measured_head_size_keeps_its_curve_and_the_widest_holds_beyond() -> None:
+    both = {64: CURVE, 128: WIDE}
+    kernels = Kernels({}, both, {}, KERNEL, KERNEL, 1e12, 0.0)
+    assert kernels.attention_for(64) is CURVE
+    assert kernels.attention_for(512) is WIDE
+    assert kernels.attention_for(80).rate == pytest.approx(80 / 0.136 * 1e12)
+    assert Kernels({}, {128: WIDE}, {}, KERNEL, KERNEL, 1e12, 0.0).attention_for(64) is WIDE

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.calibrate.conventions import peak_rate
 from planner.calibrate.eras import UNMEASURED
-from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.calibrate.run_defaults import PricedRun, Skip, in_row
 from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import step_flops
@@ -104,8 +104,12 @@ def cost_predictions(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
         try:
             found |= dict(zip(places, batch_predictions(members), strict=True))
         except PlannerError as error:
-            found |= {place: Skip(runs[place].run.id, str(error)) for place in places}
+            found |= {place: _skip(runs[place], error) for place in places}
     return [found[place] for place in range(len(runs))]
+
+
+def _skip(priced: PricedRun, error: PlannerError) -> Skip:
+    return Skip(priced.run.id, in_row(priced.run, str(error)))
 
 
 def batch_key(priced: PricedRun) -> Hashable:

@@ -204,3 +204,18 @@ def check_speed(run: Run, job: Job, measured: Measured) -> None:
     if share > 1:
         text = f"{measured.seconds:.4g} s ({share:.0%} of the {run.gpu}'s dense {run.precision} peak)"
         raise Refusal(run, measured.basis, text, "at most 100% of the peak")
+
+
+def check_measured(run: Run, measured: Measured) -> None:
+    """Refuse a run whose only figure is a rate of which nobody says what it counts.
+
+    Raises
+    ------
+    Refusal
+        With the column that would say it.
+    """
+    if measured.seconds is not None or run.peak_mem_gib is not None or run.oom is not None:
+        return
+    column = "tflops_per_gpu" if run.tflops_per_gpu else "mfu_pct"
+    found = f"{run.flops_convention!r} beside {column}" if run.flops_convention else f"blank beside {column}"
+    raise Refusal(run, "flops_convention", found, "which FLOPs it counts, since the row has no other measure")

@@ -358,4 +358,6 @@ def _priceable(runs: Sequence[PricedRun]) -> list[PricedRun]:
 
 def _why_none(site: SiteRuns) -> str:
     reasons = "; ".join(f"{skip.id}: {skip.reason}" for skip in site.skipped[:3])
-    return f"{site.rows} rows, none of them with a time" + (f" ({reasons})" if reasons else "")
+    return f"{site.rows} rows, none of them a timed run of this cluster" + (
+        f" ({reasons})" if reasons else ""
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.report.page import Page, Table, percent, significant
+from planner.report.page import Page, Table, counted, percent, significant
 
 
 def page_of(document: Any) -> Page:
@@ -52,8 +52,8 @@ def _errors(scores: Any) -> list[dict[str, str]]:
 def _band(document: Any) -> str:
     if document["error_band"] is None:
         return (
-            "Error band of estimates with it: that of calibrated sites with this runtime and accelerator; "
-            "from 9 timed runs on, these runs' own."
+            "Error band of estimates with it: that of calibrated sites with this runtime and accelerator, where "
+            "there are any; from 9 timed runs on, these runs' own."
         )
     return (
         f"Error band of estimates with it: ± {percent(document['error_band'])}, which nine of ten of these "
@@ -63,7 +63,7 @@ def _band(document: Any) -> str:
 
 def _memory(found: Any) -> str:
     return (
-        f"Memory outside the allocator (context, communicators), from {found['n']} runs: "
+        f"Memory outside the allocator (context, communicators), from {counted(found['n'], 'run')}: "
         f"{significant(found['fitted_gib'], 3)} GiB instead of {significant(found['before_gib'], 3)} GiB; "
         f"error of memory {percent(found['mape_before'])} before, {percent(found['mape_fitted'])} fitted. "
         f"It belongs to the runtime: --set {found['set']}"

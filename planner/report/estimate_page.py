@@ -240,14 +240,23 @@ def _nearest(runtime: str, accelerator: str) -> str:
     return f"; it is {', '.join(told)}" if told else ""
 
 
+def _unknown(answer: Estimate) -> str:
+    """Return why a step has no error band."""
+    runtime, pool = answer.runtime.name, answer.job.hardware.pool
+    name, own = pool.accelerator.name, pool.calibration
+    near = _nearest(runtime, name)
+    if own is not None and runtime in own.runtimes:
+        told = f"{counted(int(own.runs), 'run')} of this site's own and no others, of which 9 would tell it"
+        return f"{runtime} on {name} was measured by {told}{near}"
+    return f"{runtime} on {name} was never validated against measured runs{near}"
+
+
 def trust(answer: Estimate) -> Page:
     """Return how far the figures may be off."""
-    runtime, accelerator = answer.runtime.name, answer.job.hardware.pool.accelerator.name
-    place, near = f"{runtime} on {accelerator}", _nearest(runtime, accelerator)
     band = (
-        f"Error band: none, {place} was never validated against measured runs{near}."
+        f"Error band: none, {_unknown(answer)}."
         if answer.error_band is None
-        else f"Error band: {percent(answer.error_band)}, from {answer.band_basis}."
+        else f"Error band: ± {percent(answer.error_band)}, from {answer.band_basis}."
     )
     share = answer.extrapolated_share
     far = (

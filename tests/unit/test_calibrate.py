@@ -219,7 +219,7 @@ def test_rows_of_other_accelerators_marked_rows_and_faults_are_told() -> None:
 
 
 def test_no_timed_run_is_wrong_input() -> None:
-    with pytest.raises(InputError, match="none of them with a time"):
+    with pytest.raises(InputError, match="none of them a timed run of this cluster"):
         fit_site(read(row(1, 1, 8, 1, step_time_s="", oom=1)), load_hardware(SITE))
 
 

@@ -52,8 +52,8 @@ def _errors(scores: Any) -> list[dict[str, str]]:
 def _band(document: Any) -> str:
     if document["error_band"] is None:
         return (
-            "Error band of estimates with it: that of calibrated sites with this runtime and accelerator, where "
-            "there are any; from 9 timed runs on, these runs' own."
+            "Error band of estimates with it: that of calibrated sites with this runtime and accelerator, "
+            "where there are any; from 9 timed runs on, these runs' own."
         )
     return (
         f"Error band of estimates with it: ± {percent(document['error_band'])}, which nine of ten of these "

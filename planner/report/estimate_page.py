@@ -269,7 +269,8 @@ def trust(answer: Estimate) -> Page:
         if answer.job.hardware.template
         else ""
     )
-    return [band + far + template]
+    memory = f" Memory: ± {percent(answer.memory_band)}, nine runs of ten."
+    return [band + far + memory + template]
 
 
 def first_steps(answer: Estimate, peak: float | None = None) -> dict[str, str]:

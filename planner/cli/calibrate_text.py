@@ -16,7 +16,7 @@ def page_of(document: Any) -> Page:
     page += [f"not fitted, {entry['name']}: {entry['reason']}" for entry in document["not_fitted"]]
     page.append(Table(tuple(_errors(document["step_time"]))))
     if document["step_time"]["held_out"] is None:
-        page.append("A single run: nothing is left to hold out of the fit.")
+        page.append("A single layout: nothing is left to hold out of the fit.")
     page.append(_band(document))
     if document["framework_memory"]:
         page.append(_memory(document["framework_memory"]))
@@ -53,7 +53,7 @@ def _band(document: Any) -> str:
     if document["error_band"] is None:
         return (
             "Error band of estimates with it: that of calibrated sites with this runtime and accelerator, "
-            "where there are any; from 9 timed runs on, these runs' own."
+            "where there are any; from 9 layouts on, these runs' own."
         )
     return (
         f"Error band of estimates with it: ± {percent(document['error_band'])}, which nine of ten of these "

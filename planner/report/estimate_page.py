@@ -246,7 +246,7 @@ def _unknown(answer: Estimate) -> str:
     name, own = pool.accelerator.name, pool.calibration
     near = _nearest(runtime, name)
     if own is not None and runtime in own.runtimes:
-        told = f"{counted(int(own.runs), 'run')} of this site's own and no others, of which 9 would tell it"
+        told = f"{counted(int(own.runs), 'run')} of this site's own and no others; 9 layouts would tell it"
         return f"{runtime} on {name} was measured by {told}{near}"
     return f"{runtime} on {name} was never validated against measured runs{near}"
 

@@ -134,7 +134,7 @@ def test_too_few_runs_of_ones_own_where_there_are_no_others_are_told() -> None:
     plan = Plan(dp=8, num_microbatches=4)
     few = estimate(plan, replace(work, hardware=place), runtimes()["megatron-lm"])
     assert few.error_band is None
-    assert "was measured by 3 runs of this site's own and no others, of which 9 would tell it" in str(
+    assert "was measured by 3 runs of this site's own and no others; 9 layouts would tell it" in str(
         trust(few)
     )
     other = estimate(plan, replace(work, hardware=place), runtimes()["nanotron"])

@@ -10,6 +10,7 @@ from typing import Any, Final
 from planner.calibrate.accuracy_lines import KINDS, Accuracy, Line, error_of
 from planner.calibrate.accuracy_risk import ABOUT, HEAD, risk_cells
 from planner.calibrate.constants import Key
+from planner.calibrate.run_defaults import without_row
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.validate import Outcome
 from planner.inputs.fitted import Constant, all_constants, fitted_file, measured_bands
@@ -204,11 +205,11 @@ def skipped_table(found: Accuracy) -> str:
 
 def _reason(text: str) -> str:
     """Return a reason without the row's number and, where a column clashes, without its values."""
-    parts = text.split(", column ", 1)
-    if len(parts) == 1:
-        return text
-    column = parts[1].split(":", 1)[0]
-    value = parts[1].split("found ", 1)[-1].split(";", 1)[0]
+    plain = without_row(text)
+    if not plain.startswith("column "):
+        return plain
+    column = plain.removeprefix("column ").split(":", 1)[0]
+    value = plain.split("found ", 1)[-1].split(";", 1)[0]
     return f"column {column}: blank" if value.startswith("blank") else f"column {column}: {value}"
 
 

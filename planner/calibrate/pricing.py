@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.calibrate.conventions import peak_rate
 from planner.calibrate.eras import UNMEASURED
-from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.calibrate.run_defaults import PricedRun, Skip, in_row
 from planner.cost.allocator import shown_bytes
 from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of
@@ -108,8 +108,12 @@ def cost_predictions(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
         try:
             found |= dict(zip(places, batch_predictions(members), strict=True))
         except PlannerError as error:
-            found |= {place: Skip(runs[place].run.id, str(error)) for place in places}
+            found |= {place: _skip(runs[place], error) for place in places}
     return [found[place] for place in range(len(runs))]
+
+
+def _skip(priced: PricedRun, error: PlannerError) -> Skip:
+    return Skip(priced.run.id, in_row(priced.run, str(error)))
 
 
 def batch_key(priced: PricedRun) -> Hashable:
@@ -130,7 +134,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
         If the cost model does not know one of its techniques.
     """
     first = runs[0]
-    columns = {name: np.array([float(getattr(run.plan, name)) for run in runs]) for name in COLUMNS}
+    columns: dict[str, Num] = {
+        name: _column([float(getattr(run.plan, name)) for run in runs]) for name in COLUMNS
+    }
     plan = replace(first.plan, **columns)  # type: ignore[arg-type]
     case = case_of(plan, first.job, first.runtime)
     ranks = ranks_of(first.plan, case)
@@ -168,6 +174,11 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
         )
         for step, live, early, whole, share, outside, used in table
     ]
+
+
+def _column(values: list[float]) -> Num:
+    """Return values as an array, or a single one as a number, with which the same arithmetic is faster."""
+    return values[0] if len(values) == 1 else np.array(values)
 
 
 def _extrapolated(

@@ -36,11 +36,13 @@ ENDS: Final = 2
 
 
 class Refusal(InputError):
-    """A row that cannot be priced because of one of its columns."""
+    """A row that cannot be priced because of one of its columns, or of a rule that several break together."""
 
-    def __init__(self, run: Run, column: str, found: str, expected: str, near: str = "") -> None:
+    def __init__(
+        self, run: Run, column: str, found: str, expected: str, near: str = "", what: str = "column"
+    ) -> None:
         hint = f"; nearest: {near}" if near else ""
-        text = f"row {run.line}, column {column}: found {found}; expected {expected}{hint}"
+        text = f"row {run.line}, {what} {column}: found {found}; expected {expected}{hint}"
         PlannerError.__init__(self, text)
         self.problems = ()
 
@@ -163,7 +165,7 @@ def check_structure(run: Run, plan: Plan, job: Job) -> None:
         raise Refusal(run, "zero", repr(run.zero), f"shards that divide dp {run.dp} · cp {run.cp}")
     for violation in violations(structural_rules(plan, job.model, job.workload, job.gpus)):
         if violation.rule not in LOOSE_RULES:
-            raise Refusal(run, violation.rule, violation.found, violation.expected)
+            raise Refusal(run, violation.rule, violation.found, violation.expected, what="rule")
 
 
 SLACK: Final = 1.25
@@ -204,3 +206,18 @@ def check_speed(run: Run, job: Job, measured: Measured) -> None:
     if share > 1:
         text = f"{measured.seconds:.4g} s ({share:.0%} of the {run.gpu}'s dense {run.precision} peak)"
         raise Refusal(run, measured.basis, text, "at most 100% of the peak")
+
+
+def check_measured(run: Run, measured: Measured) -> None:
+    """Refuse a run whose only figure is a rate of which nobody says what it counts.
+
+    Raises
+    ------
+    Refusal
+        With the column that would say it.
+    """
+    if measured.seconds is not None or run.peak_mem_gib is not None or run.oom is not None:
+        return
+    column = "tflops_per_gpu" if run.tflops_per_gpu else "mfu_pct"
+    found = f"{run.flops_convention!r} beside {column}" if run.flops_convention else f"blank beside {column}"
+    raise Refusal(run, "flops_convention", found, "which FLOPs it counts, since the row has no other measure")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ from planner.calibrate.run_checks import (
     check_architecture,
     check_degrees,
     check_figures,
+    check_measured,
     check_names,
     check_precision,
     check_speed,
@@ -98,15 +100,31 @@ class PricedRun:
     stated: frozenset[str] = frozenset()
 
 
+def in_row(run: Run, reason: str) -> str:
+    """Return a reason with the row that it is about."""
+    return reason if reason.startswith("row ") else f"row {run.line}, {reason}"
+
+
+def without_row(reason: str) -> str:
+    """Return a reason without its row, so that equal ones can be counted.
+
+    Examples
+    --------
+    >>> without_row("row 7, column tp: found 'x'"), without_row("row 8: neither")
+    ("column tp: found 'x'", 'neither')
+    """
+    return re.sub(r"^row \d+[,:] ", "", reason)
+
+
 def prepare(run: Run, catalogue: Catalogue) -> PricedRun | Skip:
     """Return a run ready to price, or the reason why it cannot be priced."""
     speeds = (run.step_time_s, run.tokens_per_s_per_gpu, run.tflops_per_gpu, run.mfu_pct)
-    if not any((*speeds, run.peak_mem_gib, run.oom)):
-        return Skip(run.id, "neither time, memory nor outcome")
+    if not any((*speeds, run.peak_mem_gib)) and run.oom is None:
+        return Skip(run.id, f"row {run.line}: neither time, memory nor outcome")
     try:
         return _prepared(run, catalogue)
     except PlannerError as error:
-        return Skip(run.id, str(error))
+        return Skip(run.id, in_row(run, str(error)))
     except ValidationError as error:
         first = error.errors()[0]
         return Skip(run.id, f"row {run.line}: the columns make no model: {first['loc']}: {first['msg']}")
@@ -155,6 +173,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_figures(run, float(hardware.pool.accelerator.memory_visible))
     measured = measured_time(run, model, plan, hardware.pool.accelerator)
     check_speed(run, job, measured)
+    check_measured(run, measured)
     said = stated_traits(era, words, run.flash_attn, run.fused_norm, run.gpu, bool(run.seq_parallel))
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
     defaults = taken(start, run, plan, facts) | assumed(start, hardware, runtime.traits, said)

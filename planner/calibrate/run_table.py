@@ -20,6 +20,9 @@ OPTIONAL: Final = ("fused_norm", "memory_kind", "mark")
 """Columns that a table may leave out without a word."""
 
 
+OPEN_QUOTE: Final = "a quote that stays open over {lines} lines"
+"""What is told of cells that go on; their lines are then read one by one."""
+
 LARGEST: Final = 10**12
 """Above any count of a training run. [-]"""
 
@@ -214,6 +217,8 @@ def read_header(names: list[str], where: str) -> tuple[Header, tuple[str, ...]]:
         If a column that every row needs is missing or stands twice; all such faults at once.
     """
     clean = [name.strip().lstrip("\ufeff") for name in names]
+    if foreign := _foreign(names):
+        raise InputError(Problem(f"{where}: line 1", foreign, "a header of comma-separated names in UTF-8"))
     problems = [
         Problem(
             f"{where}: column {name}",
@@ -240,6 +245,16 @@ def read_header(names: list[str], where: str) -> tuple[Header, tuple[str, ...]]:
             f"{where}: column {name!r} is not in the schema: not read" + (f" ({hint}?)" if hint else "")
         )
     return [(name, COLUMNS[name][0]) if name in COLUMNS else None for name in clean], tuple(warnings)
+
+
+def _foreign(names: list[str]) -> str:
+    """Return what a header is written in that is not comma-separated UTF-8, empty where it may be."""
+    if any("\0" in name for name in names):
+        return "text in UTF-16"
+    words = {";": "semicolons", "\t": "tabs", "|": "bars"}
+    signs = (sign for sign in words if set(NEEDED) & {part.strip() for part in names[0].split(sign)[1:]})
+    sign = next(signs, None) if len(names) == 1 else None
+    return f"names separated by {words[sign]}" if sign else ""
 
 
 def read_row(cells: list[str], header: Header, line: int) -> Run | Fault:
@@ -278,9 +293,9 @@ def read_runs(lines: Iterable[str], where: str = "runs") -> RunTable:
     InputError
         If there is no header, or it lacks a needed column.
     """
-    reader = csv.reader(lines)
+    source = _Lines(lines)
     try:
-        names = next(reader, None)
+        names = source.row()
     except csv.Error as error:
         raise InputError(
             Problem(f"{where}: line 1", str(error), "a header of comma-separated names")
@@ -290,22 +305,66 @@ def read_runs(lines: Iterable[str], where: str = "runs") -> RunTable:
             Problem(where, "nothing", f"a header with the columns {', '.join(NEEDED)} and others")
         )
     header, warnings = read_header(names, where)
-    return RunTable(_rows(reader, header), warnings)
+    return RunTable(_rows(source, header), warnings)
 
 
-def _rows(reader: Iterator[list[str]], header: Header) -> Iterator[Run | Fault]:
+class _Lines:
+    """The rows of a CSV, and the lines that the last of them took, so that they can be read again."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self._taken: list[str] = []
+        self._returned: list[str] = []
+        self._reader = csv.reader(self._fed())
+
+    def _fed(self) -> Iterator[str]:
+        while (line := self._returned.pop() if self._returned else next(self._lines, None)) is not None:
+            self._taken.append(line)
+            yield line
+
+    def row(self) -> list[str] | None:
+        """Return the cells of the next row, None after the last."""
+        self._taken.clear()
+        return next(self._reader, None)
+
+    def swallowed(self, header: Header) -> bool:
+        """Whether a line after the first that the last row took is a row by itself."""
+        return any(isinstance(_alone(line, header), Run) for line in self._taken[1:])
+
+    def again(self) -> int:
+        """Go back to the second line of the last row, where it had one, and return how many it had."""
+        count = len(self._taken)
+        if count > 1:
+            self._returned += reversed(self._taken[1:])
+            self._reader = csv.reader(self._fed())
+        return count
+
+
+def _alone(line: str, header: Header) -> Run | Fault | None:
+    try:
+        return read_row(next(csv.reader([line]), []), header, 0)
+    except csv.Error:
+        return None
+
+
+def _rows(source: _Lines, header: Header) -> Iterator[Run | Fault]:
     first: dict[str, int] = {}
     line = 1
     while True:
         line += 1
         try:
-            cells = next(reader)
-        except StopIteration:
-            return
+            cells = source.row()
         except csv.Error as error:
-            yield Fault(line, "", "-", str(error), "a line of comma-separated cells")
+            found = OPEN_QUOTE.format(lines=count) if (count := source.again()) > 1 else str(error)
+            yield Fault(line, "", "-", found, "a line of comma-separated cells")
             continue
+        if cells is None:
+            return
         if not any(cells):
+            continue
+        if (len(cells) != len(header) or source.swallowed(header)) and (count := source.again()) > 1:
+            name, found = cells[0].split("\n")[0].strip(), OPEN_QUOTE.format(lines=count)
+            yield Fault(line, name, "-", found, f"a row of {len(header)} cells, as in the header")
             continue
         row = read_row(cells, header, line)
         if isinstance(row, Run) and row.id in first:

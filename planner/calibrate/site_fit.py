@@ -14,6 +14,7 @@ from planner.calibrate.constants import Key, Values, predictions_with, shipped_v
 from planner.calibrate.fit import ROWS_PER_FACTOR, Column, Factor, log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.site_repeats import each_run, merged, worst_of_each
 from planner.calibrate.site_runs import SiteRuns
 from planner.calibrate.site_solve import SCATTER, pinned, slopes
 from planner.errors import InputError, Problem, nearest
@@ -117,8 +118,8 @@ class SiteFit:
 
     @property
     def band(self) -> float | None:
-        """Error that nine of ten further runs stay below, where these runs are enough to say. [-]"""
-        return None if self.held_out is None else own_band(self.held_out)
+        """Error that nine of ten further runs stay below, where these layouts are enough to say. [-]"""
+        return None if self.held_out is None else own_band(worst_of_each(self.used, self.held_out))
 
 
 def own_band(held_out: Column) -> float | None:
@@ -183,7 +184,7 @@ def chosen_factors(
         if not tells(runs, factor, fixed):
             left[word] = "these runs hardly depend on it"
         elif len(runs) < needed:
-            left[word] = f"needs {needed} timed runs, there are {len(runs)}"
+            left[word] = f"needs {needed} timed runs of different layouts, there are {len(runs)}"
         else:
             chosen.append(word)
     return chosen, left
@@ -207,7 +208,11 @@ def asked_factors(
     needed = runs_needed(len(words))
     if not problems and len(runs) < needed:
         problems.append(
-            Problem("--factors", f"{len(words)} factors and {len(runs)} timed runs", f"{needed} timed runs")
+            Problem(
+                "--factors",
+                f"{len(words)} factors, and different timed runs {len(runs)}",
+                f"{needed} timed runs",
+            )
         )
     if not problems:
         problems = [
@@ -322,14 +327,15 @@ def fit_site(site: SiteRuns, profile: HardwareProfile, asked: Sequence[str] = ()
     fixed, runs = other_constants(), _priceable(site.timed)
     if not runs:
         raise InputError(Problem("RUNS.csv", _why_none(site), f"a timed run on {profile.name}"))
+    layouts = merged(runs)
     candidates = {word: factor_of(word, profile.pool, profile.name) for word in SHARES}
     starts = {factor.key: factor.start for factor in candidates.values()}
     fixed |= starts
     if asked:
-        chosen, left = asked_factors(asked, runs, candidates, fixed), None
+        chosen, left = asked_factors(asked, layouts, candidates, fixed), None
     else:
-        chosen, left = chosen_factors(runs, candidates, fixed)
-    factors, values, errors = narrowed(runs, [candidates[word] for word in chosen], fixed, left)
+        chosen, left = chosen_factors(layouts, candidates, fixed)
+    factors, values, errors = narrowed(layouts, [candidates[word] for word in chosen], fixed, left)
     found = {factor.key: float(value) for factor, value in zip(factors, values, strict=True)}
     return SiteFit(
         runs=site,
@@ -341,7 +347,7 @@ def fit_site(site: SiteRuns, profile: HardwareProfile, asked: Sequence[str] = ()
         left_out=left or {},
         before=log_errors(runs, fixed),
         after=log_errors(runs, fixed | found),
-        held_out=held_out_errors(runs, factors, fixed),
+        held_out=each_run(runs, held_out_errors(layouts, factors, fixed)),
         framework=framework_memory(site.runs, fixed | found),
         extrapolated=_extrapolated(runs, fixed | found),
     )
@@ -359,4 +365,6 @@ def _priceable(runs: Sequence[PricedRun]) -> list[PricedRun]:
 
 def _why_none(site: SiteRuns) -> str:
     reasons = "; ".join(f"{skip.id}: {skip.reason}" for skip in site.skipped[:3])
-    return f"{site.rows} rows, none of them with a time" + (f" ({reasons})" if reasons else "")
+    return f"{site.rows} rows, none of them a timed run of this cluster" + (
+        f" ({reasons})" if reasons else ""
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.report.page import Page, Table, significant
+from planner.report.page import Page, Table, counted, significant
 from planner.units import percent
 
 
@@ -17,7 +17,7 @@ def page_of(document: Any) -> Page:
     page += [f"not fitted, {entry['name']}: {entry['reason']}" for entry in document["not_fitted"]]
     page.append(Table(tuple(_errors(document["step_time"]))))
     if document["step_time"]["held_out"] is None:
-        page.append("A single run: nothing is left to hold out of the fit.")
+        page.append("A single layout: nothing is left to hold out of the fit.")
     page.append(_band(document))
     if document["framework_memory"]:
         page.append(_memory(document["framework_memory"]))
@@ -53,8 +53,8 @@ def _errors(scores: Any) -> list[dict[str, str]]:
 def _band(document: Any) -> str:
     if document["error_band"] is None:
         return (
-            "Error band of estimates with it: that of calibrated sites with this runtime and accelerator; "
-            "from 9 timed runs on, these runs' own."
+            "Error band of estimates with it: that of calibrated sites with this runtime and accelerator, "
+            "where there are any; from 9 layouts on, these runs' own."
         )
     return (
         f"Error band of estimates with it: ± {percent(document['error_band'])}, which nine of ten of these "
@@ -64,7 +64,7 @@ def _band(document: Any) -> str:
 
 def _memory(found: Any) -> str:
     return (
-        f"Memory outside the allocator (context, communicators), from {found['n']} runs: "
+        f"Memory outside the allocator (context, communicators), from {counted(found['n'], 'run')}: "
         f"{significant(found['fitted_gib'], 3)} GiB instead of {significant(found['before_gib'], 3)} GiB; "
         f"error of memory {percent(found['mape_before'])} before, {percent(found['mape_fitted'])} fitted. "
         f"It belongs to the runtime: --set {found['set']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -95,7 +96,7 @@ def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None, prog
 
 @contextmanager
 def opened(path: Path) -> Iterator[Iterable[str]]:
-    """Open a run table; what is not UTF-8 is read as marks that no number has.
+    """Open a run table, or standard input for ``-``; what is not UTF-8 is read as marks that no number has.
 
     Raises
     ------
@@ -103,7 +104,7 @@ def opened(path: Path) -> Iterator[Iterable[str]]:
         If it cannot be read.
     """
     if str(path) == "-":
-        yield sys.stdin
+        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="")
         return
     try:
         stream = path.open(encoding="utf-8", errors="replace", newline="")

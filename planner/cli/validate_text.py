@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from planner.calibrate.run_defaults import without_row
 from planner.report.page import counted
 from planner.units import percent
 
@@ -158,7 +158,7 @@ def _worst(document: Document) -> list[str]:
 
 def reasons(skipped: Sequence[Document]) -> Counter[str]:
     """Return how many rows were skipped for each reason, row numbers apart."""
-    return Counter(re.sub(r"^row \d+, ", "", skip["reason"]) for skip in skipped)
+    return Counter(without_row(skip["reason"]) for skip in skipped)
 
 
 def _skipped(document: Document) -> list[str]:

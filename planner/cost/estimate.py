@@ -9,7 +9,7 @@ import numpy as np
 from planner.cost.case import Case, case_of
 from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
-from planner.cost.fit import oom_probability
+from planner.cost.fit import memory_band, oom_probability
 from planner.cost.layout import with_split
 from planner.cost.legal import technique_rules
 from planner.cost.money import Bill, bill_of
@@ -108,6 +108,11 @@ class Estimate:
     def peak(self) -> float:
         """Device memory in use on the fullest stage. [byte]"""
         return max(stage.total for stage in self.stages)
+
+    @property
+    def memory_band(self) -> float:
+        """Share of `peak` by which nine of ten runs use more or less, at most. [-]"""
+        return memory_band(self.runtime.traits.memory_spread)
 
     @property
     def tokens_per_second(self) -> float:

@@ -121,5 +121,30 @@ def safe_share(probability: float, spread: float) -> float:
     return math.exp(low)
 
 
+def memory_band(spread: float) -> float:
+    """Share by which nine of ten runs use more or less memory than predicted, at most.
+
+    Parameters
+    ----------
+    spread : float
+        As in `oom_probability`. [-]
+
+    Returns
+    -------
+    float
+        Of the prediction; the further side, since the spread is that of a logarithm. [-]
+
+    References
+    ----------
+    .. [1] J. W. Tukey, as in `oom_probability`: the middle nine tenths of the same two spreads.
+
+    Examples
+    --------
+    >>> round(memory_band(0.025), 3)
+    0.087
+    """
+    return safe_share(0.95, spread) - 1
+
+
 BISECTIONS = 50
 """Halvings until the share is exact to the last digits. [-]"""

@@ -177,7 +177,7 @@ def _band(runtime: str, pool: Pool, extrapolated: float) -> Band | None:
         return None
     more = extrapolated - known.extrapolated
     where = f"{runtime} on {name} at {known.sites} {'site' if known.sites == 1 else 'sites'}"
-    if (ours or _fitted(pool)) and known.calibrated_band is not None:
+    if (ours or (own is None and _fitted(pool))) and known.calibrated_band is not None:
         missed = float(own.missed or 0.0) if own is not None else 0.0
         if missed > known.calibrated_band:
             return _widened(missed, "what its calibration leaves of this site's own runs", more)

@@ -94,6 +94,7 @@ def _figures(answer: Estimate) -> Document:
         "error_band": answer.error_band,
         "error_band_basis": answer.band_basis or None,
         "oom_probability": answer.oom_probability,
+        "memory_band": answer.memory_band,
         "extrapolated_share": answer.extrapolated_share,
         "time_s": {name: getattr(answer.time, name) for name in TIME_KEYS},
         "memory": {
@@ -115,7 +116,7 @@ def _figures(answer: Estimate) -> Document:
 
 def _no_figures(capacity: float) -> Document:
     rates = ("step_time_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu")
-    trust = ("error_band", "error_band_basis", "oom_probability", "extrapolated_share")
+    trust = ("error_band", "error_band_basis", "oom_probability", "memory_band", "extrapolated_share")
     bills = ("cost_usd_per_step", "energy_j_per_step", "days_to_train", "cost_usd_to_train")
     return {
         **dict.fromkeys((*rates, *trust)),

@@ -241,14 +241,23 @@ def _nearest(runtime: str, accelerator: str) -> str:
     return f"; it is {', '.join(told)}" if told else ""
 
 
+def _unknown(answer: Estimate) -> str:
+    """Return why a step has no error band."""
+    runtime, pool = answer.runtime.name, answer.job.hardware.pool
+    name, own = pool.accelerator.name, pool.calibration
+    near = _nearest(runtime, name)
+    if own is not None and runtime in own.runtimes:
+        told = f"{counted(int(own.runs), 'run')} of this site's own and no others; 9 layouts would tell it"
+        return f"{runtime} on {name} was measured by {told}{near}"
+    return f"{runtime} on {name} was never validated against measured runs{near}"
+
+
 def trust(answer: Estimate) -> Page:
     """Return how far the figures may be off."""
-    runtime, accelerator = answer.runtime.name, answer.job.hardware.pool.accelerator.name
-    place, near = f"{runtime} on {accelerator}", _nearest(runtime, accelerator)
     band = (
-        f"Error band: none, {place} was never validated against measured runs{near}."
+        f"Error band: none, {_unknown(answer)}."
         if answer.error_band is None
-        else f"Error band: {percent(answer.error_band)}, from {answer.band_basis}."
+        else f"Error band: ± {percent(answer.error_band)}, from {answer.band_basis}."
     )
     share = answer.extrapolated_share
     far = (
@@ -261,7 +270,8 @@ def trust(answer: Estimate) -> Page:
         if answer.job.hardware.template
         else ""
     )
-    return [band + far + template]
+    memory = f" Memory: ± {percent(answer.memory_band)}, nine runs of ten."
+    return [band + far + memory + template]
 
 
 def first_steps(answer: Estimate, peak: float | None = None) -> dict[str, str]:

@@ -192,7 +192,7 @@ def _trust(document: Document, lead: Found | None) -> Block:
         lines.append(
             "Error band: none, this runtime was never validated on this accelerator against measured runs."
             if band is None
-            else f"Error band: {percent(band)}, from measured runs."
+            else f"Error band: ± {percent(band)}, from measured runs."
         )
         lines.append(
             f"{percent(lead['extrapolated_share'])} of the step lies outside what the kernel curves "

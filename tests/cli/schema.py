@@ -27,6 +27,7 @@ ESTIMATE_KEYS = [
     ("error_band", None),
     ("error_band_basis", None),
     ("oom_probability", None),
+    ("memory_band", None),
     ("extrapolated_share", None),
     (
         "time_s",

@@ -8,6 +8,8 @@ import pytest
 
 from planner.calibrate.accuracy import accuracy_of, read_folder
 from planner.calibrate.accuracy_lines import Accuracy, Line, line_of
+from planner.cost.fit import memory_band
+from planner.runtimes._traits import Traits
 from tests.measured.limits import LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
 from tests.measured.matched import RUNS
 
@@ -56,6 +58,16 @@ def test_peak_memory_is_as_near_as_it_was(source: str) -> None:
     line, limit = lines()[source], LIMITS[source]
     assert (line.memory_error is None) == (limit.memory is None)
     assert (line.memory_error or 0) <= (limit.memory or 0)
+
+
+def test_nine_of_ten_peaks_are_inside_the_band_that_an_estimate_prints() -> None:
+    scored = (outcome.scored for outcome in measured().ordinary)
+    pairs = [
+        (row.measured_gib, row.predicted_gib) for row in scored if row.measured_gib and row.predicted_gib
+    ]
+    band = memory_band(Traits().memory_spread)
+    assert len(pairs) >= 150
+    assert sum(abs(seen / said - 1) <= band for seen, said in pairs) >= 0.9 * len(pairs)
 
 
 @pytest.mark.parametrize("source", LIMITS)

@@ -176,6 +176,33 @@ def test_from_nine_runs_on_a_site_has_a_band_of_its_own() -> None:
     assert fit_site(eight, load_hardware(SITE), ["compute"]).band is None
 
 
+def test_repeats_of_one_layout_say_nothing_of_others() -> None:
+    """Twelve runs of one layout pin what one run pins, and give no band."""
+    again = [row(number, 4, 2, 1) for number in range(12)]
+    site = made_with(read(*again), scaleup_share=0.5)
+    alone = fit_site(replace(site, runs=site.runs[:1]), load_hardware(SITE))
+    result = fit_site(site, load_hardware(SITE))
+    assert result.factors == alone.factors
+    assert [factor.name for factor in result.factors] == ["compute"]
+    assert (result.held_out, result.band, len(result.used)) == (None, None, 12)
+    assert "of different layouts, there are 1" in result.left_out["scale-up"]
+    with pytest.raises(InputError, match="2 factors, and different timed runs 1; expected 6 timed runs"):
+        fit_site(site, load_hardware(SITE), ["compute", "scale-up"])
+
+
+def test_repeats_are_held_out_together_and_the_worst_counts() -> None:
+    site = made_with(read(*LAYOUTS[:9], row(9, 1, 8, 1)), noise=0.05, compute_share=0.85)
+    result = fit_site(site, load_hardware(SITE), ["compute"])
+    once = fit_site(replace(site, runs=site.runs[:9]), load_hardware(SITE), ["compute"])
+    assert result.held_out is not None
+    assert once.held_out is not None
+    assert len(result.held_out) == 10
+    # Two measurements of one layout are off by what they differ in.
+    times = [run.measured.seconds or 0 for run in (site.runs[0], site.runs[9])]
+    assert result.held_out[9] - result.held_out[0] == pytest.approx(np.log(times[0] / times[1]))
+    assert result.band == pytest.approx(np.abs(np.expm1(result.held_out)).max())
+
+
 @pytest.mark.parametrize(
     ("count", "asked", "needed"), [(1, "compute,network", 6), (8, "compute,network,scale-up", 9)]
 )
@@ -219,7 +246,7 @@ def test_rows_of_other_accelerators_marked_rows_and_faults_are_told() -> None:
 
 
 def test_no_timed_run_is_wrong_input() -> None:
-    with pytest.raises(InputError, match="none of them with a time"):
+    with pytest.raises(InputError, match="none of them a timed run of this cluster"):
         fit_site(read(row(1, 1, 8, 1, step_time_s="", oom=1)), load_hardware(SITE))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_enough_runs_of_ones_own_say_it_themselves() -> None:
 
 def test_runs_of_another_runtime_do_not_narrow_it() -> None:
     own = Calibration(runs=12, runtimes=("fsdp",), band=sourced(0.07))
-    found = band(pool(calibration=own))
+    found = band(pool(compute_share=sourced(0.9), calibration=own))
     assert found.share == 0.2
     assert "only with fsdp" in found.basis
 
@@ -119,8 +120,25 @@ def test_an_estimate_tells_its_band_and_why() -> None:
     assert answer.error_band == band(cluster().pool, extrapolated=answer.extrapolated_share).share
     (line,) = trust(answer)
     assert answer.band_basis in str(line)
+    assert str(line).startswith(f"Error band: ± {100 * (answer.error_band or 0):.1f}%, from ")
     nothing = estimate(Plan(dp=8, num_microbatches=4), job(gpus=8), runtimes()["megatron-lm"])
     assert (nothing.error_band, nothing.band_basis) == (None, "")
+    assert "never validated" in str(trust(nothing))
+
+
+def test_too_few_runs_of_ones_own_where_there_are_no_others_are_told() -> None:
+    own = Calibration(runs=3, runtimes=("megatron-lm",), missed=sourced(0.1))
+    work = job(gpus=8)
+    pools = (work.hardware.pool.model_copy(update={"calibration": own}),)
+    place = work.hardware.model_copy(update={"pools": pools})
+    plan = Plan(dp=8, num_microbatches=4)
+    few = estimate(plan, replace(work, hardware=place), runtimes()["megatron-lm"])
+    assert few.error_band is None
+    assert "was measured by 3 runs of this site's own and no others; 9 layouts would tell it" in str(
+        trust(few)
+    )
+    other = estimate(plan, replace(work, hardware=place), runtimes()["nanotron"])
+    assert "nanotron on h100-80gb-sxm was never validated" in str(trust(other))
 
 
 def test_every_run_is_calibrated_with_another_one() -> None:

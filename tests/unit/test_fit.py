@@ -7,7 +7,7 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from planner.cost.fit import oom_probability, safe_share
+from planner.cost.fit import memory_band, oom_probability, safe_share
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.025, 0.1])
@@ -44,3 +44,12 @@ def test_far_off_it_is_certain_without_a_warning() -> None:
 def test_more_use_is_never_safer() -> None:
     chances = oom_probability(np.linspace(60e9, 100e9, 200), 80e9, 0.025)
     assert (np.diff(chances) >= 0).all()
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.025, 0.05])
+def test_nine_of_ten_drawn_runs_are_inside_the_memory_band(spread: float) -> None:
+    draw = np.random.default_rng(7)
+    scale = np.where(draw.random(400_000) < 0.05, 0.13, spread)
+    ratio = np.exp(draw.logistic(0.0, scale))
+    assert np.mean(ratio <= 1 + memory_band(spread)) == pytest.approx(0.95, abs=0.002)
+    assert 0.9 <= np.mean(np.abs(ratio - 1) <= memory_band(spread)) <= 0.925

@@ -172,7 +172,12 @@ def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Cata
         ({"experts": 8, "topk": 9, "moe_ffn": 1024}, ["row 7, column topk: found 9", "at most 8 experts"]),
         ({"experts": 8, "moe_ffn": 1024}, ["column model: found 'own'", "its topk, which", "blank"]),
         ({"experts": 8, "topk": 2, "moe_ffn": 512, "ep": 3}, ["experts-divide", "ep 3"]),
-        ({"step_time_s": None}, ["neither time, memory nor outcome"]),
+        ({"step_time_s": None}, ["row 7: neither time, memory nor outcome"]),
+        ({"gpu": "h1000"}, ["row 7, column gpu: found 'h1000'", "nearest: h100"]),
+        (
+            {"step_time_s": None, "mfu_pct": 40.0},
+            ["row 7, column flops_convention: found blank beside mfu_pct"],
+        ),
         ({"tp": None, "dp": None, "zero": "1"}, ["column tp", "does not follow from the others"]),
     ],
 )
@@ -183,8 +188,9 @@ def test_a_row_that_cannot_be_priced_says_why(
     assert [word for word in words if word not in text] == [], text
 
 
-def test_an_outcome_alone_is_enough(catalogue: Catalogue) -> None:
-    found = ready(DENSE.with_values({"step_time_s": None, "oom": 1}), catalogue)
+@pytest.mark.parametrize("oom", [0, 1])
+def test_an_outcome_alone_is_enough(oom: int, catalogue: Catalogue) -> None:
+    found = ready(DENSE.with_values({"step_time_s": None, "oom": oom}), catalogue)
     assert found.measured.seconds is None
 
 

@@ -130,3 +130,48 @@ def test_changed_values_leave_the_run_as_it_was() -> None:
     assert (other.tp, other.gpu, other.dp) == (4, "h100", 8)
     assert (run.tp, run.gpu) == (1, "a100-80gb-sxm")
     assert run.with_values({}) is run
+
+
+@pytest.mark.parametrize("note", ['"plain', 'plain,"more'])
+def test_a_quote_that_is_never_closed_takes_no_other_row_with_it(note: str) -> None:
+    table = rows(GOOD.replace("plain", note), *(GOOD.replace("a-1", f"a-{number}") for number in (2, 3)))
+    assert [type(row) for row in table] == [Fault, Run, Run]
+    fault = table[0]
+    assert isinstance(fault, Fault)
+    assert "row 2" in fault.reason
+    assert "a quote that stays open over 3 lines" in fault.reason
+    assert [row.id for row in table] == ["a-1", "a-2", "a-3"]
+
+
+def test_a_note_of_several_lines_is_one_note() -> None:
+    (first, second) = rows(GOOD.replace("plain", '"one, two\nthree, four"'), GOOD.replace("a-1", "a-2"))
+    assert isinstance(first, Run)
+    assert first.notes == "one, two\nthree, four"
+    assert isinstance(second, Run)
+
+
+def test_a_quote_left_open_before_many_rows_costs_its_own_row_alone() -> None:
+    many = 20_000
+    lines = (
+        GOOD.replace("a-1", f"a-{number}").replace("plain", '"x' if number < 9 else "")
+        for number in range(many)
+    )
+    table = rows(*lines)
+    assert len(table) == many
+    assert [row.id for row in table if isinstance(row, Fault)] == [
+        *(f"a-{number}" for number in range(8)),
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        (HEADER.replace(",", ";"), "names separated by semicolons"),
+        (HEADER.replace(",", "\t"), "names separated by tabs"),
+        (HEADER.encode("utf-16").decode("utf-8", errors="replace"), "text in UTF-16"),
+    ],
+)
+def test_a_table_in_another_form_is_named(header: str, found: str) -> None:
+    with pytest.raises(InputError, match=f"found {found}; expected a header of comma-separated names"):
+        rows(GOOD, header=header)

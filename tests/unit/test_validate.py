@@ -189,6 +189,7 @@ def test_a_batch_of_runs_costs_what_each_estimate_says(catalogue: Catalogue) -> 
     ]
     for priced, found in zip(runs, cost_predictions(runs), strict=True):
         assert isinstance(found, Prediction)
+        assert cost_predictions([priced]) == [found]
         alone = estimate(priced.plan, priced.job, priced.runtime)
         assert found.step_s == pytest.approx(alone.step, rel=1e-12)
         assert found.total_gib * GIB == pytest.approx(alone.peak, rel=1e-12)

@@ -140,7 +140,20 @@ def test_groups_are_summed_up_by_source() -> None:
 
 def test_reasons_are_counted_without_their_row() -> None:
     skipped = [{"reason": f"row {number}, column tp: found 'x'"} for number in range(3)]
-    assert reasons(skipped) == {"column tp: found 'x'": 3}
+    skipped += [{"reason": f"row {number}: neither time nor memory"} for number in range(2)]
+    assert reasons(skipped) == {"column tp: found 'x'": 3, "neither time nor memory": 2}
+
+
+def test_standard_input_that_is_not_utf_8_spoils_only_its_row() -> None:
+    app = typer.Typer()
+    app.command()(validate)
+    table = TABLE.replace("b,lab,h100", "b,lab,caf\u00e9").encode("latin-1")
+    result = CliRunner(charset="ascii").invoke(app, ["-", "--format", "json"], input=table)
+    document = json.loads(result.stdout)
+    assert document["priced"] == 2
+    assert "row 3, column gpu: found 'caf\ufffd" in next(
+        skip["reason"] for skip in document["skipped"] if skip["id"] == "b"
+    )
 
 
 def test_quiet_leaves_the_notes_out_and_verbose_tells_what_is_done(runs: Path) -> None:

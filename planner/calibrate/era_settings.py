@@ -88,6 +88,7 @@ INTERNEVO: Final[Settings] = {
 }
 FSDP1: Final[Settings] = {
     **EAGER,
+    "chained_rope": "halves",
     "attention_copies": False,
     "hidden_collective_traffic": 5.0,
     "padded_rows": False,

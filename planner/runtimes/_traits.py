@@ -27,6 +27,10 @@ class Traits:
         Whether keys and values are repeated to all query heads, and the output copied, before they are kept.
     fused_norm, fused_activation, fused_rope : bool
         Whether these are one kernel each, or a chain of elementwise ones.
+    chained_rope : str
+        How a rotary embedding turns that is a chain of PyTorch's own operators: by ``halves`` or as
+        ``complex`` numbers. It keeps nothing, since it multiplies by constants, and moves more than a
+        scripted one, which keeps copies; empty for that.
     norm_in_product : bool
         Whether the norm before a product of attention or of a dense feed-forward is part of that product's
         layer, so that recompute of norms does not reach it.
@@ -236,6 +240,7 @@ class Traits:
     fused_norm: bool = True
     fused_activation: bool = True
     fused_rope: bool = True
+    chained_rope: Literal["", "halves", "complex"] = ""
     norm_in_product: bool = False
     unfused_norm_bytes: float = 4.0
     norm_reads_fp32: bool = False

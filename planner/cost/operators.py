@@ -247,7 +247,7 @@ class Pricer:
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         forward, backward, saved = attention_seconds(case, rows, seq, share, visible, head_dim, shared)
         widest = 2 * rows * seq * share * seq if case.traits.attention in SCORES_KEPT else 0.0
-        stitching = 1.0 if splits else np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0)
+        stitching = 1.0 if splits else (1.0 + (plan.cp - 1.0) * case.traits.cp_slowdown) / plan.cp
         slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention_share)
         outside = attention_outside(case, seq, head_dim) * slow
         return Operator(

@@ -93,4 +93,5 @@ FSDP1: Final[Settings] = {
     "hidden_collective_traffic": 5.0,
     "padded_rows": False,
     "fp32_context_gradients": False,
+    "merges_each_step": False,
 }

@@ -221,7 +221,7 @@ ERAS: Final = (
         r"ring.?self",
         "fsdp",
         "Colossal-AI's sequence parallelism (arXiv:2105.13120): scores kept, no flash attention",
-        {**FSDP1, "attention": "unfused", "early_stop": False, "cp_slowdown": 1.2},
+        {**FSDP1, "attention": "unfused", "early_stop": False},
         precision="fp16",
         zero="3",
         recompute="full",

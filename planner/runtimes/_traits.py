@@ -195,8 +195,13 @@ class Traits:
         from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed, torchtitan's
         to its own runs. [-]
     cp_slowdown : float
-        Time of attention on another rank's keys over that on as many of its own: smaller calls, whose results
-        must be stitched. [-]
+        Time of attention under context parallelism over its share of the whole: smaller calls and
+        stitching. [-]
+    merges_each_step : bool
+        Whether the result of each step on another rank's keys is merged before the next step starts, so that
+        stitching grows with their number, and ``cp_slowdown`` is that of two ranks. PyTorch's is
+        (``torch.distributed.tensor.experimental``, ``_SDPAMerger``); Transformer Engine merges beside the
+        next step, on a stream of its own (``context_parallel.py``, ``cp_stream``).
     compute_derate : float
         Share of the kernels' stand-alone rate that the training step reaches. [-]
     host_seconds_forward, host_seconds_backward : float
@@ -308,7 +313,8 @@ class Traits:
     dp_window: float = 0.8
     hidden_collective_traffic: float = 0.0
     sharded_wait: float = 0.0
-    cp_slowdown: float = 1.4
+    cp_slowdown: float = 1.2
+    merges_each_step: bool = False
     compute_derate: float = 1.0
     host_seconds_forward: float = 0.0
     host_seconds_backward: float = 0.0

@@ -30,6 +30,7 @@ ENTRY = Runtime(
         sharded_at_rest=True,
         padded_rows=True,
         fp32_context_gradients=True,
+        merges_each_step=True,
         attention_copies=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,

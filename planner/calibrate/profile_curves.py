@@ -200,7 +200,7 @@ def priced(row: Raw) -> Raw:
     Examples
     --------
     >>> priced({"variant": "rotary", "shape": {"rows": 2, "width": 100}, "bytes": 4800.0})["bytes"]
-    2200.0
+    4000.0
     """
     if row["variant"] not in MEASURED:
         return row

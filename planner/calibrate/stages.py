@@ -286,10 +286,11 @@ STAGES = (
         "torchtitan",
         lambda priced: priced.era.startswith("torchtitan-202"),
         (
-            Factor(("accelerator", "h100-96gb-hbm2e-500w", "training_share"), 0.95, COMPUTE, 0.2),
+            Factor(("accelerator", "h100-96gb-hbm2e-500w", "training_share"), 1.0, COMPUTE, 0.2),
             Factor(
-                ("era", "torchtitan-2025", "tp_bandwidth_share"),
-                0.6,
+                # From the other code that runs PyTorch's collectives by themselves, the layouts sweep's.
+                ("runtime", "torchtitan", "tp_bandwidth_share"),
+                0.57,
                 "share of nccl-tests rate of tensor-parallel collectives [-]",
                 0.5,
             ),

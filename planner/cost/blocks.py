@@ -50,6 +50,12 @@ def residual_operator(pricer: Pricer, name: str) -> Operator:
     return pricer.elementwise(name, "residual", elements, moved, kept=float(traits.dropout) * elements)
 
 
+def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
+    """Bytes that the runtime's rotary embedding moves. [byte]"""
+    fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
+    return traffic.ROTARY_CHAIN[chain] if chain and not fused else traffic.ROTARY[fused]
+
+
 def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
     """Key/value heads on a rank: at least one, copied where tp exceeds them. [-]"""
     return np.maximum(kv_heads / pricer.plan.tp, 1.0)
@@ -69,10 +75,10 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
     operators = [replace(projection, second=keys / width)]
     if mixer.rotary:
-        fused = pricer.case.traits.fused_rope
+        fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
         turned = rows * (queries + keys)
-        copies = 0.0 if fused else 2 * turned
-        operators.append(pricer.elementwise("rotary", "qkv", turned, traffic.ROTARY[fused], saved=copies))
+        copies = 0.0 if fused or chain else 2 * turned
+        operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
     if mixer.qk_norm != "none":
         moved = traffic.NORM[pricer.case.traits.fused_norm]
         normed = rows * (queries + keys)
@@ -113,7 +119,7 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     ranks = float(mixer.q_lora_rank + mixer.kv_lora_rank)
     down = ranks + mixer.qk_rope_head_dim
     query_rank, key_rank = float(mixer.q_lora_rank or hidden), float(mixer.kv_lora_rank)
-    norm, turn = traffic.NORM[traits.fused_norm], traffic.ROTARY[traits.fused_rope]
+    norm, turn = traffic.NORM[traits.fused_norm], rotary_traffic(pricer)
     compressed, pairs = 2 * local * ranks, rows * heads * mixer.qk_rope_head_dim
     up = "mla_up_proj"
     return [

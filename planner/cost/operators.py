@@ -21,6 +21,7 @@ from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds, quantisation_seconds
 from planner.numeric import Num
 from planner.plan import Plan
+from planner.runtimes._traits import Traits
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ class Pricer:
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         forward, backward, saved = attention_seconds(case, rows, seq, share, visible, head_dim, shared)
         widest = 2 * rows * seq * share * seq if case.traits.attention in SCORES_KEPT else 0.0
-        stitching = 1.0 if splits else np.where(plan.cp > 1, case.traits.cp_slowdown, 1.0)
+        stitching = 1.0 if splits else stitched_time(case.traits, plan.cp)
         slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention_share)
         outside = attention_outside(case, seq, head_dim) * slow
         return Operator(
@@ -263,6 +264,16 @@ class Pricer:
             outside_forward=outside * forward,
             outside_backward=outside * backward,
         )
+
+
+def stitched_time(traits: Traits, cp: Num) -> Num:
+    """Time of attention whose keys come from ``cp`` ranks, over that of as many of its own. [-]
+
+    Merged one by one the results of cp equal steps cost cp - 1 times what those of two do.
+    """
+    if traits.merges_each_step:
+        return 1.0 + 2.0 * (traits.cp_slowdown - 1.0) * (cp - 1.0) / cp
+    return np.where(cp > 1, traits.cp_slowdown, 1.0)
 
 
 IN_16_BIT = frozenset({"head", "router"})

@@ -50,7 +50,20 @@ DROPOUT: Final = Traffic(5.0, 5.0)
 """Dropout with its byte mask, beside the addition (arXiv:2205.05198, sec. 4). [byte]"""
 
 ROTARY: Final = {True: Traffic(4.0, 4.0, "copy"), False: Traffic(11.0, 11.0)}
-"""Rotary embedding of an element of queries or keys, by whether it is one kernel. [byte]"""
+"""Rotary embedding of an element of queries or keys, by whether it is one kernel. [byte]
+
+A chain that a compiler scripts moves less than PyTorch's own.
+"""
+
+ROTARY_CHAIN: Final = {"halves": Traffic(20.0, 30.0), "complex": Traffic(20.0, 20.0)}
+"""The same where each of PyTorch's operators is a kernel, by how it turns. [byte]
+
+By halves one is negated and both are joined, 2 + 4; two products with a cosine and a sine, 4 each, are added,
+6. Backward two products, 4 each; the negated half, 2; two halves copied into zeros, 4 each; three gradients
+added, 12 (Hugging Face Transformers, ``models/llama/modeling_llama.py``, ``apply_rotary_pos_emb``). As
+complex numbers in fp32 each pass casts, multiplies and casts back, 6 + 8 + 6 (torchtitan,
+``models/llama/model.py``).
+"""
 
 HEAD_COPIES: Final = {True: Traffic(8.0, 4.0, "copy"), False: Traffic(4.0, 0.0, "copy")}
 """The output copied and, where there are fewer of them, keys and values repeated to all query heads. [byte]
@@ -76,7 +89,7 @@ MEASURED: Final = {
     "norm": NORM[True],
     "residual": RESIDUAL[True],
     "gated": GATED[False],
-    "rotary": ROTARY[False],
+    "rotary": ROTARY_CHAIN["halves"],
 }
 """Kernels that are measured by themselves, each as it is priced. [byte]
 

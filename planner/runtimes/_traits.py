@@ -31,6 +31,10 @@ class Traits:
     """Whether an activation is one kernel, or a chain."""
     fused_rope: bool = True
     """Whether the rotary embedding is one kernel, or a chain."""
+    chained_rope: Literal["", "halves", "complex"] = ""
+    """How a rotary embedding turns that is a chain of PyTorch's own operators: by ``halves`` or as ``complex``
+    numbers. It keeps nothing, since it multiplies by constants, and moves more than a scripted one, which
+    keeps copies; empty for that."""
     norm_in_product: bool = False
     """Whether the norm before a product of attention or of a dense feed-forward is part of that product's
     layer, so that recompute of norms does not reach it."""
@@ -229,6 +233,11 @@ class Traits:
     cp_slowdown: float = 1.2
     """Time of attention under context parallelism over its share of the whole: smaller calls and stitching.
     [-]"""
+    merges_each_step: bool = False
+    """Whether the result of each step on another rank's keys is merged before the next step starts, so that
+    stitching grows with their number, and ``cp_slowdown`` is that of two ranks. PyTorch's is
+    (``torch.distributed.tensor.experimental``, ``_SDPAMerger``); Transformer Engine merges beside the next
+    step, on a stream of its own (``context_parallel.py``, ``cp_stream``)."""
     compute_derate: float = 1.0
     """Share of the kernels' stand-alone rate that the training step reaches. [-]"""
 

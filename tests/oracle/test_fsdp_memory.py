@@ -61,7 +61,7 @@ def traits_of(row: dict[str, str]) -> dict[str, Any]:
         "attention_copies": hub,
         "fused_norm": row["norm"] == "fused" and not hub,
         "fused_activation": False,
-        "fused_rope": True,
+        "fused_rope": False,
         "logit_bytes": logit + 2.0 * (hub and row["style"] == "fsdp"),
         "vocab_parallel_loss": row.get("loss_parallel", "1") == "1",
         "split_logit_bytes": SPLIT_LOGIT_BYTES - logit,

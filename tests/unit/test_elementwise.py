@@ -52,6 +52,19 @@ def test_dropout_also_moves_a_byte_of_mask() -> None:
     assert (moved(1, 1) + 1, moved(1, 1) + 1) == elementwise.DROPOUT[:2]
 
 
+def test_a_rotary_chain_moves_what_each_operator_reads_and_writes() -> None:
+    """Of q cos + (-q2, q1) sin; backward each half is copied into zeros, and three gradients are added."""
+    half = moved(1, 1) / 2
+    forward = half + moved(1, 1) + 2 * moved(1, 1) + moved(2, 1)
+    backward = 2 * moved(1, 1) + half + 2 * (moved(0, 1) + half) + 2 * moved(2, 1)
+    assert (forward, backward) == elementwise.ROTARY_CHAIN["halves"][:2]
+
+
+def test_a_complex_rotary_product_is_cast_multiplied_and_cast_back() -> None:
+    cast, product = HALF + 4.0, 4.0 + 4.0
+    assert (2 * cast + product, 2 * cast + product) == elementwise.ROTARY_CHAIN["complex"][:2]
+
+
 def test_repeated_heads_are_written_and_their_gradients_read() -> None:
     """Keys and values that are fewer are written for every query head; the output is read and written."""
     assert (moved(1, 3), moved(2, 0)) == elementwise.HEAD_COPIES[True][:2]

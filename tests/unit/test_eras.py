@@ -86,6 +86,22 @@ def test_a_framework_text_means_an_era(
     assert (found.name, found.runtime) == (era, runtime)
 
 
+@pytest.mark.parametrize(
+    ("words", "compiled", "one_kernel_norm"),
+    [("", False, True), ("torch.compile on", True, True), ("torch.compile off", False, False)],
+)
+def test_torchtitan_of_2024_is_not_compiled_unless_it_says_so(
+    words: str, compiled: bool, one_kernel_norm: bool
+) -> None:
+    """Its presets say ``compile = false`` and, until July 2024, ``fused_rmsnorm``."""
+    era = find_era("torchtitan (FSDP2), 2024-04", "a100-80gb-sxm", None)
+    assert era is not None
+    traits = era_traits(Traits(), era, "bf16", stated_traits(era, words, None, None, "", False))
+    kernels = (traits.compiled, traits.fused_activation, traits.fused_rope)
+    assert kernels == (compiled, compiled, compiled)
+    assert traits.fused_norm == one_kernel_norm
+
+
 def test_sequence_parallelism_dates_a_run_of_old_megatron() -> None:
     """arXiv:2205.05198, sec. 4.2.2: of three collectives backward, two run beside products."""
     era = find_era("megatron-lm", "a100-80gb-sxm", None)

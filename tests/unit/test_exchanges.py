@@ -222,12 +222,28 @@ def test_a_code_that_waits_for_the_device_pays_its_host_in_each_step(
     assert slow.backward - fast.backward == pytest.approx(waits * 1e-3)
 
 
-def test_attention_is_slower_under_context_parallelism_by_the_trait() -> None:
+@pytest.mark.parametrize(
+    ("one_by_one", "cp", "times"),
+    [
+        (False, 2, 1.25),
+        (False, 8, 1.25),
+        (True, 1, 1.0),
+        (True, 2, 1.25),
+        (True, 4, 1.375),
+        (True, 8, 1.4375),
+    ],
+)
+def test_attention_is_slower_under_context_parallelism_by_the_trait(
+    one_by_one: bool, cp: int, times: float
+) -> None:
+    """Merged one by one, steps on the keys of others take 1.5 times as long: 1 of 2, 3 of 4, 7 of 8."""
+
     def forward(slower: float) -> float:
-        operators = priced_layer(pricer(MODELS["dense"], {"cp_slowdown": slower}, cp=2), "a").operators
+        traits = {"cp_slowdown": slower, "merges_each_step": one_by_one}
+        operators = priced_layer(pricer(MODELS["dense"], traits, cp=cp), "a").operators
         return next(float(operator.forward) for operator in operators if operator.module == "core_attn")
 
-    assert forward(1.5) == pytest.approx(1.5 * forward(1.0))
+    assert forward(1.25) == pytest.approx(times * forward(1.0))
 
 
 def test_logits_that_are_not_divided_are_gathered() -> None:

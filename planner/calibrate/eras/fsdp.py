@@ -10,10 +10,12 @@ from planner.calibrate.eras.statements import COMPILED_LOSS
 
 FSDP1: Final[Settings] = {
     **EAGER,
+    "chained_rope": "halves",
     "attention_copies": False,
     "hidden_collective_traffic": 5.0,
     "padded_rows": False,
     "fp32_context_gradients": False,
+    "merges_each_step": False,
 }
 
 RING_SELF_ATTENTION_2021: Final = Era(

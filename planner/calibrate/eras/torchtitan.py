@@ -14,9 +14,14 @@ TORCHTITAN_2024: Final = Era(
     "torchtitan-2024",
     r"torchtitan.*(2024|fsdp2)|^torchtitan$",
     "torchtitan",
-    "FSDP2, compiled layers but not their loss, recompute that stops early, as of 2024",
+    "FSDP2, recompute that stops early, a norm of one kernel, and nothing compiled unless the row says "
+    "so, then all but the loss, as of 2024 (1ea476e9, train_configs: compile = false, fused_rmsnorm)",
     traits={
         "attention": "flash-2",
+        "compiled": False,
+        "fused_activation": False,
+        "fused_rope": False,
+        "chained_rope": "complex",
         "hidden_collective_traffic": 3.0,
         "early_stop": True,
         "logit_bytes": 12.0,

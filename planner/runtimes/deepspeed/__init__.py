@@ -20,6 +20,7 @@ ENTRY = Runtime(
         fused_norm=False,
         fused_activation=False,
         fused_rope=False,
+        chained_rope="halves",
         vocab_parallel_loss=False,
         logit_bytes=12.0,
         gradient_dtype="bf16",

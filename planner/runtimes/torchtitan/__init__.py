@@ -38,6 +38,7 @@ ENTRY = Runtime(
         head_stays_gathered=True,
         told_reductions=True,
         fp32_context_gradients=True,
+        merges_each_step=True,
         gradient_blocks_idle=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,

@@ -32,9 +32,9 @@ class Traits:
     fused_rope: bool = True
     """Whether the rotary embedding is one kernel, or a chain."""
     chained_rope: Literal["", "halves", "complex"] = ""
-    """How a rotary embedding turns that is a chain of PyTorch's own operators: by ``halves`` or as ``complex``
-    numbers. It keeps nothing, since it multiplies by constants, and moves more than a scripted one, which
-    keeps copies; empty for that."""
+    """How a rotary embedding turns that is a chain of PyTorch's own operators: by ``halves`` or as
+    ``complex`` numbers. It keeps nothing, since it multiplies by constants, and moves more than a scripted
+    one, which keeps copies; empty for that."""
     norm_in_product: bool = False
     """Whether the norm before a product of attention or of a dense feed-forward is part of that product's
     layer, so that recompute of norms does not reach it."""

@@ -25,6 +25,7 @@ from planner.calibrate.era_settings import (
     MEGATRON_ON_ZERO,
     OVERLAPPED,
     SWEEP,
+    USUAL,
 )
 from planner.calibrate.era_statements import COMPILED_LOSS
 
@@ -92,6 +93,7 @@ ERAS: Final = (
         "megatron-lm",
         "the same forks since flash attention, as on Hopper and later",
         {
+            **USUAL,
             "attention": "flash-2",
             "fused_rope": False,
             "fused_weight_gradient": False,
@@ -212,7 +214,7 @@ ERAS: Final = (
         r"hai.?llm|paddle|fleet|mind.?spore|mind.?former|neuron|\bnxd\b|galvatron|\bhetu|axonn|picotron|bmtrain",
         "megatron-lm",
         "other programs with Megatron's degrees: eager kernels, 16-bit gradients, ZeRO-1",
-        {**EAGER, **HALF_GRADIENTS, "attention": "flash-2"},
+        {**USUAL, **EAGER, **HALF_GRADIENTS, "attention": "flash-2"},
         no_flash="unfused",
         measured=False,
     ),
@@ -341,7 +343,7 @@ ERAS: Final = (
         r"\bddp\b|distributed.?data.?parallel|nano.?gpt",
         "fsdp",
         "PyTorch's DistributedDataParallel: whole models, gradients all-reduced behind backward",
-        FSDP1,
+        {**USUAL, **FSDP1},
         zero="0",
         no_flash="unfused",
         measured=False,
@@ -351,7 +353,7 @@ ERAS: Final = (
         r"\bjax\b|max.?text|levanter|easy.?lm|\bt5x\b|\bpax(ml)?\b|gspmd|\bxla\b|pathways|\balpa\b",
         "fsdp",
         "JAX programs that XLA compiles and shards as FSDP does",
-        {"attention": "flash-2", **COMPILED_LOSS},
+        {**USUAL, "attention": "flash-2", **COMPILED_LOSS},
         zero="3",
         sequence_parallel=False,
         no_flash="unfused",

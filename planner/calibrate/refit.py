@@ -11,6 +11,7 @@ from planner.calibrate.overlay import Overlay, predictions_of
 from planner.calibrate.pricing import Price
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.stages import STAGES, Stage, neutral_values
+from planner.inputs.fitted import SHARE
 
 
 @dataclass
@@ -49,7 +50,9 @@ class Refit:
             kept = [factor for factor in stage.factors if factor.key[0] != "site"]
             return values_of(kept, [factor.start for factor in kept])
         owners = {(scope, owner(run)) for run in runs for scope, owner in SCOPES.items()}
-        used = tuple(sorted((key, value) for key, value in fixed.items() if key[:2] in owners))
+        used = tuple(
+            sorted((key, value) for key, value in fixed.items() if key[:2] in owners or key[2] == SHARE)
+        )
         about = (stage.name, tuple(run.run.id for run in runs), used)
         if about not in self._known:
             self._known[about] = fit(runs, stage.factors, fixed, stage.measure).values

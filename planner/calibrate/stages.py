@@ -141,7 +141,11 @@ STAGES = (
                 0.04,
                 WAIT,
                 0.7,
-                shared=(("runtime", "deepspeed", "sharded_wait"),),
+                # Torchtitan's runs tell it apart neither from this nor from none: out of model 4.5%, 5.1% without.
+                shared=(
+                    ("runtime", "deepspeed", "sharded_wait"),
+                    ("runtime", "torchtitan", "sharded_wait"),
+                ),
             ),
         ),
         _model_and_size,
@@ -280,23 +284,6 @@ STAGES = (
         "https://github.com/InternLM/InternEvo/blob/develop/doc/en/train_performance.md",
     ),
     Stage(
-        "torchtitan",
-        lambda priced: priced.era.startswith("torchtitan-202"),
-        (
-            Factor(("accelerator", "h100-96gb-hbm2e-500w", "training_share"), 0.95, COMPUTE, 0.2),
-            Factor(
-                ("era", "torchtitan-2025", "tp_bandwidth_share"),
-                0.6,
-                "share of nccl-tests rate of tensor-parallel collectives [-]",
-                0.5,
-            ),
-            Factor(("runtime", "torchtitan", "compute_derate"), 0.9, COMPUTE, 0.2),
-            Factor(("runtime", "torchtitan", "sharded_wait"), 0.03, WAIT, 0.7),
-        ),
-        lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
-        "https://github.com/pytorch/torchtitan/tree/main/benchmarks",
-    ),
-    Stage(
         "recipes of the performance pages, dense",
         _dense_recipe,
         (
@@ -341,6 +328,21 @@ STAGES = (
         ),
         _model_and_size,
         "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
+    ),
+    Stage(
+        "torchtitan",
+        lambda priced: priced.era.startswith("torchtitan-202"),
+        (
+            Factor(
+                ("era", "torchtitan-2025", "tp_bandwidth_share"),
+                0.6,
+                "share of nccl-tests rate of tensor-parallel collectives [-]",
+                0.5,
+            ),
+            Factor(("runtime", "torchtitan", "compute_derate"), 0.9, COMPUTE, 0.2),
+        ),
+        lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
+        "https://github.com/pytorch/torchtitan/tree/main/benchmarks",
     ),
     Stage(
         "DeepSpeed's ZeRO-3 on many ranks",

@@ -9,13 +9,16 @@ from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
-from planner.inputs.fitted import fitted
+from planner.inputs.fitted import REFERENCE, SHARE, fitted, fitted_shares, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
 
 R = TypeVar("R", bound=Record)
+
+KIN: Final = "accelerators of its kin with measured runs"
+"""Source of the share of an accelerator without runs."""
 
 PARTS: Final = {"accelerator": "accelerators", "node": "nodes", "network": "networks"}
 """Parts of a pool, each with the folder of those that ship."""
@@ -105,15 +108,22 @@ def clusters_with(accelerator: str) -> list[str]:
 
 
 def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
-    """Return an accelerator with the constants that training runs gave it, where its file says nothing."""
-    found = {
+    """Return an accelerator with the constants that training runs gave it, where its file says nothing.
+
+    One without runs takes the share that those of its kin reach in training.
+    """
+    name, shares = str(accelerator.get("name")), fitted_shares()
+    found: dict[str, Any] = {
         constant.name: {
             "value": str(constant.value),
             "source": constant.source.split()[0],
             "standing": "fitted",
         }
-        for constant in fitted("accelerator", str(accelerator.get("name")))
+        for constant in fitted("accelerator", name)
     }
+    if shares and SHARE not in found and name != REFERENCE:
+        share = share_of_kin(str(accelerator.get("arch")), shares)
+        found[SHARE] = {"value": f"{share:.4g}", "source": KIN, "standing": "estimated"}
     return found | accelerator
 
 

@@ -19,7 +19,7 @@ class Refit:
     """Fits every stage to the runs that it is given; what the same runs gave before is kept.
 
     A stage that has too few runs keeps the starts of its factors, and a site without runs its plain shares:
-    nothing is known of it.
+    nothing is known of it. An accelerator without runs has no constants, and takes the share of its kin.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class Refit:
         values = neutral_values(self.stages)
         for stage in self.stages:
             values |= self.stage_values(stage, stage.runs_of(runs), values)
-        return values
+        seen = {SCOPES["accelerator"](run) for run in runs}
+        return {key: value for key, value in values.items() if key[0] != "accelerator" or key[1] in seen}
 
     def stage_values(self, stage: Stage, runs: Sequence[PricedRun], fixed: Values) -> Values:
         """Return the constants of one stage."""

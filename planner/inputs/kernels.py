@@ -117,8 +117,8 @@ def load_kernels(accelerator: Chip, sustained: bool = True) -> Kernels:
     accelerator : Chip
         Its ``curves`` names a file, or else its name does; without either the curves of a relative are
         taken (`RELATIVES`), as shares of this accelerator's peak and bandwidth, their efficiency scaled by
-        the measured matrix product ceilings where both are known, by power for each FLOP elsewhere, and with an empty measured range, so that
-        everything counts as extrapolated.
+        the measured matrix product ceilings where both are known, by power for each FLOP elsewhere, and with
+        an empty measured range, so that everything counts as extrapolated.
     sustained : bool
         Whether rates are those that hours of work hold, not those of a short benchmark.
 
@@ -239,9 +239,10 @@ class _Reader:
     def powered(self) -> float:
         """Share of its peak that an accelerator with less power for each FLOP holds, over the lender's. [-]
 
-        Power grows with clock and square of voltage, and voltage with the clock towards its end: under a power
-        limit the clock goes with the square root of power in between. From B200 to B300 and GB300 that gives
-        1.05 and 1.12 in training, where 1.05 and 1.13 were measured. More power than the lender's is of no use.
+        Power grows with the clock and the square of voltage, and voltage with the clock towards its end: a
+        limit on power holds the clock to between its cube root and itself, here its square root. With 1.10,
+        1.08 and 1.26 times B200's power for each FLOP, curves and runs of B300, GB200 and GB300 reach 1.02,
+        0.92 and 1.23 times its share: a power of 0.6. More power than the lender's is of no use.
         """
         power, lent = self.accelerator.power, _power_of(str(self.raw.get("accelerator")))
         peak = self.peak("bf16", "bf16")

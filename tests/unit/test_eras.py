@@ -107,11 +107,9 @@ def test_every_era_sets_traits_that_exist_and_says_what_it_stands_for(era: Era) 
 
 
 def test_a_code_without_runs_reaches_what_those_with_runs_reach_in_the_mean() -> None:
-    """Codes that were run and have no constant of their own count as 1; recipes stand with the accelerators."""
+    """Codes that were run and have no constant count as 1; recipes stand with the accelerators."""
     fitted = {
-        (entry.scope, entry.owner): entry.value
-        for entry in all_constants()
-        if entry.name == "compute_derate"
+        (entry.scope, entry.owner): entry.value for entry in all_constants() if entry.name == "compute_derate"
     }
     measured = [era for era in ERAS if era.measured and not era.name.startswith("megatron-bridge")]
     shares = [

@@ -104,7 +104,7 @@ def test_a_device_without_a_stated_power_holds_what_its_lender_does() -> None:
 
 
 def test_an_accelerator_without_runs_takes_the_share_of_its_kin() -> None:
-    """Those of its architecture, of the one whose curves it borrows, or all; the file's own word comes first."""
+    """Those of its architecture, of the one whose curves it borrows, or all."""
     shares = {
         name: float(load_hardware(name).pool.accelerator.training_share or 1.0)
         for name in ("dgx-h100", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72")

@@ -221,11 +221,6 @@ REFERENCE: Final = "a100-80gb-sxm"
 """The accelerator whose share is 1: what its training steps reach of its curves stands with the codes."""
 
 
-def fitted_shares() -> dict[str, float]:
-    """Return the share of its curves that each accelerator with runs reaches in training. [-]"""
-    return {entry.owner: entry.value for entry in all_constants() if entry.name == SHARE}
-
-
 def share_of_kin(arch: str, shares: Mapping[str, float]) -> float:
     """Return the share of its curves that an accelerator without runs reaches in training. [-]
 

@@ -9,16 +9,13 @@ from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
-from planner.inputs.fitted import REFERENCE, SHARE, fitted, fitted_shares, share_of_kin
+from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
 
 R = TypeVar("R", bound=Record)
-
-KIN: Final = "accelerators of its kin with measured runs"
-"""Source of the share of an accelerator without runs."""
 
 PARTS: Final = {"accelerator": "accelerators", "node": "nodes", "network": "networks"}
 """Parts of a pool, each with the folder of those that ship."""
@@ -112,7 +109,7 @@ def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
 
     One without runs takes the share that those of its kin reach in training.
     """
-    name, shares = str(accelerator.get("name")), fitted_shares()
+    name, shares = str(accelerator.get("name")), [one for one in all_constants() if one.name == SHARE]
     found: dict[str, Any] = {
         constant.name: {
             "value": str(constant.value),
@@ -122,8 +119,9 @@ def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
         for constant in fitted("accelerator", name)
     }
     if shares and SHARE not in found and name != REFERENCE:
-        share = share_of_kin(str(accelerator.get("arch")), shares)
-        found[SHARE] = {"value": f"{share:.4g}", "source": KIN, "standing": "estimated"}
+        share = share_of_kin(str(accelerator.get("arch")), {one.owner: one.value for one in shares})
+        source = shares[0].source.split()[0]
+        found[SHARE] = {"value": f"{share:.4g}", "source": source, "standing": "estimated"}
     return found | accelerator
 
 

@@ -159,7 +159,8 @@ class Accuracy:
     skipped : tuple of Skip
         Those that could not.
     folds : mapping
-        ``source`` and ``model`` to the same rows, each priced without its fold; empty where not asked for.
+        ``source``, ``model`` and ``accelerator`` to the same rows, each priced without its fold; empty where
+        not asked for.
     group_errors : mapping
         Constant to the error out of group of the runs that it is fitted to; empty where not asked for. [-]
     """
@@ -185,9 +186,10 @@ class Accuracy:
         return lines_of(rows, lambda outcome: f"{outcome.scored.source}: {outcome.scored.mark}")
 
     def fold_errors(self, fold: Fold) -> dict[str, float | None]:
-        """Return the error of each source out of fold. [-]"""
+        """Return the error of each source out of fold, of each accelerator where these are left out. [-]"""
         rows = [outcome for outcome in self.folds.get(fold, ()) if not outcome.scored.mark]
-        return {line.name: line.error for line in lines_of(rows, KINDS["source"])}
+        kind = KINDS["accelerator" if fold == "accelerator" else "source"]
+        return {line.name: line.error for line in lines_of(rows, kind)}
 
     def worst(self, count: int, each: int) -> list[Outcome]:
         """Return the rows with the largest errors, at most ``each`` of one source and model."""

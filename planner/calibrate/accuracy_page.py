@@ -111,7 +111,7 @@ def source_table(found: Accuracy) -> str:
     outside = {
         f"error without this {fold}" if fold == "source" else "error, each model left out": errors
         for fold in found.folds
-        if (errors := found.fold_errors(fold))
+        if fold != "accelerator" and (errors := found.fold_errors(fold))
     }
     cells = list(SCORES)
     extra: list[tuple[str, Callable[[Line], str]]] = [
@@ -119,6 +119,14 @@ def source_table(found: Accuracy) -> str:
     ]
     extra += [(head, _looked_up(errors)) for head, errors in outside.items()]
     return scores_table("source", found.lines("source"), [*cells[:6], *extra, *cells[6:]])
+
+
+def kind_table(found: Accuracy, kind: str) -> str:
+    """Return the table of another key, accelerators with their errors out of fold where asked for."""
+    errors = found.fold_errors("accelerator") if kind == "accelerator" else {}
+    extra = [("error without this accelerator", _looked_up(errors))] if errors else []
+    about = f"{FOLDS['accelerator']}\n" if errors else ""
+    return about + scores_table(kind, found.lines(kind), [*SCORES[:6], *extra, *SCORES[6:]])
 
 
 def _looked_up(errors: Mapping[str, float | None]) -> Callable[[Line], str]:
@@ -225,10 +233,10 @@ def page(found: Accuracy, plot: str = "") -> str:
         ),
         f"![Predicted against measured seconds per step, dashed: 10% away]({plot})\n" if plot else "",
         "## By source\n",
-        *(FOLDS[fold] for fold in found.folds),
+        *(FOLDS[fold] for fold in found.folds if fold != "accelerator"),
         source_table(found),
         *(
-            f"## By {kind}\n\n{scores_table(kind, found.lines(kind))}"
+            f"## By {kind}\n\n{kind_table(found, kind)}"
             for kind in KINDS
             if kind != "source"
         ),
@@ -258,8 +266,8 @@ have a time and no mark, {marked} are marked and scored apart. The sources are l
 `tests/measured/runs/README.md`, where an extract of the tables lies; other sources are named as in their own
 tables.
 
-This page is made by
-`python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg --out-of-fold source model`;
+This page is made by `python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg
+--out-of-fold source model accelerator`;
 `make bench` prints the first tables for the extract, or for the folder in the variable `RUNS_DIR`.
 
 - **error**: mean of |predicted / measured - 1| of seconds per step; **bias** is the mean with its sign,
@@ -282,6 +290,9 @@ FOLDS: Final = {
     "alone; its own site is then unknown, and codes that nobody else has run keep the starts of\n"
     "their factors.\n",
     "model": "*Error, each model left out* prices each model with constants that are fitted to the others.\n",
+    "accelerator": "*Error without this accelerator* prices one with constants fitted to the others:\n"
+    "its kernels are known, and the share of them that training reaches is that of its kin. Codes that\n"
+    "were run on it alone keep the starts of their factors.\n",
 }
 
 CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard error*

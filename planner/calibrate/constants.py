@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from planner.calibrate.pricing import Prediction, Price, cost_predictions
 from planner.calibrate.run_defaults import PricedRun, Skip
-from planner.inputs.fitted import all_constants
-from planner.inputs.hardware import HardwareProfile, Pool
+from planner.inputs.fitted import REFERENCE, SHARE, all_constants, share_of_kin
+from planner.inputs.hardware import Accelerator, HardwareProfile, Pool
 from planner.inputs.record import Sourced
 from planner.runtimes._family import Job, Runtime
 
@@ -75,9 +75,17 @@ class WithConstants:
             self._clusters[key] = hardware.model_copy(update={"pools": pools})
         return replace(priced.job, hardware=self._clusters[key])
 
+    def device(self, accelerator: Accelerator) -> dict[str, float]:
+        """Return the constants of an accelerator, the share of its kin where it has no runs."""
+        own = self.owned("accelerator", accelerator.name)
+        shares = {owner: value for (_, owner, name), value in self.values.items() if name == SHARE}
+        if not shares or SHARE in own or accelerator.name == REFERENCE:
+            return own
+        return {SHARE: share_of_kin(accelerator.arch, shares), **own}
+
     def pool(self, pool: Pool, priced: PricedRun) -> Pool:
         """Return a pool with the constants of its accelerator and of the run's site."""
-        device = self.owned("accelerator", pool.accelerator.name)
+        device = self.device(pool.accelerator)
         site = self.owned("site", priced.run.source)
         if not device and not site:
             return pool

@@ -11,6 +11,7 @@ from planner.calibrate.overlay import Overlay, predictions_of
 from planner.calibrate.pricing import Price
 from planner.calibrate.run_defaults import PricedRun
 from planner.calibrate.stages import STAGES, Stage, neutral_values
+from planner.inputs.fitted import SHARE
 
 
 @dataclass
@@ -18,7 +19,7 @@ class Refit:
     """Fits every stage to the runs that it is given; what the same runs gave before is kept.
 
     A stage that has too few runs keeps the starts of its factors, and a site without runs its plain shares:
-    nothing is known of it.
+    nothing is known of it. An accelerator without runs has no constants, and takes the share of its kin.
 
     Parameters
     ----------
@@ -41,7 +42,8 @@ class Refit:
         values = neutral_values(self.stages)
         for stage in self.stages:
             values |= self.stage_values(stage, stage.runs_of(runs), values)
-        return values
+        seen = {SCOPES["accelerator"](run) for run in runs}
+        return {key: value for key, value in values.items() if key[0] != "accelerator" or key[1] in seen}
 
     def stage_values(self, stage: Stage, runs: Sequence[PricedRun], fixed: Values) -> Values:
         """Return the constants of one stage."""
@@ -49,7 +51,9 @@ class Refit:
             kept = [factor for factor in stage.factors if factor.key[0] != "site"]
             return values_of(kept, [factor.start for factor in kept])
         owners = {(scope, owner(run)) for run in runs for scope, owner in SCOPES.items()}
-        used = tuple(sorted((key, value) for key, value in fixed.items() if key[:2] in owners))
+        used = tuple(
+            sorted((key, value) for key, value in fixed.items() if key[:2] in owners or key[2] == SHARE)
+        )
         about = (stage.name, tuple(run.run.id for run in runs), used)
         if about not in self._known:
             self._known[about] = fit(runs, stage.factors, fixed, stage.measure).values

@@ -33,7 +33,7 @@ NO_ROWS: Final = '"per_row": []'
 CHUNK: Final = 4096
 """Rows that are priced together. [-]"""
 
-Fold = Literal["source", "model"]
+Fold = Literal["source", "model", "accelerator"]
 Fit = Callable[[Sequence[PricedRun]], Price]
 """Makes a pricing function whose constants are fitted to the given runs."""
 
@@ -109,7 +109,7 @@ def validate_out_of_fold(
     fold: Fold,
     tell: Callable[[str], object] = lambda line: None,
 ) -> Validation:
-    """Price every row with constants fitted to the rows of the other sources, or of the other models.
+    """Price every row with constants fitted to the rows of the other sources, models or accelerators.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def validate_out_of_fold(
         Where rows find models, clusters and runtimes.
     fit : Fit
         Fits on the rows outside the fold.
-    fold : {"source", "model"}
+    fold : {"source", "model", "accelerator"}
         What a fold's rows have in common.
     tell : callable
         Takes a line after each fold.
@@ -129,7 +129,7 @@ def validate_out_of_fold(
     ready = prepared(table, catalogue, skipped)
     folds: dict[str, list[PricedRun]] = {}
     for priced in ready:
-        folds.setdefault(str(getattr(priced.run, fold)).lower(), []).append(priced)
+        folds.setdefault(_fold_of(priced, fold), []).append(priced)
     outcomes: dict[str, Outcome] = {}
     for number, (name, members) in enumerate(folds.items(), start=1):
         began = time.monotonic()
@@ -143,6 +143,13 @@ def validate_out_of_fold(
         tell(f"fold {number} of {len(folds)}: {len(members)} rows without {fold} {name!r}, {seconds:.1f} s")
     ordered = (outcomes[priced.run.id] for priced in ready if priced.run.id in outcomes)
     return Validation(len(table), tuple(ordered), tuple(skipped))
+
+
+def _fold_of(priced: PricedRun, fold: Fold) -> str:
+    """Return what a run has in common with the others of its fold."""
+    if fold == "accelerator":
+        return priced.job.hardware.pool.accelerator.name
+    return str(getattr(priced.run, fold)).lower()
 
 
 def _chunks(rows: Iterable[Run | Fault]) -> Iterator[list[Run | Fault]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from planner.inputs.load import data_folder
 from planner.inputs.yaml_file import read_yaml
@@ -211,3 +212,43 @@ def all_constants() -> tuple[Constant, ...]:
 def fitted(scope: str, owner: str) -> list[Constant]:
     """Return the constants of one owner."""
     return [entry for entry in all_constants() if (entry.scope, entry.owner) == (scope, owner)]
+
+
+SHARE: Final = "training_share"
+"""Name of the constant that says what training reaches of an accelerator's curves."""
+
+REFERENCE: Final = "a100-80gb-sxm"
+"""The accelerator whose share is 1: what its training steps reach of its curves stands with the codes."""
+
+
+def share_of_kin(arch: str, shares: Mapping[str, float]) -> float:
+    """Return the share of its curves that an accelerator without runs reaches in training. [-]
+
+    The geometric mean over the accelerators with runs: those of its architecture, or of the one whose curves
+    it borrows; else all of them.
+
+    Parameters
+    ----------
+    arch : str
+        Architecture of the accelerator.
+    shares : mapping
+        Shares of the accelerators with runs, by name.
+
+    Examples
+    --------
+    >>> shares = {"h100-80gb-sxm": 0.98, "b200-180gb": 0.81, "gb200-186gb": 1.0}
+    >>> [round(share_of_kin(arch, shares), 3) for arch in ("hopper", "volta", "rubin", "cdna3")]
+    [0.98, 1.0, 0.9, 0.944]
+    """
+    from planner.inputs.kernels import RELATIVES
+
+    known = {REFERENCE: 1.0, **shares}
+    family = {arch, _arch_of(RELATIVES[arch])} if arch in RELATIVES else {arch}
+    kin = [share for name, share in known.items() if _arch_of(name) in family] or list(known.values())
+    return math.exp(sum(math.log(share) for share in kin) / len(kin))
+
+
+@cache
+def _arch_of(accelerator: str) -> str:
+    path = data_folder("hardware_profiles") / "accelerators" / f"{accelerator}.yaml"
+    return str(read_yaml(path)["arch"]) if path.is_file() else ""

@@ -101,6 +101,10 @@ class Chip(Protocol):
         """Share of its peak that large matrix products reach, where it is known. [-]"""
 
     @property
+    def power(self) -> float | None:
+        """Rated power, where it is known. [W]"""
+
+    @property
     def peak(self) -> Mapping[str, float]:
         """Dense peak of every precision. [FLOP/s]"""
 
@@ -113,8 +117,8 @@ def load_kernels(accelerator: Chip, sustained: bool = True) -> Kernels:
     accelerator : Chip
         Its ``curves`` names a file, or else its name does; without either the curves of a relative are
         taken (`RELATIVES`), as shares of this accelerator's peak and bandwidth, their efficiency scaled by
-        the measured matrix product ceilings where both are known, and with an empty measured range, so that
-        everything counts as extrapolated.
+        the measured matrix product ceilings where both are known, by power for each FLOP elsewhere, and with
+        an empty measured range, so that everything counts as extrapolated.
     sustained : bool
         Whether rates are those that hours of work hold, not those of a short benchmark.
 
@@ -157,9 +161,18 @@ def _curve_file(accelerator: Chip) -> tuple[Path, bool]:
 
 def _ceiling_of(lender: str) -> float:
     """Measured matrix product ceiling of a shipped accelerator, 0 where there is none. [-]"""
-    path = data_folder("hardware_profiles") / "accelerators" / f"{lender}.yaml"
-    stated = read_yaml(path).get("matmul_efficiency") if path.is_file() else None
-    return parse(stated["value"], "-") if stated else 0.0
+    return _stated(lender, "matmul_efficiency", "-")
+
+
+def _power_of(lender: str) -> float:
+    """Rated power of a shipped accelerator, 0 where there is none. [W]"""
+    return _stated(lender, "power", "W")
+
+
+def _stated(accelerator: str, field: str, unit: str) -> float:
+    path = data_folder("hardware_profiles") / "accelerators" / f"{accelerator}.yaml"
+    stated = read_yaml(path).get(field) if path.is_file() else None
+    return parse(stated["value"], unit) if stated else 0.0
 
 
 @dataclass(frozen=True)
@@ -214,11 +227,29 @@ class _Reader:
     def scale(self) -> float:
         """Share of its peak that the accelerator reaches, over the lender's; no curve passes the peak. [-]"""
         ceiling = self.accelerator.matmul_efficiency
-        if self.own or ceiling is None:
+        if self.own:
             return 1.0
+        if ceiling is None:
+            return self.powered
         fitted = max(parse(entry["efficiency"], "-") for entry in self.raw["gemm"].values())
         scale = float(ceiling) / (_ceiling_of(str(self.raw.get("accelerator"))) or fitted)
         return min(scale, 1 / fitted)
+
+    @property
+    def powered(self) -> float:
+        """Share of its peak that an accelerator with less power for each FLOP holds, over the lender's. [-]
+
+        Power grows with the clock and the square of voltage, and voltage with the clock towards its end: a
+        limit on power holds the clock to between its cube root and itself, here its square root. With 1.10,
+        1.08 and 1.26 times B200's power for each FLOP, curves and runs of B300, GB200 and GB300 reach 1.02,
+        0.92 and 1.23 times its share: a power of 0.6. More power than the lender's is of no use.
+        """
+        power, lent = self.accelerator.power, _power_of(str(self.raw.get("accelerator")))
+        peak = self.peak("bf16", "bf16")
+        if not (power and lent and peak):
+            return 1.0
+        sheet = parse(self.raw["datasheet"]["bf16_peak"], "FLOP/s")
+        return min(1.0, math.sqrt(float(power) / peak / (lent / sheet)))
 
     def peak(self, precision: str, curve: str) -> float:
         """Dense peak that the efficiency of a curve is a share of, 0 where there is none. [FLOP/s]"""

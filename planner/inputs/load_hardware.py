@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
-from planner.inputs.fitted import fitted
+from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
@@ -105,15 +105,23 @@ def clusters_with(accelerator: str) -> list[str]:
 
 
 def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
-    """Return an accelerator with the constants that training runs gave it, where its file says nothing."""
-    found = {
+    """Return an accelerator with the constants that training runs gave it, where its file says nothing.
+
+    One without runs takes the share that those of its kin reach in training.
+    """
+    name, shares = str(accelerator.get("name")), [one for one in all_constants() if one.name == SHARE]
+    found: dict[str, Any] = {
         constant.name: {
             "value": str(constant.value),
             "source": constant.source.split()[0],
             "standing": "fitted",
         }
-        for constant in fitted("accelerator", str(accelerator.get("name")))
+        for constant in fitted("accelerator", name)
     }
+    if shares and SHARE not in found and name != REFERENCE:
+        share = share_of_kin(str(accelerator.get("arch")), {one.owner: one.value for one in shares})
+        source = shares[0].source.split()[0]
+        found[SHARE] = {"value": f"{share:.4g}", "source": source, "standing": "estimated"}
     return found | accelerator
 
 

@@ -226,8 +226,7 @@ class Traits:
     """Bytes of device memory moved for one byte of hidden collective: what overlap costs the compute. [-]"""
     sharded_wait: float = 0.0
     """Share of the passes that ranks wait for the slowest of them where weights are gathered layer by layer
-    from many fast domains. PyTorch FSDP's is fitted to llm-foundry and shared by DeepSpeed, torchtitan's to
-    its own runs. [-]"""
+    from many fast domains. It is fitted to llm-foundry and shared by DeepSpeed and torchtitan. [-]"""
 
     # Rates that training reaches
     cp_slowdown: float = 1.2

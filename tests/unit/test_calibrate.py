@@ -13,7 +13,7 @@ import pytest
 
 from planner.calibrate import site_solve
 from planner.calibrate.catalogue import shipped_catalogue
-from planner.calibrate.constants import predictions_with, shipped_values
+from planner.calibrate.constants import WithConstants, predictions_with, shipped_values
 from planner.calibrate.conventions import Measured
 from planner.calibrate.fit import Factor, fit, memory_log_errors
 from planner.calibrate.pricing import Prediction
@@ -27,7 +27,8 @@ from planner.calibrate.stages import STAGES, neutral_values
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
 from planner.errors import InputError
-from planner.inputs.load_hardware import load_hardware
+from planner.inputs.fitted import SHARE
+from planner.inputs.load_hardware import load_accelerator, load_hardware
 from planner.runtimes._traits import Traits
 
 HEAD = (
@@ -382,6 +383,18 @@ def test_kin_without_runs_take_the_mean_of_the_others() -> None:
 
     assert found("") == pytest.approx(1.0)
     assert found("chips") == pytest.approx(0.8, rel=0.02)
+
+
+def test_constants_of_other_runs_give_an_accelerator_without_runs_the_share_of_its_kin() -> None:
+    """What runs give its kin is what counts, not what ships."""
+    values = {("accelerator", "h100-80gb-sxm", SHARE): 0.9, ("accelerator", "b300", SHARE): 0.8}
+    shares = {
+        name: WithConstants(values).device(load_accelerator(name)).get(SHARE)
+        for name in ("h100-80gb-sxm", "h200-141gb", "gb200-186gb", "v100-32gb", "a100-80gb-sxm", "gaudi3")
+    }
+    assert shares.pop("gaudi3") == pytest.approx((0.9 * 0.8) ** (1 / 3))
+    assert list(shares.values()) == [0.9, pytest.approx(0.9), pytest.approx(0.8), 1.0, None]
+    assert WithConstants({}).device(load_accelerator("h200-141gb")) == {}
 
 
 def test_a_fit_starts_from_runtimes_without_what_runs_gave_them_before() -> None:

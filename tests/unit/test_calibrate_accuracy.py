@@ -103,11 +103,12 @@ def test_the_program_prints_the_page_and_draws_the_plot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "runs.csv").write_text("\n".join([HEAD, row(1, 1, 8, 1), row(2, 2, 4, 1)]), encoding="utf-8")
-    assert (
-        main([str(tmp_path), "--plot", str(tmp_path / "plot.svg"), "--out-of-fold", "source", "model"]) == 0
-    )
+    folds = ["source", "model", "accelerator"]
+    assert main([str(tmp_path), "--plot", str(tmp_path / "plot.svg"), "--out-of-fold", *folds]) == 0
     text = capsys.readouterr().out
     assert "error without this source | error, each model left out" in text
+    (heads,) = re.findall(r".* error without this accelerator \|.*\n", text)
+    assert heads.startswith("| accelerator | rows |")
     assert "| ours | 2 | 2 |" in text
     assert re.search(r"\| error \| error without \|", text)
     ElementTree.fromstring((tmp_path / "plot.svg").read_text(encoding="utf-8"))

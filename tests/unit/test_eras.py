@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import replace
 from pkgutil import iter_modules
 
+import numpy as np
 import pytest
 
 from planner.calibrate import eras
 from planner.calibrate.eras import ERAS, Era, find_era
+from planner.calibrate.eras._common import USUAL
 from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits, with_graphs
 from planner.calibrate.run_checks import FRAMEWORKS
+from planner.inputs.fitted import all_constants
 from planner.runtimes._traits import Traits
 
 
@@ -133,6 +137,27 @@ def test_a_framework_that_no_runtime_prices_has_no_era(framework: str) -> None:
 def test_every_era_sets_traits_that_exist_and_says_what_it_stands_for(era: Era) -> None:
     assert isinstance(era_traits(Traits(), era, "fp16", {}), Traits)
     assert len(era.about) > 20
+
+
+def test_a_code_without_runs_reaches_what_those_with_runs_reach_in_the_mean() -> None:
+    """Codes that were run and have no constant count as 1; recipes stand with the accelerators."""
+    fitted = {
+        (entry.scope, entry.owner): entry.value for entry in all_constants() if entry.name == "compute_derate"
+    }
+    measured = [era for era in ERAS if era.measured and not era.name.startswith("megatron-bridge")]
+    shares = [
+        fitted.get(("era", era.name)) or fitted.get(("runtime", era.runtime), 1.0)
+        for era in measured
+        if era.name not in ("torchtitan", "nanotron")
+    ]
+    assert USUAL["compute_derate"] == pytest.approx(math.exp(np.mean(np.log(shares))), abs=0.015)
+    unmeasured = {era.name: era.traits.get("compute_derate") for era in ERAS if not era.measured}
+    assert {name for name, share in unmeasured.items() if share == USUAL["compute_derate"]} == {
+        "megatron-deepspeed-2023",
+        "megatron-relatives",
+        "data-parallel",
+        "xla",
+    }
 
 
 def test_era_names_are_unique() -> None:

@@ -14,7 +14,13 @@ from planner.errors import InputError
 from planner.formulas.attention import attention_extrapolated
 from planner.formulas.gemm import gemm_extrapolated, gemm_seconds
 from planner.inputs.kernels import load_kernels
-from planner.inputs.load_hardware import accelerator_names, hardware_folder, load_accelerator, load_hardware
+from planner.inputs.load_hardware import (
+    accelerator_names,
+    hardware_folder,
+    load_accelerator,
+    load_hardware,
+    with_fitted,
+)
 from planner.inputs.yaml_file import read_yaml
 
 
@@ -72,6 +78,57 @@ def test_a_measured_ceiling_moves_borrowed_rates() -> None:
     part = load_accelerator("mi300x-192gb")
     unmeasured = part.model_copy(update={"matmul_efficiency": None})
     assert load_kernels(part).gemm["bf16"].rate < 0.8 * load_kernels(unmeasured).gemm["bf16"].rate
+
+
+@pytest.mark.parametrize(
+    ("name", "lender", "share"),
+    # 500 and 700 W for 989 TFLOP/s; 72 W for 121 against 350 W for 362; more for each FLOP than the lender's.
+    [
+        ("h100-96gb-hbm2e-500w", "h100-80gb-sxm", 0.8452),
+        ("l4", "l40s", 0.7845),
+        ("h20-96gb", "h100-80gb-sxm", 1.0),
+    ],
+)
+def test_less_power_for_each_flop_holds_less_of_the_peak(name: str, lender: str, share: float) -> None:
+    own, lent = load_accelerator(name), load_accelerator(lender)
+    rate = own.kernels.gemm["bf16"].rate / own.peak["bf16"]
+    assert rate / (lent.kernels.gemm["bf16"].rate / lent.peak["bf16"]) == pytest.approx(share, abs=1e-4)
+    fast, slow = own.kernels.attention_for(128).rate, lent.kernels.attention_for(128).rate
+    assert fast / own.peak["bf16"] / (slow / lent.peak["bf16"]) == pytest.approx(share, abs=1e-4)
+
+
+def test_a_device_without_a_stated_power_holds_what_its_lender_does() -> None:
+    part = load_accelerator("l4").model_copy(update={"power": None})
+    lender = load_accelerator("l40s")
+    assert part.kernels.gemm["bf16"].rate / 121e12 == pytest.approx(lender.kernels.gemm["bf16"].rate / 362e12)
+
+
+def test_an_accelerator_without_runs_takes_the_share_of_its_kin() -> None:
+    """Those of its architecture, of the one whose curves it borrows, or all."""
+    shares = {
+        name: float(load_hardware(name).pool.accelerator.training_share or 1.0)
+        for name in ("dgx-h100", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72")
+    }
+    blackwell = np.prod([share for name, share in shares.items() if name != "dgx-h100"]) ** (1 / 4)
+    every = np.prod(list(shares.values())) ** (1 / 6)
+    kin = {
+        "dgx-h200": shares["dgx-h100"],
+        "grand-teton-h100": shares["dgx-h100"],
+        "vera-rubin-nvl72": blackwell,
+        "dgx-1-v100": 1.0,
+        "mi300x-8": every,
+    }
+    for name, share in kin.items():
+        found = load_hardware(name).pool.accelerator.training_share
+        assert found is not None
+        assert found.standing == "estimated"
+        assert found == pytest.approx(share, abs=1e-4)
+    assert load_hardware("dgx-a100-80gb").pool.accelerator.training_share is None
+
+
+def test_what_a_file_says_of_training_comes_before_the_share_of_its_kin() -> None:
+    stated = {"name": "mine", "arch": "cdna3", "training_share": {"value": "0.7"}}
+    assert with_fitted(stated) == stated
 
 
 def test_short_benchmarks_run_faster_than_hours_of_work() -> None:

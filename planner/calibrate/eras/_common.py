@@ -6,6 +6,10 @@ from typing import Final
 
 from planner.calibrate.eras._era import Settings
 
+# What a code without a run is taken to reach: the geometric mean over those with runs, 1 where nothing was
+# fitted, whose logarithms spread by 0.06. Recipes, whose rates stand with the accelerators, do not count.
+USUAL: Final[Settings] = {"compute_derate": 0.96}
+
 EAGER: Final[Settings] = {
     "fused_norm": False,
     "fused_activation": False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.calibrate.eras._common import EAGER, FIXED_SEGMENTS, FP16_GRADIENTS, GPT_2021
+from planner.calibrate.eras._common import EAGER, FIXED_SEGMENTS, FP16_GRADIENTS, GPT_2021, USUAL
 from planner.calibrate.eras._era import SINCE_HOPPER, Era, Settings
 
 MEGATRON_ON_ZERO: Final[Settings] = {
@@ -24,6 +24,7 @@ MEGATRON_DEEPSPEED_2023: Final = Era(
     "megatron-lm",
     "the same forks since flash attention, as on Hopper and later",
     traits={
+        **USUAL,
         "attention": "flash-2",
         "fused_rope": False,
         "fused_weight_gradient": False,

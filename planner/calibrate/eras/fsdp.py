@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.calibrate.eras._common import EAGER
+from planner.calibrate.eras._common import EAGER, USUAL
 from planner.calibrate.eras._era import Era, Settings
 from planner.calibrate.eras.statements import COMPILED_LOSS
 
@@ -77,7 +77,7 @@ DATA_PARALLEL: Final = Era(
     r"\bddp\b|distributed.?data.?parallel|nano.?gpt",
     "fsdp",
     "PyTorch's DistributedDataParallel: whole models, gradients all-reduced behind backward",
-    traits=FSDP1,
+    traits={**USUAL, **FSDP1},
     zero="0",
     no_flash="unfused",
     measured=False,
@@ -88,7 +88,7 @@ XLA: Final = Era(
     r"\bjax\b|max.?text|levanter|easy.?lm|\bt5x\b|\bpax(ml)?\b|gspmd|\bxla\b|pathways|\balpa\b",
     "fsdp",
     "JAX programs that XLA compiles and shards as FSDP does",
-    traits={"attention": "flash-2", **COMPILED_LOSS},
+    traits={**USUAL, "attention": "flash-2", **COMPILED_LOSS},
     zero="3",
     sequence_parallel=False,
     no_flash="unfused",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.calibrate.eras._common import BF16_GRADIENTS, EAGER, FP16_GRADIENTS, GPT_2021
+from planner.calibrate.eras._common import BF16_GRADIENTS, EAGER, FP16_GRADIENTS, GPT_2021, USUAL
 from planner.calibrate.eras._era import Era
 
 _SINCE_2023 = r"20(2[3-9]|[3-9]\d)|\b[rv]?0\.\d|\b2[3-9]\.\d\d|\bmain\b"
@@ -66,7 +66,7 @@ MEGATRON_RELATIVES: Final = Era(
     r"hai.?llm|paddle|fleet|mind.?spore|mind.?former|neuron|\bnxd\b|galvatron|\bhetu|axonn|picotron|bmtrain",
     "megatron-lm",
     "other programs with Megatron's degrees: eager kernels, 16-bit gradients, ZeRO-1",
-    traits={**EAGER, **BF16_GRADIENTS, "attention": "flash-2"},
+    traits={**USUAL, **EAGER, **BF16_GRADIENTS, "attention": "flash-2"},
     no_flash="unfused",
     measured=False,
 )

@@ -144,7 +144,7 @@ STAGES = (
                 0.04,
                 WAIT,
                 0.7,
-                # Torchtitan's runs tell theirs within a factor of three: out of model 3.6%, 3.9% with its own.
+                # Torchtitan's runs tell theirs within a factor of three: out of model 3.6%, 3.9% with it.
                 shared=(
                     ("runtime", "deepspeed", "sharded_wait"),
                     ("runtime", "torchtitan", "sharded_wait"),

@@ -79,7 +79,8 @@ def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
 def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     r"""What a device shows in use on the fullest rank, blocks that its allocator keeps free included.
 
-    .. math:: \min\left(S + (q - r)\,A,\; \frac{S + C}{2}\right)
+    .. math:: \begin{cases} S + (q - r)\,A & \text{where that is at most } C\\
+              \max\left(S, \frac{S + C}{2}\right) & \text{else} \end{cases}
 
     Parameters
     ----------
@@ -98,8 +99,8 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
 
     Notes
     -----
-    The second term is for a device that would be full: at every miss it gives all free blocks back, and fills
-    again, so that it is halfway in the mean. What is needed is the least.
+    The second case is a device that would be full: at every miss it gives all free blocks back, and fills
+    again, so that it is halfway in the mean, below what a job shows that never misses.
 
     References
     ----------

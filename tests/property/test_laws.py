@@ -70,6 +70,19 @@ def test_sharding_over_more_ranks_never_needs_more_memory(name: str) -> None:
 
 
 @EACH
+@pytest.mark.parametrize("graphed", ["mlp", "passes"])
+def test_a_graph_never_needs_less_memory_and_its_shards_never_more(name: str, graphed: str) -> None:
+    work = work_of(name)
+    without, graph = (any_runtime(step_bytes=4.0, graphed=word) for word in ("", graphed))
+    for plan in random_plans(work, graph, PLANS // 2, seed=len(name)):
+        needed = estimate(plan, work, graph).peak
+        assert needed >= estimate(plan, work, without).peak * (1 - 1e-12), plan
+        if plan.zero and plan.zero_shards % 2 == 0:
+            fewer = replace(plan, zero_shards=plan.zero_shards / 2)
+            assert needed <= estimate(fewer, work, graph).peak * (1 + 1e-12), plan
+
+
+@EACH
 def test_more_sequences_in_a_micro_batch_never_need_less_memory(name: str) -> None:
     """Whatever else is in the plan: context and expert parallelism, chunks, offload; the pipeline is full."""
     compared = 0

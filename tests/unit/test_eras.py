@@ -16,6 +16,7 @@ from planner.calibrate.eras._common import USUAL
 from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits, with_graphs
 from planner.calibrate.run_checks import FRAMEWORKS
 from planner.inputs.fitted import all_constants
+from planner.runtimes import runtimes
 from planner.runtimes._traits import Traits
 
 
@@ -97,13 +98,27 @@ def test_a_framework_text_means_an_era(
 def test_torchtitan_of_2024_is_not_compiled_unless_it_says_so(
     words: str, compiled: bool, one_kernel_norm: bool
 ) -> None:
-    """Its presets say ``compile = false`` and, until July 2024, ``fused_rmsnorm``."""
+    """Its presets say ``compile = false`` and, until 2 May 2024 (5e84866e), ``fused_rmsnorm``."""
     era = find_era("torchtitan (FSDP2), 2024-04", "a100-80gb-sxm", None)
     assert era is not None
     traits = era_traits(Traits(), era, "bf16", stated_traits(era, words, None, None, "", False))
     kernels = (traits.compiled, traits.fused_activation, traits.fused_rope)
     assert kernels == (compiled, compiled, compiled)
     assert traits.fused_norm == one_kernel_norm
+
+
+@pytest.mark.parametrize("version", ["9dec370, 2024-12", "820504e, 2025-06", "main"])
+def test_torchtitan_turns_by_complex_numbers_where_it_is_not_compiled(version: str) -> None:
+    """As its Llama does in each release, ``view_as_complex``; compiled, it is one kernel."""
+    era = find_era(f"torchtitan {version}", "h100-80gb-sxm", None)
+    assert era is not None
+    of_today = runtimes()["torchtitan"].traits
+    eager, compiled = (
+        era_traits(of_today, era, "bf16", stated_traits(era, f"torch.compile {word}", None, None, "", False))
+        for word in ("off", "on")
+    )
+    assert (eager.fused_rope, eager.chained_rope) == (False, "complex")
+    assert compiled.fused_rope
 
 
 def test_sequence_parallelism_dates_a_run_of_old_megatron() -> None:

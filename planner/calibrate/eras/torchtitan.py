@@ -21,7 +21,6 @@ TORCHTITAN_2024: Final = Era(
         "compiled": False,
         "fused_activation": False,
         "fused_rope": False,
-        "chained_rope": "complex",
         "hidden_collective_traffic": 3.0,
         "early_stop": True,
         "logit_bytes": 12.0,

@@ -22,6 +22,7 @@ ENTRY = Runtime(
         fused_norm=True,
         fused_activation=True,
         fused_rope=True,
+        chained_rope="complex",
         compiled=True,
         vocab_parallel_loss=True,
         logit_bytes=6.0,

@@ -13,7 +13,7 @@ from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
-from planner.numeric import Num
+from planner.numeric import Num, ceiling, most, whole
 
 
 def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
@@ -58,13 +58,13 @@ def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
 
 def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
     """Key/value heads on a rank: at least one, copied where tp exceeds them. [-]"""
-    return np.maximum(kv_heads / pricer.plan.tp, 1.0)
+    return most(kv_heads / pricer.plan.tp, 1.0)
 
 
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     """Price grouped-query attention: projections, rotary embedding, core."""
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
-    local_heads = np.ceil(mixer.heads / tp)
+    local_heads = ceiling(mixer.heads / tp)
     queries = local_heads * mixer.head_dim
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
@@ -304,7 +304,7 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     moved = traffic.Traffic(case.traits.loss_traffic / 3, case.traits.loss_traffic * 2 / 3)
     product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
     if not case.traits.padded_vocabulary:
-        product = slowed(product, misaligned_slowdown(np.floor(vocab)))
+        product = slowed(product, misaligned_slowdown(whole(vocab)))
     if tied:
         product = replace(product, params=0.0, stored=0.0, trained=0.0)
     else:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from planner.formulas.roofline import drain_half_k, roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected, size_grid
-from planner.numeric import Num
+from planner.numeric import Num, ceiling, either, least
 from planner.units import parse
 
 Range = tuple[float, float]
@@ -68,6 +70,16 @@ class GemmCurve:
     k_range: Range
     residuals: SizeGrid | None = None
 
+    @cached_property
+    def tile_rows(self) -> list[float]:
+        """Rows of the tiles, each size once. [element]"""
+        return sorted({tile[0] for tile in self.tiles})
+
+    @cached_property
+    def tile_columns(self) -> list[float]:
+        """Columns of the tiles, each size once. [element]"""
+        return sorted({tile[1] for tile in self.tiles})
+
 
 def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     r"""Output elements that are computed when whole tiles run in waves over the multiprocessors.
@@ -93,14 +105,14 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, sections on tile
        quantization and wave quantization.
     """
-    rows = {a: np.ceil(m / a) for a in sorted({tile[0] for tile in curve.tiles})}
-    columns = {b: np.ceil(n / b) for b in sorted({tile[1] for tile in curve.tiles})}
-    best: Num = np.inf
+    rows = {a: ceiling(m / a) for a in curve.tile_rows}
+    columns = {b: ceiling(n / b) for b in curve.tile_columns}
+    best: Num = math.inf
     for a, b, cost in curve.tiles:
         count = rows[a] * columns[b]
-        waves = np.ceil(count / curve.multiprocessors)
+        waves = ceiling(count / curve.multiprocessors)
         padded = (cost * (1 - curve.wave_weight)) * count
-        best = np.minimum(best, padded + (cost * curve.wave_weight * curve.multiprocessors) * waves)
+        best = least(best, padded + (cost * curve.wave_weight * curve.multiprocessors) * waves)
     return best
 
 
@@ -232,8 +244,7 @@ def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
     outside = (m < curve.m_range[0]) | (m > curve.m_range[1])
     outside = outside | (n < curve.n_range[0]) | (n > curve.n_range[1])
     outside = outside | (k < curve.k_range[0]) | (k > curve.k_range[1])
-    result: Num = np.where(outside, 1.0, 0.0)
-    return result
+    return either(outside, 1.0, 0.0)
 
 
 def _bounds(value: object) -> Range:

@@ -15,6 +15,8 @@ Num = float | Column
 
 PLAIN = (float, int)
 """Numbers of one plan."""
+SINGLE = (*PLAIN, np.bool_)
+"""These, and what holds for one plan; numpy's float64 is a float."""
 
 Truth = bool | np.bool_ | NDArray[np.bool_]
 """Whether something holds: for one plan, or for each of many."""
@@ -96,3 +98,14 @@ def either(condition: Truth, one: Num, other: Num) -> Num:
     if isinstance(one, float) and isinstance(other, float) and isinstance(condition, bool | np.bool_):
         return one if condition else other
     return np.where(condition, one, other)
+
+
+def some(value: Num | Truth) -> bool:
+    """Whether a number is not zero, or any of many: `numpy.any`, without its price for one plan.
+
+    Examples
+    --------
+    >>> some(0.0)
+    False
+    """
+    return bool(value) if isinstance(value, SINGLE) else bool(np.any(value))

@@ -22,7 +22,7 @@ from planner.cost.operators import Operator, Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.formulas.launches import launched_seconds
 from planner.inputs.model import Experts
-from planner.numeric import Num, either, most
+from planner.numeric import Num, either, most, some
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
@@ -167,7 +167,7 @@ def keeps_second_products(choice: RecomputeChoice, traits: Traits) -> bool:
 
 def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes that a layer keeps which runs again: its input, and attention's result if that does not."""
-    kept = [op for op in layer.operators if not np.any(again_share(op, choice, pricer.case.traits))]
+    kept = [op for op in layer.operators if not some(again_share(op, choice, pricer.case.traits))]
     return 2.0 * pricer.local_tokens * pricer.case.model.hidden + total(kept, "kept") + total(kept, "saved")
 
 

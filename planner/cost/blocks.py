@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer, accumulation_bytes, cast_seconds
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
-from planner.numeric import Num, ceiling, most, whole
+from planner.numeric import Num, ceiling, most, some, whole
 
 
 def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
@@ -281,7 +279,7 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
     if summed or block.norms > 2 or pricer.case.traits.dropout:
         return None
-    return [operator for operator in operators if np.any(operator.flops)][-1]
+    return [operator for operator in operators if some(operator.flops)][-1]
 
 
 def embedding_operators(pricer: Pricer) -> list[Operator]:

@@ -137,15 +137,15 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     columns: dict[str, Num] = {
         name: _column([float(getattr(run.plan, name)) for run in runs]) for name in COLUMNS
     }
-    plan = replace(first.plan, **columns)  # type: ignore[arg-type]
+    plan = replace(first.plan, **columns) if len(runs) > 1 else first.plan  # type: ignore[arg-type]
     case = case_of(plan, first.job, first.runtime)
     ranks = ranks_of(first.plan, case)
     totals = piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
     costs = piece_costs(case, plan, layers, totals)
     flat = stages_of(ranks)
-    counts = {piece: np.reshape(column, (-1, 1)) for piece, column in flat.counts.items()}
-    stages = Stages(counts, np.reshape(flat.rank, (-1, 1)), np.reshape(flat.crest, (-1, 1)))
+    counts = {piece: column[:, np.newaxis] for piece, column in flat.counts.items()}
+    stages = Stages(counts, flat.rank[:, np.newaxis], np.asarray(flat.crest)[:, np.newaxis])
     passes = price_passes(case, plan, costs, stages, totals)
     result = price_step(case, plan, passes, stages)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer, accumulation_bytes, cast_seconds
@@ -71,7 +70,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     rows = pricer.tokens
     kept = 2 * rows * (width + pricer.case.traits.attention_copies * (3 * queries - 2 * keys))
     projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
-    operators = [replace(projection, second=keys / width)]
+    operators = [projection.with_values(second=keys / width)]
     if mixer.rotary:
         fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
         turned = rows * (queries + keys)
@@ -104,7 +103,7 @@ def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
     product = pricer.linear(
         "attention_out", "attn_out", pricer.tokens, width, pricer.case.model.hidden, bias=bias
     )
-    return replace(product, second=1.0)
+    return product.with_values(second=1.0)
 
 
 def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
@@ -151,7 +150,7 @@ def _feed_forward(pricer: Pricer, module: str, inner: int, gated: bool, bias: bo
     wide = 2 * width if gated else width
     into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=2 * rows * wide, bias=bias)
     return [
-        replace(into, second=0.5 * gated),
+        into.with_values(second=0.5 * gated),
         activation_operator(pricer, f"{module}_activation", module, rows * width, gated),
         pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias),
     ]
@@ -304,9 +303,9 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     if not case.traits.padded_vocabulary:
         product = slowed(product, misaligned_slowdown(whole(vocab)))
     if tied:
-        product = replace(product, params=0.0, stored=0.0, trained=0.0)
+        product = product.with_values(params=0.0, stored=0.0, trained=0.0)
     else:
-        product = replace(product, stored=_head_bytes(case, product))
+        product = product.with_values(stored=_head_bytes(case, product))
     return [
         norm_operator(pricer, "final_norm"),
         product,
@@ -316,8 +315,7 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
 
 def slowed(product: Operator, slowdown: Num) -> Operator:
     """Return a product that takes ``slowdown`` times as long in every pass."""
-    return replace(
-        product,
+    return product.with_values(
         forward=product.forward * slowdown,
         backward=product.backward * slowdown,
         weight_gradient=product.weight_gradient * slowdown,

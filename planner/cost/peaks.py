@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,7 +128,8 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     if case.traits.sharded_at_rest:
         gone = passes.one_layer * (not case.recompute.whole_layer)
         head = case.reduce_bytes * sharded * passes.head * (not case.traits.loss_beside_backward)
-        waiting = most(head, reduced - gone + passed_bytes(case, plan, passes) * (gradients > earlier))
+        passed: Num = reduced - gone + passed_bytes(case, plan, passes) * (gradients > earlier)
+        waiting = most(head, passed)
         inside = most(inside, GATHERED_BYTES * passes.largest_layer - passes.one_layer)
         made = most(earlier, gradients - unmade_bytes(case, plan, passes))
     last = passes.activations + inside + beside + waiting + latest
@@ -200,7 +202,7 @@ def live_bytes(traits: Traits, passes: PassBytes) -> Num:
        ``stage3_max_live_parameters``.
     """
     if not traits.live_elements:
-        return np.inf
+        return math.inf
     return GATHERED_BYTES * (passes.product + traits.live_elements)
 
 

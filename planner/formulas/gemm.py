@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.formulas.roofline import drain_half_k, roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected, size_grid
-from planner.numeric import Num, ceiling, either, least
+from planner.numeric import Num, either, rounding_of
 from planner.units import parse
 
 Range = tuple[float, float]
@@ -80,6 +80,14 @@ class GemmCurve:
         """Columns of the tiles, each size once. [element]"""
         return sorted({tile[1] for tile in self.tiles})
 
+    @cached_property
+    def tile_areas(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Rows and columns of each tile, and what it costs by itself and in each wave. [element^2]"""
+        weight = self.wave_weight
+        return tuple(
+            (a, b, cost * (1 - weight), cost * weight * self.multiprocessors) for a, b, cost in self.tiles
+        )
+
 
 def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     r"""Output elements that are computed when whole tiles run in waves over the multiprocessors.
@@ -105,14 +113,13 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, sections on tile
        quantization and wave quantization.
     """
-    rows = {a: ceiling(m / a) for a in curve.tile_rows}
-    columns = {b: ceiling(n / b) for b in curve.tile_columns}
+    up, smaller = rounding_of(m, n)
+    rows = {a: up(m / a) for a in curve.tile_rows}
+    columns = {b: up(n / b) for b in curve.tile_columns}
     best: Num = math.inf
-    for a, b, cost in curve.tiles:
+    for a, b, each, wave in curve.tile_areas:
         count = rows[a] * columns[b]
-        waves = ceiling(count / curve.multiprocessors)
-        padded = (cost * (1 - curve.wave_weight)) * count
-        best = least(best, padded + (cost * curve.wave_weight * curve.multiprocessors) * waves)
+        best = smaller(best, each * count + wave * up(count / curve.multiprocessors))
     return best
 
 

@@ -128,8 +128,7 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     if case.traits.sharded_at_rest:
         gone = passes.one_layer * (not case.recompute.whole_layer)
         head = case.reduce_bytes * sharded * passes.head * (not case.traits.loss_beside_backward)
-        passed: Num = reduced - gone + passed_bytes(case, plan, passes) * (gradients > earlier)
-        waiting = most(head, passed)
+        waiting = np.maximum(head, reduced - gone + passed_bytes(case, plan, passes) * (gradients > earlier))
         inside = most(inside, GATHERED_BYTES * passes.largest_layer - passes.one_layer)
         made = most(earlier, gradients - unmade_bytes(case, plan, passes))
     last = passes.activations + inside + beside + waiting + latest

@@ -71,14 +71,9 @@ class GemmCurve:
     residuals: SizeGrid | None = None
 
     @cached_property
-    def tile_rows(self) -> list[float]:
-        """Rows of the tiles, each size once. [element]"""
-        return sorted({tile[0] for tile in self.tiles})
-
-    @cached_property
-    def tile_columns(self) -> list[float]:
-        """Columns of the tiles, each size once. [element]"""
-        return sorted({tile[1] for tile in self.tiles})
+    def tile_sides(self) -> tuple[set[float], ...]:
+        """Rows of the tiles and columns, each size once. [element]"""
+        return {tile[0] for tile in self.tiles}, {tile[1] for tile in self.tiles}
 
     @cached_property
     def tile_areas(self) -> tuple[tuple[float, float, float, float], ...]:
@@ -114,8 +109,8 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
        quantization and wave quantization.
     """
     up, smaller = rounding_of(m, n)
-    rows = {a: up(m / a) for a in curve.tile_rows}
-    columns = {b: up(n / b) for b in curve.tile_columns}
+    rows = {a: up(m / a) for a in curve.tile_sides[0]}
+    columns = {b: up(n / b) for b in curve.tile_sides[1]}
     best: Num = math.inf
     for a, b, each, wave in curve.tile_areas:
         count = rows[a] * columns[b]

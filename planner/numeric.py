@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,3 +13,107 @@ Column = NDArray[np.float64]
 
 Num = float | Column
 """A float or a float64 array of any broadcastable shape."""
+
+PLAIN = (float, int)
+"""Numbers of one plan."""
+SINGLE = (*PLAIN, np.bool_)
+"""These, and what holds for one plan; numpy's float64 is a float."""
+
+Truth = bool | np.bool_ | NDArray[np.bool_]
+"""Whether something holds: for one plan, or for each of many."""
+
+
+def least(one: Num, other: Num) -> Num:
+    """Return the smaller of two numbers, or of each pair: `numpy.minimum`, without its price for one plan.
+
+    Examples
+    --------
+    >>> least(1.0, 2.0)
+    1.0
+    """
+    if isinstance(one, float) and isinstance(other, float):
+        return one if one <= other or one != one else other
+    return np.minimum(one, other)
+
+
+def most(one: Num, other: Num) -> Num:
+    """Return the larger of two numbers, or of each pair: `numpy.maximum`, without its price for one plan.
+
+    Examples
+    --------
+    >>> most(1.0, 2.0)
+    2.0
+    """
+    if isinstance(one, float) and isinstance(other, float):
+        return one if one >= other or one != one else other
+    return np.maximum(one, other)
+
+
+def ceiling(number: Num) -> Num:
+    """Return the next whole number from a number up: `numpy.ceil`, without its price for one plan.
+
+    Examples
+    --------
+    >>> ceiling(1.5)
+    2.0
+    """
+    if isinstance(number, PLAIN) and math.isfinite(number):
+        return float(math.ceil(number))
+    return np.ceil(number)
+
+
+def whole(number: Num) -> Num:
+    """Return the next whole number from a number down: `numpy.floor`, without its price for one plan.
+
+    Examples
+    --------
+    >>> whole(1.5)
+    1.0
+    """
+    if isinstance(number, PLAIN) and math.isfinite(number):
+        return float(math.floor(number))
+    return np.floor(number)
+
+
+def root(number: Num) -> Num:
+    """Return the square root: `numpy.sqrt`, without its price for one plan; both round correctly.
+
+    Examples
+    --------
+    >>> root(9.0)
+    3.0
+    """
+    if isinstance(number, float) and number >= 0:
+        return math.sqrt(number)
+    return np.sqrt(number)
+
+
+def either(condition: Truth, one: Num, other: Num) -> Num:
+    """Return one number where a condition holds, else the other: `numpy.where`, cheaper for one plan.
+
+    Examples
+    --------
+    >>> either(True, 1.0, 2.0)
+    1.0
+    """
+    if isinstance(one, float) and isinstance(other, float) and isinstance(condition, bool | np.bool_):
+        return one if condition else other
+    return np.where(condition, one, other)
+
+
+def some(value: Num | Truth) -> bool:
+    """Whether a number is not zero, or any of many: `numpy.any`, without its price for one plan.
+
+    Examples
+    --------
+    >>> some(0.0)
+    False
+    """
+    return bool(value) if isinstance(value, SINGLE) else bool(np.any(value))
+
+
+def rounding_of(*numbers: Num) -> tuple[Callable[[Num], Num], Callable[[Num, Num], Num]]:
+    """Return what rounds up and takes the smaller of two: Python's own for one plan, numpy's for many."""
+    if all(isinstance(number, PLAIN) for number in numbers):
+        return math.ceil, min
+    return np.ceil, np.minimum

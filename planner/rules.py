@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.numeric import Num
+from planner.numeric import PLAIN, Num
 from planner.plan import DEGREES, Plan
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
@@ -51,7 +51,12 @@ class Rule:
 
 def violations(rules: Iterable[Rule]) -> tuple[Violation, ...]:
     """Return what a scalar plan breaks, all at once."""
-    return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not np.all(rule.holds))
+    return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not every(rule.holds))
+
+
+def every(holds: Mask) -> bool:
+    """Whether a rule holds for all plans: `numpy.all`, without its price for one plan."""
+    return bool(holds) if isinstance(holds, bool | np.bool_) else bool(np.all(holds))
 
 
 def divides(part: Num, whole: Num) -> Mask:
@@ -75,13 +80,15 @@ def nearest_divisors(value: Num, whole: int) -> str:
 
 
 def _is_whole(degree: Num) -> Mask:
+    if isinstance(degree, PLAIN):
+        return np.bool_(degree >= 1 and degree % 1 == 0)
     return np.greater_equal(degree, 1) & np.equal(np.floor(degree), degree)
 
 
 def _whole(plan: Plan) -> Mask:
     holds: Mask = np.bool_(True)
     for name in RANKS:
-        holds = np.logical_and(holds, _is_whole(getattr(plan, name)))
+        holds = holds & _is_whole(getattr(plan, name))
     return holds
 
 

@@ -44,6 +44,7 @@ class WithConstants:
     values: Values
     _runtimes: dict[tuple[int, str], Runtime] = field(default_factory=dict)
     _clusters: dict[tuple[int, str], HardwareProfile] = field(default_factory=dict)
+    _accelerators: dict[int, Accelerator] = field(default_factory=dict)
     _kept: list[object] = field(default_factory=list)
 
     def __call__(self, runs: Sequence[PricedRun]) -> list[PricedRun]:
@@ -68,7 +69,7 @@ class WithConstants:
     def job(self, priced: PricedRun) -> Job:
         """Return a run's job with the constants of accelerator and site."""
         hardware = priced.job.hardware
-        key = (id(hardware), priced.run.source)
+        key = (id(hardware), priced.run.source if self.owned("site", priced.run.source) else "")
         if key not in self._clusters:
             self._kept.append(hardware)
             pools = tuple(self.pool(pool, priced) for pool in hardware.pools)
@@ -89,8 +90,15 @@ class WithConstants:
         site = self.owned("site", priced.run.source)
         if not device and not site:
             return pool
-        accelerator = pool.accelerator.model_copy(update=_shares(device))
+        accelerator = self._with_shares(pool.accelerator, device)
         return pool.model_copy(update={"accelerator": accelerator, **_shares(site)})
+
+    def _with_shares(self, accelerator: Accelerator, device: Mapping[str, float]) -> Accelerator:
+        """Return an accelerator with its constants; its clusters share it, so curves are read once."""
+        if id(accelerator) not in self._accelerators:
+            self._kept.append(accelerator)
+            self._accelerators[id(accelerator)] = accelerator.model_copy(update=_shares(device))
+        return self._accelerators[id(accelerator)]
 
 
 def _shares(values: Mapping[str, float]) -> dict[str, Sourced]:

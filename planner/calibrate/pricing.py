@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -137,15 +137,15 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     columns: dict[str, Num] = {
         name: _column([float(getattr(run.plan, name)) for run in runs]) for name in COLUMNS
     }
-    plan = replace(first.plan, **columns)  # type: ignore[arg-type]
+    plan = replace(first.plan, **columns) if len(runs) > 1 else first.plan  # type: ignore[arg-type]
     case = case_of(plan, first.job, first.runtime)
     ranks = ranks_of(first.plan, case)
     totals = piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
     costs = piece_costs(case, plan, layers, totals)
     flat = stages_of(ranks)
-    counts = {piece: np.reshape(column, (-1, 1)) for piece, column in flat.counts.items()}
-    stages = Stages(counts, np.reshape(flat.rank, (-1, 1)), np.reshape(flat.crest, (-1, 1)))
+    counts = {piece: column[:, np.newaxis] for piece, column in flat.counts.items()}
+    stages = Stages(counts, flat.rank[:, np.newaxis], np.asarray(flat.crest)[:, np.newaxis])
     passes = price_passes(case, plan, costs, stages, totals)
     result = price_step(case, plan, passes, stages)
 
@@ -158,7 +158,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     chance = oom_probability(total, capacity, traits.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
     figures = (result.step, allocated, opening, total, chance, far, shown)
-    table = zip(*(np.broadcast_to(column, shape) for column in figures), strict=True)
+    table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
     return [
         Prediction(
             step_s=float(step),
@@ -179,6 +179,11 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
 def _column(values: list[float]) -> Num:
     """Return values as an array, or a single one as a number, with which the same arithmetic is faster."""
     return values[0] if len(values) == 1 else np.array(values)
+
+
+def _row_by_row(column: Num, shape: tuple[int]) -> Iterable[float]:
+    """Return a figure of each run of a batch."""
+    return (np.asarray(column).item(),) if shape == (1,) else np.broadcast_to(column, shape)
 
 
 def _extrapolated(

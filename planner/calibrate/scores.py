@@ -95,6 +95,10 @@ def error_scores(errors: Column) -> Json:
     names = ("mape", "median_ape", "p90_ape", "bias", "within_10pct")
     if not len(errors):
         return {"n": 0} | dict.fromkeys(names)
+    if len(errors) == 1:
+        error = float(errors[0])
+        size = abs(error)
+        return {"n": 1} | dict(zip(names, (size, size, size, error, float(size <= WITHIN)), strict=True))
     sizes = np.abs(errors)
     values = (
         np.mean(sizes), np.median(sizes), np.percentile(sizes, 90), np.mean(errors), np.mean(sizes <= WITHIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 import time
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from planner.calibrate.overlay import Overlay
     from planner.calibrate.run_table import RunTable
     from planner.calibrate.validate import Validation
+
+
+RECORDS: Final = 100_000
+"""Records between two searches for garbage in cycles. [-]"""
 
 
 class Fold(StrEnum):
@@ -86,12 +91,24 @@ def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None, prog
 
     catalogue = shipped_catalogue()
     if fold is None:
-        return validate(table.rows, catalogue, predictions_of(shipped_values(), overlay))
+        with rare_collections():
+            return validate(table.rows, catalogue, predictions_of(shipped_values(), overlay))
 
     def tell(line: str) -> None:
         progress.tell(f"{line}; {time.monotonic() - progress.started:.0f} s in all")
 
     return validate_out_of_fold(table.rows, catalogue, Refit(overlay=overlay), fold.value, tell)
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Look for garbage in cycles only once many records were made: the records of rows have none."""
+    usual = gc.get_threshold()
+    gc.set_threshold(RECORDS, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 @contextmanager

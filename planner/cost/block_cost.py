@@ -22,7 +22,7 @@ from planner.cost.operators import Operator, Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.formulas.launches import launched_seconds
 from planner.inputs.model import Experts
-from planner.numeric import Num
+from planner.numeric import Num, either, most, some
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
@@ -125,7 +125,7 @@ def largest(operators: Iterable[Operator], field: str) -> Num:
     """Largest of one field over operators."""
     result: Num = 0.0
     for operator in operators:
-        result = np.maximum(result, getattr(operator, field))
+        result = most(result, getattr(operator, field))
     return result
 
 
@@ -167,7 +167,7 @@ def keeps_second_products(choice: RecomputeChoice, traits: Traits) -> bool:
 
 def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes that a layer keeps which runs again: its input, and attention's result if that does not."""
-    kept = [op for op in layer.operators if not np.any(again_share(op, choice, pricer.case.traits))]
+    kept = [op for op in layer.operators if not some(again_share(op, choice, pricer.case.traits))]
     return 2.0 * pricer.local_tokens * pricer.case.model.hidden + total(kept, "kept") + total(kept, "saved")
 
 
@@ -185,7 +185,7 @@ def partial_bytes(choice: RecomputeChoice, pricer: Pricer) -> Num:
     if not keeps_second_products(choice, pricer.case.traits) or not pricer.case.sequence_parallel:
         return 0.0
     whole = 2.0 * pricer.tokens * pricer.case.model.hidden
-    return np.where(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
+    return either(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
 
 
 def again_share(operator: Operator, choice: RecomputeChoice, traits: Traits) -> Num:
@@ -239,7 +239,7 @@ def exposed_host(pricer: Pricer) -> Num:
     traits = pricer.case.traits
     if traits.launch_blocking:
         return 1.0
-    return np.where(pricer.plan.tp > 1, traits.host_exposed, 0.0) if traits.host_exposed else 0.0
+    return either(pricer.plan.tp > 1, traits.host_exposed, 0.0) if traits.host_exposed else 0.0
 
 
 def expert_floor_seconds(layer: PricedLayer, pricer: Pricer) -> Num:
@@ -274,14 +274,14 @@ def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     products = total(layer.operators, "weight_gradient")
     forward = total(layer.operators, "forward") + context.forward + idle
     inputs = total(layer.operators, "backward") - products + context.backward + idle
-    weight = np.maximum(products + idle, host)
+    weight = most(products + idle, host)
     if traits.host_seconds_forward:
         exposed, launch = exposed_host(pricer), forward_host_seconds(layer, traits)
         back = launch / traits.host_seconds_forward * traits.host_seconds_backward
         both = launched_seconds(inputs + weight, back + host - sent.backward, exposed)
         return launched_seconds(forward, launch + host - sent.forward, exposed), both - weight, weight
-    inputs = np.maximum(inputs, host - sent.backward)
-    return np.maximum(forward, host - sent.forward), inputs, weight
+    inputs = most(inputs, host - sent.backward)
+    return most(forward, host - sent.forward), inputs, weight
 
 
 def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, freed: Num) -> tuple[Num, Num]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-
-import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer, accumulation_bytes, cast_seconds
@@ -13,7 +10,7 @@ from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
-from planner.numeric import Num
+from planner.numeric import Num, ceiling, most, some, whole
 
 
 def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
@@ -58,13 +55,13 @@ def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
 
 def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
     """Key/value heads on a rank: at least one, copied where tp exceeds them. [-]"""
-    return np.maximum(kv_heads / pricer.plan.tp, 1.0)
+    return most(kv_heads / pricer.plan.tp, 1.0)
 
 
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     """Price grouped-query attention: projections, rotary embedding, core."""
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
-    local_heads = np.ceil(mixer.heads / tp)
+    local_heads = ceiling(mixer.heads / tp)
     queries = local_heads * mixer.head_dim
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
@@ -73,7 +70,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     rows = pricer.tokens
     kept = 2 * rows * (width + pricer.case.traits.attention_copies * (3 * queries - 2 * keys))
     projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
-    operators = [replace(projection, second=keys / width)]
+    operators = [projection.with_values(second=keys / width)]
     if mixer.rotary:
         fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
         turned = rows * (queries + keys)
@@ -106,7 +103,7 @@ def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
     product = pricer.linear(
         "attention_out", "attn_out", pricer.tokens, width, pricer.case.model.hidden, bias=bias
     )
-    return replace(product, second=1.0)
+    return product.with_values(second=1.0)
 
 
 def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
@@ -153,7 +150,7 @@ def _feed_forward(pricer: Pricer, module: str, inner: int, gated: bool, bias: bo
     wide = 2 * width if gated else width
     into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=2 * rows * wide, bias=bias)
     return [
-        replace(into, second=0.5 * gated),
+        into.with_values(second=0.5 * gated),
         activation_operator(pricer, f"{module}_activation", module, rows * width, gated),
         pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias),
     ]
@@ -281,7 +278,7 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
     if summed or block.norms > 2 or pricer.case.traits.dropout:
         return None
-    return [operator for operator in operators if np.any(operator.flops)][-1]
+    return [operator for operator in operators if some(operator.flops)][-1]
 
 
 def embedding_operators(pricer: Pricer) -> list[Operator]:
@@ -304,11 +301,11 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     moved = traffic.Traffic(case.traits.loss_traffic / 3, case.traits.loss_traffic * 2 / 3)
     product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
     if not case.traits.padded_vocabulary:
-        product = slowed(product, misaligned_slowdown(np.floor(vocab)))
+        product = slowed(product, misaligned_slowdown(whole(vocab)))
     if tied:
-        product = replace(product, params=0.0, stored=0.0, trained=0.0)
+        product = product.with_values(params=0.0, stored=0.0, trained=0.0)
     else:
-        product = replace(product, stored=_head_bytes(case, product))
+        product = product.with_values(stored=_head_bytes(case, product))
     return [
         norm_operator(pricer, "final_norm"),
         product,
@@ -318,8 +315,7 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
 
 def slowed(product: Operator, slowdown: Num) -> Operator:
     """Return a product that takes ``slowdown`` times as long in every pass."""
-    return replace(
-        product,
+    return product.with_values(
         forward=product.forward * slowdown,
         backward=product.backward * slowdown,
         weight_gradient=product.weight_gradient * slowdown,

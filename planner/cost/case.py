@@ -16,6 +16,7 @@ from planner.inputs.workload import DTYPE_BYTES, Workload
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.registry import find
+from planner.remembered import remembered
 from planner.rules import Mask
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
@@ -124,7 +125,7 @@ class Case:
     @cached_property
     def tensor_tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
-        return tuple(tier.scaled(self.traits.tp_bandwidth_share) for tier in self.tiers)
+        return scaled_tiers(self.pool, self.traits.tp_bandwidth_share)
 
     @cached_property
     def derate(self) -> float:
@@ -219,6 +220,12 @@ class Case:
         return self.optimizer.kept_bytes(
             DTYPE_BYTES[state] if state else None, 0.0 if self.own_master else master_bytes
         )
+
+
+@remembered(most=1024)
+def scaled_tiers(pool: Pool, share: float) -> tuple[Tier, ...]:
+    """Return the interconnect of a pool at a share of its rates."""
+    return tuple(tier.scaled(share) for tier in pool.tiers)
 
 
 def filled_expert_shards(case: Case, plan: Plan) -> Num:

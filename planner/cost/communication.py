@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from planner.cost.case import Case
 from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.formulas.collectives import point_to_point_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
-from planner.numeric import Num
+from planner.numeric import Num, ceiling, either, most
 from planner.plan import Plan
 
 ACTIVATION_BYTES = 2.0
@@ -119,7 +117,7 @@ def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
         return half + loss_reductions(pricer)
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
     once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
-    padded = ACTIVATION_BYTES * pricer.tokens * (np.ceil(case.model.vocab / plan.tp) * plan.tp)
+    padded = ACTIVATION_BYTES * pricer.tokens * (ceiling(case.model.vocab / plan.tp) * plan.tp)
     return half + Exchange(once, 0.0, ring_sent_bytes(padded, plan.tp), 0.0)
 
 
@@ -159,15 +157,15 @@ def gradient_share(case: Case, plan: Plan) -> Num:
     """
     if not case.traits.fp32_context_gradients or case.context.splits_heads:
         return 1.0
-    return np.where(plan.cp > 1, (3.0 * plan.cp - 1.0) / np.maximum(2.0 * (plan.cp - 1.0), 1.0), 1.0)
+    return either(plan.cp > 1, (3.0 * plan.cp - 1.0) / most(2.0 * (plan.cp - 1.0), 1.0), 1.0)
 
 
 def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Exchange:
     """Price what attention sends between the ranks that share a sequence."""
     case, plan, mixer = pricer.case, pricer.plan, block.mixer
-    heads, kv_heads = mixer.heads / plan.tp, np.maximum(mixer.kv_heads / plan.tp, 1.0)
+    heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
     if case.context.splits_heads:
-        heads, kv_heads = (plan.cp * np.ceil(number / plan.cp) for number in (heads, kv_heads))
+        heads, kv_heads = (plan.cp * ceiling(number / plan.cp) for number in (heads, kv_heads))
     kv_width = kv_heads * (mixer.qk_head_dim + mixer.value_head_dim)
     q_width = heads * (mixer.qk_head_dim + mixer.value_head_dim) / 2
     buffers = (case.context.forward_elements, case.context.backward_elements)
@@ -219,7 +217,7 @@ def exposed_message_share(case: Case, plan: Plan) -> Num:
     traits = case.traits
     if traits.plain_pp_exposed <= traits.pp_exposed:
         return traits.pp_exposed
-    return np.where(plan.vpp > 1, traits.pp_exposed, traits.plain_pp_exposed)
+    return either(plan.vpp > 1, traits.pp_exposed, traits.plain_pp_exposed)
 
 
 def beside_message_seconds(case: Case, plan: Plan, tokens: Num) -> Num:

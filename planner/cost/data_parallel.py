@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.memory import StageWeights
 from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
-from planner.numeric import Num
+from planner.numeric import Num, either, least, most, some
 from planner.plan import Plan
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
 from planner.techniques.optimizers._family import step_traffic
@@ -52,7 +50,7 @@ class Group:
     @property
     def replicated(self) -> bool:
         """Whether some plan of the batch reduces among replicas."""
-        return bool(np.any(self.replicas > 1))
+        return some(self.replicas > 1)
 
 
 def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
@@ -62,7 +60,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     replicas = plan.dp * plan.cp / plan.zero_shards
     padding, kept = _padding(case, plan, held)
     whole = whole_bytes + GATHERED_BYTES * padding
-    share = GATHERED_BYTES * kept / np.maximum(whole, 1.0)
+    share = GATHERED_BYTES * kept / most(whole, 1.0)
     dense = Group(held.trained + padding, whole, plan.zero_shards, replicas, plan.tp, units, share)
     if not case.has_experts:
         return [dense]
@@ -83,7 +81,7 @@ def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
     padding = stage_padding(case, plan, held.counts)
     if not case.traits.head_stays_gathered or case.sharding.keeps_gathered:
         return padding, 0.0
-    return padding, np.where(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
+    return padding, either(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
 
 
 def _gathered(case: Case, trained: Num, stored: Num) -> Num:
@@ -119,10 +117,10 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
     layers = case.model.num_layers / plan.pp
     if not case.sharding.shards_parameters:
         owned = case.traits.owned_parameters and case.sharding.shards_optimizer
-        return np.minimum(plan.zero_shards, LAYER_PARAMETERS * layers) if owned else 1.0
+        return least(plan.zero_shards, LAYER_PARAMETERS * layers) if owned else 1.0
     if case.traits.prefetch_elements:
         buckets = gathered / (GATHERED_BYTES * case.traits.prefetch_elements)
-        return np.maximum(1.0, np.minimum(buckets, LAYER_PRODUCTS * layers))
+        return most(1.0, least(buckets, LAYER_PRODUCTS * layers))
     return layers
 
 
@@ -193,11 +191,11 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     times = 1.0 if keeps else 2.0 + (traits.recompute_gathers and whole)
     if traits.sharded_at_rest:
         in_pipeline = 1.0 / plan.num_microbatches if keeps else 1.0
-        return np.where(piped(case, plan), in_pipeline, times - group.kept) * traits.sharded_calls
+        return either(piped(case, plan), in_pipeline, times - group.kept) * traits.sharded_calls
     if not kept or not whole:
         return times * traits.sharded_calls
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
-    return 3.0 - np.minimum(1.0, kept / np.maximum(2.0 * layer, 1.0))
+    return 3.0 - least(1.0, kept / most(2.0 * layer, 1.0))
 
 
 def reductions(case: Case, plan: Plan) -> Num:
@@ -206,7 +204,7 @@ def reductions(case: Case, plan: Plan) -> Num:
         return 1.0
     if not case.traits.sharded_at_rest:
         return plan.num_microbatches
-    return np.where(piped(case, plan), 1.0, plan.num_microbatches)
+    return either(piped(case, plan), 1.0, plan.num_microbatches)
 
 
 @dataclass(frozen=True)
@@ -300,7 +298,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     if sharding.shards_parameters:
         window = traits.dp_window * slowest
         beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
-        share = np.where(beyond, np.maximum(share, traits.sharded_exposed), share)
+        share = either(beyond, most(share, traits.sharded_exposed), share)
         exposed = exposed_seconds(last, window, share)
     else:
         window = BACKWARD_SHARE * slowest
@@ -321,7 +319,7 @@ def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]
     if not case.traits.sharded_at_rest:
         last = reduce + gather
         return last if sharding.shards_parameters else reduce * sharding.shards_gradients, last
-    passing = np.where(piped(case, plan), 0.0, 1.0)
+    passing = either(piped(case, plan), 0.0, 1.0)
     gathered: Num = sharding.shards_parameters * (passing if sharding.keeps_gathered else 1.0)
     reduced = sharding.shards_gradients * passing
     times = plan.num_microbatches if sharding.shards_parameters else 1.0
@@ -360,7 +358,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
         shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
     if case.offload.optimizer:
         link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
-        ranks = np.minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
+        ranks = least(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
         return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
     arithmetic = shard * case.optimizer.step_flops * case.model.hidden / case.kernels.gemm["bf16"].rate

@@ -21,7 +21,7 @@ from planner.cost.peaks import (
     undivided_bytes,
 )
 from planner.cost.stages import ENDS, Piece, Stages
-from planner.numeric import Num
+from planner.numeric import Num, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
 
@@ -130,18 +130,18 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     product: Num = 0.0
     gathered: Num = 0.0
     for cost in layers:
-        product = np.maximum(product, cost.product)
-        rebuilt, held = np.maximum(rebuilt, cost.rebuilt), np.maximum(held, cost.held)
+        product = most(product, cost.product)
+        rebuilt, held = most(rebuilt, cost.rebuilt), most(held, cost.held)
         trained = cost.trained + cost.expert_trained
-        largest = np.maximum(largest, trained)
-        gathered = np.maximum(gathered, gathered_bytes(case, trained, cost.stored + cost.expert_stored))
+        largest = most(largest, trained)
+        gathered = most(gathered, gathered_bytes(case, trained, cost.stored + cost.expert_stored))
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     embedding = _gathered_end(case, stages, costs, ("embedding",))
-    tied = np.minimum(_end(stages, costs, ("tied_head",), None), 1.0)
+    tied = least(_end(stages, costs, ("tied_head",), None), 1.0)
     return PassBytes(
         activations=_activations(case, plan, costs, stages),
         rebuilt=rebuilt,
-        loss=np.minimum(_end(stages, costs, ("head", "tied_head"), None), 1.0) * _logits(case, plan, tokens),
+        loss=least(_end(stages, costs, ("head", "tied_head"), None), 1.0) * _logits(case, plan, tokens),
         largest_layer=largest,
         gathered_layer=gathered,
         gathered_head=_gathered_end(case, stages, costs, ("head",)) + tied * embedding,
@@ -185,7 +185,7 @@ def stage_memory(
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.traits.sharded_at_rest and sharding.shards_gradients:
-        gradients = np.where(piped(case, plan), trained * case.reduce_bytes, gradients)
+        gradients = either(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
     lasting = case.traits.persistent_gradients and not sharding.shards_parameters
     peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients, gathered)
@@ -222,7 +222,7 @@ def first_step_bytes(case: Case, memory: StageMemory) -> Num:
     stepped = memory.optimizer / case.optimizer_bytes
     states = memory.weights + memory.gradients + memory.optimizer
     passing = memory.allocated - stepped * case.moment_bytes
-    return np.where(memory.at_step, memory.allocated, np.maximum(passing, states + stepped * case.step_bytes))
+    return either(memory.at_step, memory.allocated, most(passing, states + stepped * case.step_bytes))
 
 
 def _gathered_end(
@@ -251,9 +251,9 @@ def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     if case.traits.pipeline_slots:
         room = case.traits.pipeline_slots * plan.pp * plan.vpp
-        chunks = np.where((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
+        chunks = either((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
         return chunks * stages.crest
-    return np.minimum(chunks * stages.crest, np.maximum(chunks, plan.num_microbatches * plan.vpp))
+    return least(chunks * stages.crest, most(chunks, plan.num_microbatches * plan.vpp))
 
 
 def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...], field: str | None) -> Num:
@@ -271,5 +271,5 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     traits = case.traits
     if not traits.vocab_parallel_loss:
         return traits.logit_bytes * tokens * float(case.model.vocab)
-    split = traits.logit_bytes + traits.split_logit_bytes * np.where(plan.tp > 1, 1.0, 0.0)
+    split = traits.logit_bytes + traits.split_logit_bytes * either(plan.tp > 1, 1.0, 0.0)
     return split * tokens * (case.model.vocab / plan.tp)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from planner.cost.attention_core import (
     SCORES_KEPT,
     SPLIT_SOFTMAX,
@@ -19,7 +17,7 @@ from planner.cost.case import Case
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds, quantisation_seconds
-from planner.numeric import Num
+from planner.numeric import Num, ceiling, either
 from planner.plan import Plan
 from planner.runtimes._traits import Traits
 
@@ -80,6 +78,12 @@ class Operator:
     expert: bool = False
     outside_forward: Num = 0.0
     outside_backward: Num = 0.0
+
+    def with_values(self, **values: Num) -> Operator:
+        """Return the operator with fields changed: `dataclasses.replace` for 17 fields, but fast."""
+        other = object.__new__(Operator)
+        other.__dict__.update(self.__dict__, **values)
+        return other
 
     @property
     def extrapolated(self) -> Num:
@@ -202,7 +206,7 @@ class Pricer:
         taken = self.case.traits.message_multiprocessors
         if not (taken and self.case.sequence_parallel and self.case.traits.tp_exposed < 1):
             return 1.0
-        return np.where(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
+        return either(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
 
     def _weight_gradient(
         self, rows: Num, inputs: Num, outputs: Num, weights: Num, curve: GemmCurve
@@ -239,7 +243,7 @@ class Pricer:
         """Price the attention core with the runtime's kernel, shared over context parallelism."""
         case, plan = self.case, self.plan
         splits = case.context.splits_heads
-        local_heads = np.ceil(heads / plan.cp) if splits else heads
+        local_heads = ceiling(heads / plan.cp) if splits else heads
         seq = float(case.workload.seq_len)
         share = 1.0 if splits else 1.0 / plan.cp
         rows = plan.micro_batch * local_heads
@@ -273,7 +277,7 @@ def stitched_time(traits: Traits, cp: Num) -> Num:
     """
     if traits.merges_each_step:
         return 1.0 + 2.0 * (traits.cp_slowdown - 1.0) * (cp - 1.0) / cp
-    return np.where(cp > 1, traits.cp_slowdown, 1.0)
+    return either(cp > 1, traits.cp_slowdown, 1.0)
 
 
 IN_16_BIT = frozenset({"head", "router"})

@@ -10,7 +10,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.stages import Piece
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
-from planner.numeric import Num
+from planner.numeric import Num, ceiling
 from planner.plan import Plan
 
 
@@ -55,11 +55,11 @@ def padded_elements(parameters: list[Parameters], shards: Num) -> Num:
     Llama 3's vocabulary on 512 ranks: 251 rows each, not 250.5.
 
     >>> padded_elements([Parameters(128256.0, 1.0)], 512.0)
-    np.float64(256.0)
+    256.0
     """
     result: Num = 0.0
     for one in parameters:
-        result = result + (shards * np.ceil(one.rows / shards) - one.rows) * one.columns
+        result = result + (shards * ceiling(one.rows / shards) - one.rows) * one.columns
     return result
 
 
@@ -112,7 +112,7 @@ def expert_padding(case: Case, plan: Plan) -> Num:
     """
     experts = case.experts / plan.ep
     shards = np.maximum(plan.expert_shards, 1.0)
-    return np.where(shards > experts, 1.0, shards * np.ceil(experts / shards) / experts)
+    return np.where(shards > experts, 1.0, shards * ceiling(experts / shards) / experts)
 
 
 def piece_parameters(case: Case, plan: Plan, name: str) -> list[Parameters]:
@@ -145,7 +145,7 @@ def block_parameters(block: Block, hidden: int, norm: float, tp: Num) -> list[Pa
 
 
 def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
-    heads, kv_heads = np.ceil(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
+    heads, kv_heads = ceiling(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
     queries, keys, values = heads * mixer.head_dim, kv_heads * mixer.head_dim, kv_heads * mixer.value_head_dim
     columns = float(hidden + mixer.qkv_bias)
     normed = columns + (mixer.qk_norm == "full")

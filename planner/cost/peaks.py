@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from planner.cost.case import Case, piped
-from planner.numeric import Num
+from planner.numeric import Num, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.runtimes._traits import Traits
@@ -83,7 +84,7 @@ class Peak:
 def lasting_peak(case: Case, passes: PassBytes) -> Peak:
     """Return the peak where weights and gradients live through the whole step."""
     beside = passes.loss * case.traits.loss_beside_backward
-    workspace = np.maximum(passes.rebuilt + beside, passes.loss) + waiting_bytes(case)
+    workspace = most(passes.rebuilt + beside, passes.loss) + waiting_bytes(case)
     return Peak(passes.activations, workspace, None, passes.loss > passes.rebuilt)
 
 
@@ -116,8 +117,8 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     sharded = case.sharding.shards_parameters
     reduced = case.reduce_bytes * sharded * reduced_elements(case.traits, passes)
     buckets = not case.sharding.shards_optimizer
-    earlier = gradients * np.where((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
-    latest = earlier if passes.grown is None else np.maximum(earlier, gradients * passes.grown)
+    earlier = gradients * either((plan.num_microbatches > 1) | (buckets & (plan.dp > 1)), 1.0, 0.0)
+    latest = earlier if passes.grown is None else most(earlier, gradients * passes.grown)
     layer = sharded * passes.gathered_layer
     body = (gathered - passes.gathered_head) * case.sharding.keeps_gathered
     loss = passes.activations + head_peak(case, plan, passes) + earlier + body
@@ -128,23 +129,23 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
         gone = passes.one_layer * (not case.recompute.whole_layer)
         head = case.reduce_bytes * sharded * passes.head * (not case.traits.loss_beside_backward)
         waiting = np.maximum(head, reduced - gone + passed_bytes(case, plan, passes) * (gradients > earlier))
-        inside = np.maximum(inside, GATHERED_BYTES * passes.largest_layer - passes.one_layer)
-        made = np.maximum(earlier, gradients - unmade_bytes(case, plan, passes))
+        inside = most(inside, GATHERED_BYTES * passes.largest_layer - passes.one_layer)
+        made = most(earlier, gradients - unmade_bytes(case, plan, passes))
     last = passes.activations + inside + beside + waiting + latest
-    last = last + np.maximum(np.minimum(2 * layer, live), body)
-    following = np.minimum(layer + np.maximum(sharded * passes.gathered_embedding, layer), live)
-    following = np.where(piped(case, plan), np.maximum(following, gathered), following)
+    last = last + most(least(2 * layer, live), body)
+    following = least(layer + most(sharded * passes.gathered_embedding, layer), live)
+    following = either(piped(case, plan), most(following, gathered), following)
     first = passes.one_layer + inside + following + reduced + made
     table = sharded * passes.gathered_embedding / GATHERED_BYTES
-    unmade = np.where(gradients > earlier, table * case.gradient_bytes / plan.zero_shards, 0.0)
-    beside_table = np.maximum(table * case.reduce_bytes, GATHERED_BYTES * table + reduced - unmade)
+    unmade = either(gradients > earlier, table * case.gradient_bytes / plan.zero_shards, 0.0)
+    beside_table = most(table * case.reduce_bytes, GATHERED_BYTES * table + reduced - unmade)
     ending: Num = GATHERED_BYTES * table + whole_table_bytes(case, plan, table) + beside_table + gradients
-    first = np.maximum(first, ending * case.traits.sharded_at_rest)
-    whole = np.maximum(np.maximum(loss, last), first)
+    first = most(first, ending * case.traits.sharded_at_rest)
+    whole = most(most(loss, last), first)
     at_first = first >= whole
-    before = earlier if passes.grown is None else np.where(last >= whole, latest, earlier)
-    present = np.where(at_first, made, before)
-    activations = np.where(at_first, passes.one_layer, passes.activations)
+    before = earlier if passes.grown is None else either(last >= whole, latest, earlier)
+    present = either(at_first, made, before)
+    activations = either(at_first, passes.one_layer, passes.activations)
     return Peak(activations, whole - present - activations, present, loss >= whole)
 
 
@@ -162,7 +163,7 @@ def whole_table_bytes(case: Case, plan: Plan, table: Num) -> Num:
     .. [1] PyTorch 2.13, ``torch/distributed/tensor/_ops/_embedding_ops.py``, the backward's strategy; counted
        by ``torch.distributed._tools``.
     """
-    divided = np.where(plan.tp > 1, plan.tp, 0.0) * (not case.traits.sequence_regather)
+    divided = either(plan.tp > 1, plan.tp, 0.0) * (not case.traits.sequence_regather)
     return GATHERED_BYTES * divided * table
 
 
@@ -171,7 +172,7 @@ def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
     if case.traits.persistent_gradients or case.traits.sequence_regather or case.sharding.shards_gradients:
         return 0.0
     table = passes.gathered_embedding / GATHERED_BYTES
-    return np.where(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * table)
+    return either(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * table)
 
 
 def unmade_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
@@ -187,7 +188,7 @@ def head_peak(case: Case, plan: Plan, passes: PassBytes) -> Num:
     """
     sharded = case.sharding.shards_parameters
     parts = GATHERED_BYTES + case.reduce_bytes + case.gradient_bytes / plan.zero_shards
-    return sharded * passes.gathered_head + np.maximum(passes.loss, sharded * passes.head * parts)
+    return sharded * passes.gathered_head + most(passes.loss, sharded * passes.head * parts)
 
 
 def live_bytes(traits: Traits, passes: PassBytes) -> Num:
@@ -200,7 +201,7 @@ def live_bytes(traits: Traits, passes: PassBytes) -> Num:
        ``stage3_max_live_parameters``.
     """
     if not traits.live_elements:
-        return np.inf
+        return math.inf
     return GATHERED_BYTES * (passes.product + traits.live_elements)
 
 
@@ -208,7 +209,7 @@ def reduced_elements(traits: Traits, passes: PassBytes) -> Num:
     """Gradients that wait to be reduced: a layer's, or a bucket of them. [element]"""
     if not traits.bucket_elements:
         return passes.largest_layer
-    return np.minimum(passes.largest_layer, np.maximum(passes.product, traits.bucket_elements))
+    return least(passes.largest_layer, most(passes.product, traits.bucket_elements))
 
 
 def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
@@ -228,9 +229,9 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
     present = gradients if peak.gradients is None else peak.gradients
     at_step = flat + gradients > passing_bytes(case, peak, present)
     return Peak(
-        activations=np.where(at_step, 0.0, peak.activations),
-        workspace=np.where(at_step, flat, peak.workspace),
-        gradients=np.where(at_step, gradients, present),
+        activations=either(at_step, 0.0, peak.activations),
+        workspace=either(at_step, flat, peak.workspace),
+        gradients=either(at_step, gradients, present),
         at_loss=np.logical_and(peak.at_loss, np.logical_not(at_step)),
         at_step=at_step,
     )
@@ -245,5 +246,5 @@ def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:
     """Bytes of sharded weights once gathered: in 16 bit, or as they are stored where that is less. [byte]"""
     if case.method.trains_base:
         return GATHERED_BYTES * trained
-    frozen = np.maximum(0.0, stored - case.weight_bytes * trained)
+    frozen = most(0.0, stored - case.weight_bytes * trained)
     return GATHERED_BYTES * trained + frozen * min(1.0, GATHERED_BYTES / case.frozen_linear_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -146,11 +147,7 @@ def rank_counts(
     start = 0
     for chunk, size in enumerate(split):
         rank = ranks[schedule.placement(chunk, pp, vpp)]
-        repeated = 0
-        for name in model.layers[start : start + size]:
-            recomputed = sum(count for (_, again), count in rank.items() if again) < choice.layers
-            repeated += recomputed
-            rank[name, recomputed] += 1
+        repeated = _count_chunk(rank, model.layers[start : start + size], choice.layers)
         start += size
         kept.append(size - repeated if choice.whole_layer else size)
     first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
@@ -165,6 +162,20 @@ def rank_counts(
     ):
         rank.crest = crest
     return ranks
+
+
+def _count_chunk(rank: RankPieces, layers: Sequence[str], again: float) -> int:
+    """Count the layers of a chunk on its rank, of which ``again`` run again; return how many here do. [-]"""
+    if again in (0.0, math.inf):
+        for name, count in Counter(layers).items():
+            rank[name, again > 0] += count
+        return len(layers) if again else 0
+    repeated = 0
+    for name in layers:
+        recomputed = sum(count for (_, known), count in rank.items() if known) < again
+        repeated += recomputed
+        rank[name, recomputed] += 1
+    return repeated
 
 
 @lru_cache(maxsize=1024)

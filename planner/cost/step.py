@@ -34,7 +34,7 @@ from planner.cost.memory import (
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
-from planner.numeric import Num
+from planner.numeric import Num, either, most
 from planner.plan import Plan
 
 
@@ -107,7 +107,7 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     """Allocator slack: a share of what passes need, and idle blocks of gradients; states come once. [byte]"""
     passing = memory.activations + memory.workspace
     if case.step_bytes:
-        passing = np.where(memory.at_step, 0.0, passing)
+        passing = either(memory.at_step, 0.0, passing)
     return case.traits.reserve_share * passing + memory.idle
 
 
@@ -120,7 +120,7 @@ def hop_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
     """Exposed seconds of messages that each micro-batch costs a stage: one in and one out of every chunk."""
     once = stage_message_seconds(case, plan, tokens, plan.tp * plan.cp * plan.dp)
     each = once * exposed_message_share(case, plan) + beside_message_seconds(case, plan, tokens)
-    return np.where(plan.pp > 1, 2 * plan.vpp * each, 0.0)
+    return either(plan.pp > 1, 2 * plan.vpp * each, 0.0)
 
 
 def whole_model(costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num], field: str) -> Num:
@@ -190,7 +190,7 @@ def price_passes(
     closed = np.logical_and(np.greater(plan.num_microbatches, plan.pp), not case.plays)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
-        bound=np.where(closed, work + fill, floor),
+        bound=either(closed, work + fill, floor),
         floor=floor,
         micro=micro,
         hop=hop,
@@ -281,12 +281,12 @@ LEAST_FILL = 0.5
 
 def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[Num, Num, Num]) -> Num:
     """Seconds that the slowest stage waits in a step; a single stage stands for those that are not there."""
-    others = np.where(plan.pp > 1, (everything - slowest) / np.maximum(plan.pp - 1, 1.0), slowest)
+    others = either(plan.pp > 1, (everything - slowest) / most(plan.pp - 1, 1.0), slowest)
     forward, data, weight = (others * part for part in share)
     schedule, apart = case.schedule, case.traits.stages_end_apart
     bubble = schedule.span_bubble_seconds if apart else schedule.bubble_seconds
     seconds = bubble(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
-    return np.maximum(seconds, 0.0)
+    return most(seconds, 0.0)
 
 
 def piece_totals(ranks: Sequence[Counter[Piece]]) -> dict[Piece, Num]:

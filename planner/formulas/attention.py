@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from planner.formulas.size_grid import ATTENTION_AXES, SizeGrid, corrected, size_grid
-from planner.numeric import Num
+from planner.numeric import Num, least
 from planner.units import parse
 
 BACKWARD_FLOPS = 2.5
@@ -102,8 +102,8 @@ def visible_keys(seq_q: Num, seq_kv: Num, window: Num) -> Num:
     (2048.0, 512.0)
     """
     before = seq_kv - seq_q
-    reach_end = np.minimum(seq_kv, window)
-    reach_start = np.minimum(before, window)
+    reach_end = least(seq_kv, window)
+    reach_start = least(before, window)
     pairs = reach_end * (seq_kv - 0.5 * reach_end) - reach_start * (before - 0.5 * reach_start)
     result: Num = pairs / seq_q
     return result

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.numeric import Num
+from planner.numeric import Num, either, least, most, whole
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def members_inside(domain: Num, stride: Num, ranks: Num) -> Num:
     >>> float(members_inside(8, 4, 8))
     2.0
     """
-    return np.minimum(ranks, np.maximum(1.0, np.floor(domain / stride)))
+    return least(ranks, most(1.0, whole(domain / stride)))
 
 
 def group_bandwidth(tier: Tier, members: Num) -> Num:
@@ -107,9 +107,9 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     (64000000000.0, 448000000000.0)
     """
     if tier.host_staged:
-        crowd = 2.0 / np.maximum(members, 2.0)
+        crowd = 2.0 / most(members, 2.0)
         return tier.bandwidth * crowd * crowd
-    return np.minimum(tier.bandwidth, tier.pair_bandwidth * np.maximum(members - 1.0, 1.0))
+    return least(tier.bandwidth, tier.pair_bandwidth * most(members - 1.0, 1.0))
 
 
 def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
@@ -121,7 +121,7 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
         inside = members_inside(tier.domain, stride, ranks)
         crossing = inside > below
         rate = below * group_bandwidth(tier, inside / below)
-        slowest = np.maximum(slowest, crossing / rate)
+        slowest = most(slowest, crossing / rate)
         latency = latency + (ranks / below - ranks / inside) * tier.latency
         below = inside
     return latency, slowest
@@ -209,10 +209,10 @@ def pieces_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], 
     >>> float(pieces_seconds(1e9, 8, 1, [link], 1.0)) == float(ring_seconds(1e9, 8, 1, [link]))
     True
     """
-    wide, quick = (np.maximum(1.0, share * messages) for share in PROTOCOL_LATENCY)
+    wide, quick = (most(1.0, share * messages) for share in PROTOCOL_LATENCY)
     latency, slowest = _ring_terms(ranks, stride, tiers)
     each = (ranks - 1) / ranks * nbytes * slowest
-    return np.minimum(wide * latency + each, quick * latency + LL_BYTES * each)
+    return least(wide * latency + each, quick * latency + LL_BYTES * each)
 
 
 def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
@@ -250,7 +250,7 @@ def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
     for tier in tiers:
         inside = members_inside(tier.domain, stride, ranks)
         share = (inside - below) / ranks
-        slowest = np.maximum(slowest, share / group_bandwidth(tier, inside / below))
+        slowest = most(slowest, share / group_bandwidth(tier, inside / below))
         latency = latency + (inside / below - 1.0) * tier.latency
         below = inside
     return latency + nbytes * slowest
@@ -289,8 +289,8 @@ def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> N
     for tier in reversed(tiers):
         reached = stride < tier.domain
         link = tier.bandwidth / 2 if tier.host_staged else min(tier.bandwidth, tier.pair_bandwidth)
-        rate = np.where(reached, link, rate)
-        latency = np.where(reached, tier.latency, latency)
+        rate = either(reached, link, rate)
+        latency = either(reached, tier.latency, latency)
     return latency + nbytes / rate
 
 
@@ -337,8 +337,8 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
         inside = members_inside(tier.domain, stride, ranks)
         crossing = inside > below
         link = tier.bandwidth / 2 if tier.host_staged else min(tier.bandwidth, tier.pair_bandwidth)
-        slowest = np.where(crossing, np.maximum(slowest, 1.0 / link), slowest)
-        latency = np.where(crossing, np.maximum(latency, tier.latency), latency)
+        slowest = either(crossing, most(slowest, 1.0 / link), slowest)
+        latency = either(crossing, most(latency, tier.latency), latency)
         below = inside
     return (ranks - 1) * (latency + nbytes / ranks * slowest)
 

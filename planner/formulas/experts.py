@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.formulas.gemm import GemmCurve
 from planner.formulas.roofline import roofline_seconds
-from planner.numeric import Num
+from planner.numeric import Num, either, most
 from planner.units import parse
 
 ROUTED_BYTES = 6.0
@@ -244,7 +244,7 @@ def expert_host_seconds(experts: Num, launch: Num, floor: Num) -> Num:
     .. [1] "Performance summary," NVIDIA Megatron-Bridge: recipes with and without a CUDA graph of the whole
        iteration, https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html
     """
-    return np.maximum(np.where(np.greater(experts, 0), floor, 0.0), experts * launch)
+    return most(either(experts > 0, floor, 0.0), experts * launch)
 
 
 def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from planner.formulas.roofline import drain_half_k, roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected, size_grid
-from planner.numeric import Num
+from planner.numeric import Num, either, rounding_of
 from planner.units import parse
 
 Range = tuple[float, float]
@@ -68,6 +70,19 @@ class GemmCurve:
     k_range: Range
     residuals: SizeGrid | None = None
 
+    @cached_property
+    def tile_sides(self) -> tuple[set[float], ...]:
+        """Rows of the tiles and columns, each size once. [element]"""
+        return {tile[0] for tile in self.tiles}, {tile[1] for tile in self.tiles}
+
+    @cached_property
+    def tile_areas(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Rows and columns of each tile, and what it costs by itself and in each wave. [element^2]"""
+        weight = self.wave_weight
+        return tuple(
+            (a, b, cost * (1 - weight), cost * weight * self.multiprocessors) for a, b, cost in self.tiles
+        )
+
 
 def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     r"""Output elements that are computed when whole tiles run in waves over the multiprocessors.
@@ -93,14 +108,13 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, sections on tile
        quantization and wave quantization.
     """
-    rows = {a: np.ceil(m / a) for a in sorted({tile[0] for tile in curve.tiles})}
-    columns = {b: np.ceil(n / b) for b in sorted({tile[1] for tile in curve.tiles})}
-    best: Num = np.inf
-    for a, b, cost in curve.tiles:
+    up, smaller = rounding_of(m, n)
+    rows = {a: up(m / a) for a in curve.tile_sides[0]}
+    columns = {b: up(n / b) for b in curve.tile_sides[1]}
+    best: Num = math.inf
+    for a, b, each, wave in curve.tile_areas:
         count = rows[a] * columns[b]
-        waves = np.ceil(count / curve.multiprocessors)
-        padded = (cost * (1 - curve.wave_weight)) * count
-        best = np.minimum(best, padded + (cost * curve.wave_weight * curve.multiprocessors) * waves)
+        best = smaller(best, each * count + wave * up(count / curve.multiprocessors))
     return best
 
 
@@ -232,8 +246,7 @@ def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
     outside = (m < curve.m_range[0]) | (m > curve.m_range[1])
     outside = outside | (n < curve.n_range[0]) | (n > curve.n_range[1])
     outside = outside | (k < curve.k_range[0]) | (k > curve.k_range[1])
-    result: Num = np.where(outside, 1.0, 0.0)
-    return result
+    return either(outside, 1.0, 0.0)
 
 
 def _bounds(value: object) -> Range:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from planner.formulas.attention import AttentionCurve, curve_between
@@ -96,5 +97,12 @@ class Kernels:
         kernel : str
             The measured kernel that it runs like, where its name does not tell.
         """
-        kind = kernel or next((kernel for word, kernel in STREAMS.items() if word in name), "")
-        return self.streams.get(kind) or Stream(self.memory_bandwidth, self.launch)
+        if (name, kernel) not in self._found:
+            kind = kernel or next((kernel for word, kernel in STREAMS.items() if word in name), "")
+            self._found[name, kernel] = self.streams.get(kind) or Stream(self.memory_bandwidth, self.launch)
+        return self._found[name, kernel]
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], Stream]:
+        """What was found for operators, by name and kernel."""
+        return {}

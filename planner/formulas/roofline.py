@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from planner.numeric import Num
+from planner.numeric import Num, root
 
 
 def roofline_seconds(compute: Num, memory: Num) -> Num:
@@ -41,8 +39,7 @@ def roofline_seconds(compute: Num, memory: Num) -> Num:
     """
     compute_squared = compute * compute
     memory_squared = memory * memory
-    result: Num = np.sqrt(np.sqrt(compute_squared * compute_squared + memory_squared * memory_squared))
-    return result
+    return root(root(compute_squared * compute_squared + memory_squared * memory_squared))
 
 
 def memory_bound_seconds(nbytes: Num, bandwidth: Num, efficiency: Num, launch: Num) -> Num:

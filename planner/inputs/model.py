@@ -312,13 +312,16 @@ class ModelSpec(Record):
     @cached_property
     def params(self) -> int:
         """Parameters of the model without extra prediction layers, as model cards count. [element]"""
-        blocks = sum(self.block_params(name) for name in self.layers)
+        blocks = sum(count * self.block_params(name) for name, count in self.layer_counts.items())
         return blocks + self.embedding_params + self.head_params
 
     @cached_property
     def active_params(self) -> int:
         """Parameters that one token uses, embedding and head included. [element]"""
-        blocks = sum(self.blocks[name].active_params(self.hidden, self.norm_params) for name in self.layers)
+        used = {
+            name: block.active_params(self.hidden, self.norm_params) for name, block in self.blocks.items()
+        }
+        blocks = sum(count * used[name] for name, count in self.layer_counts.items())
         return blocks + self.embedding_params + self.head_params
 
     @cached_property

@@ -32,6 +32,7 @@ from planner.search.request import Request, objective_column, scan_of
 from planner.search.scan import Scan, ScanReport
 from tests.helpers import user_environment
 from tests.speed.accuracy import accuracy_lines, runs_folder
+from tests.speed.rows import row_lines
 from tests.speed.startup import start_seconds
 
 GPT3 = ("gpt3-175b", "dgx-a100-80gb", 2048, 1536)
@@ -230,6 +231,7 @@ def main() -> None:
             pricing_lines(),
             search_lines(folder),
             start_lines(folder),
+            row_lines(),
             accuracy_lines(runs_folder()),
         ):
             for line in lines:

@@ -1,0 +1,58 @@
+"""Arithmetic of one plan gives the bits of numpy, whatever it is asked with."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.numeric import ceiling, either, least, most, root, rounding_of, some, whole
+
+ANY = st.floats(allow_nan=True, allow_infinity=True)
+WIDE = ANY.filter(lambda number: number != 0)
+"""Numpy leaves open which of two zeros is the smaller."""
+
+
+def same(found: object, known: object) -> bool:
+    """Whether two numbers are the same, not-a-number among them."""
+    return bool(np.array_equal(np.asarray(found, float), np.asarray(known, float), equal_nan=True))
+
+
+@given(WIDE, WIDE)
+def test_smaller_and_larger_are_those_of_numpy(one: float, other: float) -> None:
+    assert same(least(one, other), np.minimum(one, other))
+    assert same(most(one, other), np.maximum(one, other))
+    assert same(least(np.array([one]), other), [np.minimum(one, other)])
+    assert same(most(one, np.array([other])), [np.maximum(one, other)])
+
+
+@given(ANY)
+def test_whole_numbers_are_those_of_numpy(number: float) -> None:
+    assert same(ceiling(number), np.ceil(number))
+    assert same(whole(number), np.floor(number))
+    assert same(ceiling(np.array([number])), [np.ceil(number)])
+
+
+@given(st.floats(min_value=0, allow_infinity=True))
+def test_roots_are_those_of_numpy(number: float) -> None:
+    assert same(root(number), np.sqrt(number))
+
+
+def test_conditions_of_one_plan_and_of_many() -> None:
+    assert either(np.bool_(False), 1.0, 2.0) == 2.0
+    assert same(either(True, 1.0, np.array([2.0, 3.0])), [1.0, 1.0])
+    assert some(2)
+    assert not some(0.0)
+    assert not some(np.bool_(False))
+    assert some(np.array([0.0, 1.0]))
+    assert not some(np.array([0.0]))
+
+
+def test_one_plan_rounds_by_python_and_many_by_numpy() -> None:
+    up, smaller = rounding_of(1.5, 2)
+    assert (up(1.5), smaller(3.0, 2.0)) == (math.ceil(1.5), 2.0)
+    up, smaller = rounding_of(np.array([1.5]), 2.0)
+    assert same(up(np.array([1.5])), [2.0])
+    assert same(smaller(np.array([3.0]), 2.0), [2.0])

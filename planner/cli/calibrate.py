@@ -64,6 +64,8 @@ def calibrate(
     write_whole(out, cluster_yaml(base_file(hardware, profile), out.stem, result, name), force)
     load_hardware(str(out), "--out")
     document: Any = as_json(result, profile, name, str(out))
+    for text in document["warnings"]:
+        progress.tell(f"warning: {text}")
     for skip in document["skipped"]:
         progress.tell(f"note: {skip['id']} is not used: {skip['reason']}")
     _answer(document, output)

@@ -54,7 +54,12 @@ def expert_defaults(run: Run, era: Era, domain: int) -> dict[str, object]:
 
 
 def degree_defaults(run: Run, era: Era) -> dict[str, object]:
-    """Return values for blank degrees: what is left of the GPUs, tensor parallel in the node first."""
+    """Return values for blank degrees: 1 of what the program lacks, then what is left of the GPUs.
+
+    Tensor parallel is taken in the node first.
+    """
+    single = _blank(run, dict.fromkeys(era.lacks, 1))
+    run = run.with_values(single)
     known = {name: getattr(run, name) for name in ("tp", "pp", "dp")}
     gpus, cp = run.num_gpus, run.cp or left_for_context(run)
     chosen: dict[str, object] = {"cp": cp, "etp": 1}
@@ -66,7 +71,7 @@ def degree_defaults(run: Run, era: Era) -> dict[str, object]:
     elif gpus and blank:
         stated = math.prod(value for value in known.values() if value) * cp
         if gpus % stated:
-            return _blank(run, chosen)
+            return single | _blank(run, chosen)
         left = gpus // stated
         if blank == ["tp", "pp"]:
             tensor = math.gcd(left, run.gpus_per_node or 8)
@@ -75,7 +80,7 @@ def degree_defaults(run: Run, era: Era) -> dict[str, object]:
             chosen[blank[0]] = left
         elif run.zero in ("2", "3") or era.zero == "3":
             chosen |= {**dict.fromkeys(blank, 1), "dp": left}
-    return _blank(run, chosen)
+    return single | _blank(run, chosen)
 
 
 def left_for_context(run: Run) -> int:

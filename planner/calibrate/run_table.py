@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
+from planner.calibrate.run_blanks import says_nothing
 from planner.errors import InputError, Problem, nearest
 
 NEEDED: Final = ("id", "gpu", "num_gpus", "framework")
 """Columns without which no row can be priced; any other may be absent and is then blank in each row."""
 OPTIONAL: Final = ("fused_norm", "memory_kind", "mark")
 """Columns that a table may leave out without a word."""
-
 
 OPEN_QUOTE: Final = "a quote that stays open over {lines} lines"
 """What is told of cells that go on; their lines are then read one by one."""
@@ -202,10 +203,21 @@ Header = list[tuple[str, _Reader] | None]
 
 @dataclass(frozen=True)
 class RunTable:
-    """A table as read: its rows or their faults in order, and what is odd about its header."""
+    """A table as read: its rows or their faults in order, and what is odd about its header and cells.
+
+    Parameters
+    ----------
+    rows : iterator of Run or Fault
+        Read when asked for.
+    warnings : tuple of str
+        About the header.
+    blanks : Counter
+        Cells with a word for blank in the rows read so far, by column. [-]
+    """
 
     rows: Iterator[Run | Fault]
     warnings: tuple[str, ...]
+    blanks: Counter[str] = field(default_factory=Counter)
 
 
 def read_header(names: list[str], where: str) -> tuple[Header, tuple[str, ...]]:
@@ -257,8 +269,8 @@ def _foreign(names: list[str]) -> str:
     return f"names separated by {words[sign]}" if sign else ""
 
 
-def read_row(cells: list[str], header: Header, line: int) -> Run | Fault:
-    """Return one row as a `Run`, or its first fault."""
+def read_row(cells: list[str], header: Header, line: int, blanks: Counter[str] | None = None) -> Run | Fault:
+    """Return one row as a `Run`, or its first fault; words that mean blank are counted in ``blanks``."""
     if len(cells) != len(header):
         return Fault(
             line, cells[0] if cells else "", "-", f"{len(cells)} cells", f"{len(header)}, as in the header"
@@ -267,6 +279,10 @@ def read_row(cells: list[str], header: Header, line: int) -> Run | Fault:
     for column, cell in zip(header, cells, strict=True):
         text = cell.strip()
         if not text or column is None:
+            continue
+        if says_nothing(column[0], text):
+            if blanks is not None:
+                blanks[column[0]] += 1
             continue
         try:
             values[column[0]] = column[1](text)
@@ -305,7 +321,8 @@ def read_runs(lines: Iterable[str], where: str = "runs") -> RunTable:
             Problem(where, "nothing", f"a header with the columns {', '.join(NEEDED)} and others")
         )
     header, warnings = read_header(names, where)
-    return RunTable(_rows(source, header), warnings)
+    blanks: Counter[str] = Counter()
+    return RunTable(_rows(source, header, blanks), warnings, blanks)
 
 
 class _Lines:
@@ -347,7 +364,7 @@ def _alone(line: str, header: Header) -> Run | Fault | None:
         return None
 
 
-def _rows(source: _Lines, header: Header) -> Iterator[Run | Fault]:
+def _rows(source: _Lines, header: Header, blanks: Counter[str]) -> Iterator[Run | Fault]:
     first: dict[str, int] = {}
     line = 1
     while True:
@@ -366,7 +383,7 @@ def _rows(source: _Lines, header: Header) -> Iterator[Run | Fault]:
             name, found = cells[0].split("\n")[0].strip(), OPEN_QUOTE.format(lines=count)
             yield Fault(line, name, "-", found, f"a row of {len(header)} cells, as in the header")
             continue
-        row = read_row(cells, header, line)
+        row = read_row(cells, header, line, blanks)
         if isinstance(row, Run) and row.id in first:
             row = Fault(line, row.id, "id", f"{row.id!r} again, as in row {first[row.id]}", "a unique key")
         elif isinstance(row, Run):

@@ -11,6 +11,7 @@ import numpy as np
 from planner.calibrate.fit import Column
 from planner.calibrate.kernels import render
 from planner.calibrate.scores import Json, error_scores
+from planner.calibrate.site_doubts import doubts
 from planner.calibrate.site_fit import SiteFit
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import PARTS, hardware_folder, load_hardware
@@ -98,7 +99,7 @@ def note_text(result: SiteFit) -> str:
         text += f", {_share(result.held_out)} on rows held out of the fit"
     if result.framework is not None:
         text += f"; memory outside the allocator {result.framework.value_gib:g} GiB"
-    return text
+    return "; ".join((text, *doubts(result)))
 
 
 def _share(errors: Column) -> str:
@@ -134,6 +135,7 @@ def as_json(result: SiteFit, profile: HardwareProfile, table: str, out: str) -> 
             "held_out": None if held is None else error_scores(np.expm1(held)),
         },
         "error_band": result.band,
+        "warnings": doubts(result),
         "framework_memory": _framework(result),
         "per_row": _per_row(result),
     }

@@ -37,6 +37,7 @@ def calibrate(
 ) -> None:
     """Fit what a cluster reaches to runs made on it, and write it as a profile for --hardware."""
     from planner.calibrate.catalogue import shipped_catalogue
+    from planner.calibrate.run_blanks import blanks_told
     from planner.calibrate.run_table import read_runs
     from planner.calibrate.site_file import as_json, base_file, cluster_yaml
     from planner.calibrate.site_fit import fit_site
@@ -56,11 +57,15 @@ def calibrate(
             progress.tell(f"note: {warning}")
         progress(0.0, f"pricing the runs of {name}")
         site = site_runs(table.rows, shipped_catalogue(), profile)
+        if blanks := blanks_told(table.blanks):
+            progress.tell(f"note: {name}: {blanks}")
         progress(0.0, f"fitting to {len(site.timed)} timed runs")
         result = fit_site(site, profile, asked)
     write_whole(out, cluster_yaml(base_file(hardware, profile), out.stem, result, name), force)
     load_hardware(str(out), "--out")
     document: Any = as_json(result, profile, name, str(out))
+    for text in document["warnings"]:
+        progress.tell(f"warning: {text}")
     for skip in document["skipped"]:
         progress.tell(f"note: {skip['id']} is not used: {skip['reason']}")
     _answer(document, output)

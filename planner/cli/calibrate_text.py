@@ -12,6 +12,7 @@ def page_of(document: Any) -> Page:
     """Return a calibration as a page."""
     used, rows = document["used"], document["rows"]
     page: list[str | Table] = [f"{used} of {rows} runs used: {document['runs']} on {document['hardware']}"]
+    page += [f"Warning: {text}." for text in document["warnings"]]
     if document["factors"]:
         page.append(Table(tuple(_factor(factor) for factor in document["factors"])))
     page += [f"not fitted, {entry['name']}: {entry['reason']}" for entry in document["not_fitted"]]

@@ -34,6 +34,7 @@ class Fold(StrEnum):
 
     source = "source"
     model = "model"
+    accelerator = "accelerator"
 
 
 def validate(
@@ -42,7 +43,7 @@ def validate(
         Fold | None,
         typer.Option(
             "--out-of-fold",
-            help="Price each row with constants fitted to the table without its source or model.",
+            help="Price each row with constants fitted without its source, model or accelerator.",
         ),
     ] = None,
     overlay: Annotated[
@@ -57,6 +58,7 @@ def validate(
 ) -> None:
     """Price every run of a table and tell how far the predictions are from what was measured."""
     from planner.calibrate.overlay import read_overlay
+    from planner.calibrate.run_blanks import blanks_told
     from planner.calibrate.run_table import read_runs
     from planner.calibrate.validate import as_json, json_parts
     from planner.cli.validate_text import as_markdown, as_rows, as_text
@@ -69,6 +71,8 @@ def validate(
             progress.tell(f"note: {warning}")
         progress(0.0, f"pricing the runs of {name}")
         result = _validated(table, out_of_fold, on_top, progress)
+        if blanks := blanks_told(table.blanks):
+            progress.tell(f"note: {name}: {blanks}")
     if output is Format.json:
         sys.stdout.writelines(json_parts(result))
         sys.stdout.write("\n")

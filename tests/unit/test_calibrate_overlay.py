@@ -229,3 +229,13 @@ def test_rows_priced_with_a_calibrated_cluster_have_its_band(tmp_path: Path) -> 
     assert changed[0] is not None
     assert changed[0] == pytest.approx(0.04, abs=0.005)
     assert changed[1] == plain[1]
+
+
+def test_the_command_leaves_accelerators_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "runs.csv"
+    other = row(3, 1, 8, 1, gpu="h100-80gb-sxm")
+    table.write_text("\n".join([HEAD, HERE, other]), encoding="utf-8")
+    validate(table, out_of_fold=Fold("accelerator"), output=Format.json)
+    told = capsys.readouterr().err
+    assert "without accelerator 'a100-80gb-sxm'" in told
+    assert "without accelerator 'h100-80gb-sxm'" in told

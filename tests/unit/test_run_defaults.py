@@ -11,7 +11,7 @@ from planner.calibrate.run_defaults import PricedRun, Skip, prepare
 from planner.calibrate.run_facts import Fact
 from planner.calibrate.run_hardware import network_name, ports
 from planner.calibrate.run_plan import recompute_name, stated_layers, weighed_layers
-from planner.calibrate.run_table import Run
+from planner.calibrate.run_table import Run, read_runs
 from planner.cost.case import case_of
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.memory import StageWeights
@@ -555,3 +555,36 @@ def test_the_words_of_deepspeed_tell_stage_and_offload(catalogue: Catalogue) -> 
 def test_scaled_fp8_is_priced_on_hopper(catalogue: Catalogue) -> None:
     run = DENSE.with_values({"gpu": "h100", "precision": "FP8 (blockwise)"})
     assert ready(run, catalogue).job.workload.precision == "fp8-block"
+
+
+@pytest.mark.parametrize("framework", ["ddp", "litgpt", "llm-foundry", "nanoGPT"])
+def test_what_can_only_be_data_parallel_is(framework: str, catalogue: Catalogue) -> None:
+    blank = DENSE.with_values({"framework": framework, "tp": None, "pp": None, "dp": None})
+    found = ready(blank, catalogue)
+    assert (found.plan.tp, found.plan.pp, found.plan.dp) == (1, 1, 64)
+    assert {name: found.defaults[name] for name in ("tp", "pp", "dp")} == {"tp": 1, "pp": 1, "dp": 64}
+
+
+def test_ranks_without_accelerators_count_them_where_a_program_is_data_parallel(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"framework": "ddp", "num_gpus": None, "tp": None, "pp": None})
+    assert ready(run, catalogue).defaults["num_gpus"] == 8
+
+
+def test_an_engine_without_stages_takes_the_rest_for_tensor_parallelism(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"framework": "megatron-deepspeed", "zero": "3", "tp": None, "pp": None, "dp": 4})
+    plan = ready(run.with_values({"gpus_per_node": 8}), catalogue).plan
+    assert (plan.tp, plan.pp, plan.dp) == (16, 1, 4)
+
+
+def test_degrees_that_a_program_can_have_are_not_guessed(catalogue: Catalogue) -> None:
+    run = DENSE.with_values({"tp": None, "pp": None, "dp": None})
+    assert "column tp: found blank" in reason(run, catalogue)
+
+
+@pytest.mark.parametrize("column", ["gpu", "framework"])
+def test_a_word_for_blank_in_a_needed_column_is_told_as_blank(column: str, catalogue: Catalogue) -> None:
+    cells = {"id": "a", "gpu": "a100", "num_gpus": "8", "framework": "ddp", "step_time_s": "1", column: "n/a"}
+    table = read_runs([",".join(cells), ",".join(cells.values())])
+    (row,) = table.rows
+    assert isinstance(row, Run)
+    assert f"row 2, column {column}: found blank" in reason(row, catalogue)

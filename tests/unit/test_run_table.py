@@ -7,6 +7,7 @@ from itertools import count, islice
 
 import pytest
 
+from planner.calibrate.run_blanks import blanks_told
 from planner.calibrate.run_table import COLUMNS, Fault, Run, read_runs
 from planner.errors import InputError
 
@@ -175,3 +176,34 @@ def test_a_quote_left_open_before_many_rows_costs_its_own_row_alone() -> None:
 def test_a_table_in_another_form_is_named(header: str, found: str) -> None:
     with pytest.raises(InputError, match=f"found {found}; expected a header of comma-separated names"):
         rows(GOOD, header=header)
+
+
+@pytest.mark.parametrize("word", ["n/a", "NA", "-", "None", "null", "?"])
+def test_a_word_for_blank_is_blank_and_counted(word: str) -> None:
+    columns = [name for name in COLUMNS if name != "id"]
+    cells = [word if name not in ("recompute", "zero") else "1" for name in columns]
+    table = read_runs([",".join(["id", *columns]), ",".join(["a-1", *cells])])
+    (row,) = table.rows
+    assert row == Run(line=2, id="a-1", recompute="1", zero="1", **said(word))
+    count = len(columns) - 2 - len(said(word))
+    assert f"{count} cells" in blanks_told(table.blanks)
+    assert table.blanks["tp"] == table.blanks["gpu"] == 1
+
+
+def said(word: str) -> dict[str, str]:
+    """Return the columns that a word fills: ``none`` of a technique says that there is none."""
+    techniques = ("offload", "schedule", "cp_method", "overlap")
+    return dict.fromkeys(techniques, word) if word.lower() == "none" else {}
+
+
+def test_none_of_a_technique_is_a_value() -> None:
+    table = read_runs(["id,gpu,num_gpus,framework,zero,recompute", "a,a100,8,fsdp,none,none"])
+    (row,) = table.rows
+    assert isinstance(row, Run)
+    assert (row.zero, row.recompute, blanks_told(table.blanks)) == ("0", "none", "")
+
+
+def test_a_word_for_blank_in_the_key_is_told_as_blank() -> None:
+    (fault,) = rows("?,a100,8,fsdp", header="id,gpu,num_gpus,framework")
+    assert isinstance(fault, Fault)
+    assert fault.reason == "row 2, column id: found blank; expected a unique key"

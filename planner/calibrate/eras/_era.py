@@ -64,6 +64,8 @@ class Era:
         Whether its fine-tuning runs pack short documents, each attending to itself alone.
     compiles_loss : bool
         Whether a run that says it is compiled compiles its loss too.
+    lacks : tuple of {"tp", "pp"}
+        Degrees that its program does not have: 1 where they are blank.
     measured : bool
         Whether published runs of it were priced; without any, its rows have no error band.
     """
@@ -90,4 +92,5 @@ class Era:
     zero3_only: bool = False
     packs: bool = False
     compiles_loss: bool = True
+    lacks: tuple[Literal["tp", "pp"], ...] = ()
     measured: bool = True

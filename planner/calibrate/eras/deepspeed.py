@@ -51,6 +51,7 @@ MEGATRON_DEEPSPEED_ZERO3: Final = Era(
     zero="3",
     sequence_parallel=False,
     zero3_only=True,
+    lacks=("pp",),
 )
 
 MEGATRON_DEEPSPEED: Final = Era(

@@ -59,6 +59,7 @@ LLM_FOUNDRY_2023: Final = Era(
     hopper_traits={"early_stop": True},
     zero="3",
     no_flash="unfused",
+    lacks=("tp", "pp"),
 )
 
 LITGPT: Final = Era(
@@ -70,6 +71,7 @@ LITGPT: Final = Era(
     traits={**FSDP1, "attention_copies": True},
     zero="3",
     no_flash="unfused",
+    lacks=("tp", "pp"),
 )
 
 DATA_PARALLEL: Final = Era(
@@ -80,6 +82,7 @@ DATA_PARALLEL: Final = Era(
     traits={**USUAL, **FSDP1},
     zero="0",
     no_flash="unfused",
+    lacks=("tp", "pp"),
     measured=False,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
@@ -14,6 +14,13 @@ from planner.rules import Rule
 from planner.runtimes._groups import MESH, Grouping
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes._traits import Traits
+
+GROWING_SEGMENTS: Final = {
+    "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+}
+"""Variables that let segments of PyTorch's allocator grow. Releases before 2.9 know the second name alone;
+later ones read it, with a warning, only where the first is unset (``c10/core/AllocatorConfig.cpp``)."""
 
 
 @dataclass(frozen=True)

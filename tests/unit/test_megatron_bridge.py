@@ -10,7 +10,7 @@ import pytest
 
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Job
+from planner.runtimes._family import GROWING_SEGMENTS, Job
 from planner.runtimes.megatron_bridge import ENTRY
 from tests.validate.megatron import cases
 
@@ -59,7 +59,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Any:
         exec((ENTRY.command(plan, job, "0.7").files or {})["train.py"], scope)
         return scope["build_config"]()
 
-    for name in ("CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_NVLS_ENABLE", "PYTORCH_CUDA_ALLOC_CONF"):
+    for name in ("CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_NVLS_ENABLE", *GROWING_SEGMENTS):
         monkeypatch.setenv(name, "kept")
     monkeypatch.setenv("TORCH_NCCL_AVOID_RECORD_STREAMS", "kept")
     return built

@@ -8,7 +8,7 @@ from typing import Final
 from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, hub_config
 from planner.runtimes._offered import stage_layers, train_steps, trial_note
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
@@ -131,7 +131,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
             "train.py", "--max_steps", str(train_steps(work)), "--output_dir", "${OUTPUT_DIR}",
             "--deepspeed_config", "ds_config.json",
         ),
-        environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+        environment=GROWING_SEGMENTS,
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         files={
             "ds_config.json": json.dumps(ds_config(plan, work, changes), indent=2) + "\n",

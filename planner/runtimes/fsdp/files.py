@@ -10,7 +10,7 @@ import yaml
 from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, architecture, hub_config
 from planner.runtimes._offered import train_steps, trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
@@ -166,8 +166,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
 
 def _environment(plan: Plan, job: Job, config: dict[str, object]) -> dict[str, str]:
     """Return what ``accelerate launch`` would export, so that torchrun alone starts the same job."""
-    names = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
-    names |= {"ACCELERATE_MIXED_PRECISION": job.workload.precision}
+    names = {**GROWING_SEGMENTS, "ACCELERATE_MIXED_PRECISION": job.workload.precision}
     fsdp = config.get("fsdp_config")
     if isinstance(fsdp, dict):
         renamed = {"fsdp_transformer_layer_cls_to_wrap": "fsdp_transformer_cls_to_wrap"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.runtimes._family import GROWING_SEGMENTS, Job
 
 BLACKWELL: Final = 10.0
 """Compute capability from which on the order of kernels no longer hangs on one hardware queue."""
@@ -20,7 +20,7 @@ def environment(plan: Plan, job: Job) -> dict[str, str]:
     """
     variables = {
         "NCCL_NVLS_ENABLE": "0",
-        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        **GROWING_SEGMENTS,
         "TORCH_NCCL_AVOID_RECORD_STREAMS": "1",
     }
     capability = job.hardware.pool.accelerator.compute_capability

@@ -8,7 +8,7 @@ import yaml
 
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._offered import train_steps, trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes
 
@@ -172,7 +172,7 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
         program=("start.py",),
         environment={
             "CUDA_DEVICE_MAX_CONNECTIONS": "1",
-            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+            **GROWING_SEGMENTS,
         },
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         files={

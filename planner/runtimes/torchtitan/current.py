@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._offered import train_steps
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.schedules import SCHEDULES
@@ -317,7 +317,7 @@ def current_command(plan: Plan, job: Job, compiled: bool) -> Command:
     """Return what starts the plan on the newest torchtitan."""
     return Command(
         program=("torchtitan.train", "--module", MODULE, "--config", "train", *flags(plan, job, compiled)),
-        environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+        environment=GROWING_SEGMENTS,
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         module=True,
         files={f"{MODULE}.py": module_text(plan, job)},

@@ -7,7 +7,7 @@ import json
 from planner.errors import UnsupportedPlan
 from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._offered import train_steps
 from planner.runtimes.torchtitan.current import MODULE, SAVE_STEPS, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
@@ -212,7 +212,7 @@ def toml_command(plan: Plan, job: Job, version: str, compiled: bool) -> Command:
     header = f"# torchtitan {version}\n"
     return Command(
         program=("torchtitan.train", "--job.config_file", f"{MODULE}.toml", *flags),
-        environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+        environment=GROWING_SEGMENTS,
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         module=True,
         files={

@@ -130,7 +130,7 @@ def refine(
     improvement = None
     if not uniform:
         improver = Improver(scan, memory_limit)
-        done, improvement = improve(improver, done, [*report.promising, *report.best], top, report.tight)
+        done, improvement = improve(improver, done, report.squeezed, top, report.tight)
     if not done:
         return Refinement((), 0, 0.0, False)
     plans = sorted(done.values(), key=lambda plan: plan.step)[:top]

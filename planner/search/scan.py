@@ -22,13 +22,17 @@ from planner.cost.step_end import StepEnd, step_end, taken_weights
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
-from planner.search.legality import Choices, Legal, Legality, StateNames, named, plan_rows
+from planner.search.legality import Choices, Legal, Legality, PassNames, StateNames, named, plan_rows
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
+from planner.search.squeezed import KEPT_WHOLE, Squeezed
 from planner.search.tables import LayerGrid, Rows, StageTables, representatives
 
 CHUNK_ROWS = 16384
 """Rows priced at once, so that the columns stay in the cache."""
+
+KEEP_SQUEEZED = 64
+"""Candidates kept that might do with less recompute."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,9 @@ class ScanReport:
         The legal plan that needs the least memory.
     tight : list of Candidate
         Plans of least bound that are not safe with their default split, and may be with another one.
+    squeezed : list of Candidate
+        Safe plans that are not safe without recompute, by the time to expect of them with as little as they
+        need; their bound is that without recompute.
     """
 
     enumerated: int = 0
@@ -71,6 +78,7 @@ class ScanReport:
     promising: list[Candidate] = field(default_factory=list)
     smallest: Candidate | None = None
     tight: list[Candidate] = field(default_factory=list)
+    squeezed: list[Candidate] = field(default_factory=list)
 
     @property
     def least_bound(self) -> float:
@@ -150,6 +158,7 @@ class Scan:
     shards: int | None = None
     split: tuple[int, ...] | None = None
     uneven: bool = False
+    _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
         """Price every legal plan and keep the best that fit."""
@@ -169,7 +178,7 @@ class Scan:
         legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards)
         for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             cases = [legality.rows_of(names, report.removed) for names in members]
-            grid = LayerGrid(self.space.rows, self._either(cases))
+            grid, self._squeezed = LayerGrid(self.space.rows, self._either(cases)), Squeezed()
             for legal in cases:
                 ends = self._ends(legal, legality.layout, grid, tables, report)
                 for start in range(0, legal.rows.size, CHUNK_ROWS):
@@ -238,6 +247,8 @@ class Scan:
                 result = price_step(whole, plan, passes, stages, known)
                 report.seconds += time.perf_counter() - started
                 self._collect(result, plan, mask, objective, report)
+                if self.squeezes:
+                    self._collect_squeezed((names, one), legal.rows, plan, result, mask, report)
                 if self.uneven and self.split is None and is_splittable(whole):
                     self._collect_tight(whole, plan, result, mask, costs, totals, report)
 
@@ -262,6 +273,39 @@ class Scan:
         made = partial(_candidate, result, plan, values)
         report.best = merged(report.best, values, fits, self.keep, made, by_value)
         report.promising = merged(report.promising, np.asarray(result.bound), fits, self.keep, made, by_bound)
+
+    @property
+    def squeezes(self) -> bool:
+        """Whether plans may recompute less than their names say, as far as memory allows."""
+        return self.uneven and {KEPT_WHOLE, "full"} <= set(self.choices.recompute)
+
+    def _collect_squeezed(
+        self,
+        names: tuple[PassNames, StateNames],
+        rows: Rows,
+        plan: Plan,
+        result: StepPrice,
+        legal: NDArray[np.bool_],
+        report: ScanReport,
+    ) -> None:
+        """Keep plans that recompute because nothing else fits, those first that could be the fastest."""
+        best = report.best[0].value if report.best else np.inf
+        used = np.asarray(result.total_bytes)
+        fits = used <= self.limit
+        if names[0].recompute == KEPT_WHOLE:
+            self._squeezed.add(names, rows, result, legal & ~fits & (np.asarray(result.bound) < best))
+            return
+        if (found := self._squeezed.expected(names, rows, result, self.limit)) is None:
+            return
+        expected, bounds = found
+        among = legal & fits & (bounds < best)
+
+        def made(index: int) -> Candidate:
+            return Candidate(
+                float(expected[index]), float(bounds[index]), float(used[index]), plan.row((index,))
+            )
+
+        report.squeezed = merged(report.squeezed, expected, among, KEEP_SQUEEZED, made, by_value)
 
     @property
     def keep_tight(self) -> int:

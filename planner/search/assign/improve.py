@@ -43,9 +43,6 @@ BOUND_SECONDS = 2.0
 MOST_TRIED = 12
 """Candidates whose recompute is refined."""
 
-MOST_SEEN = 64
-"""Candidates that are asked what they could reach with less recompute."""
-
 
 @dataclass(frozen=True)
 class Improver:
@@ -264,7 +261,7 @@ def _closest(uneven: Uneven) -> dict[str, object] | None:
 def improve(
     improver: Improver,
     done: dict[Plan, Estimate],
-    candidates: Sequence[Candidate],
+    squeezed: Sequence[Candidate],
     top: int,
     tight: Sequence[Candidate] = (),
 ) -> tuple[dict[Plan, Estimate], Improvement | None]:
@@ -276,8 +273,9 @@ def improve(
         Job, runtime and limits.
     done : dict
         Candidates refined so far, with their prices.
-    candidates : sequence of Candidate
-        Further candidates.
+    squeezed : sequence of Candidate
+        Candidates that recompute because nothing else fits, the most promising first, with their bounds
+        without recompute.
     top : int
         Plans to return at least.
     tight : sequence of Candidate
@@ -292,8 +290,9 @@ def improve(
     better = dict(done)
     uniform = min((known.step for known in done.values()), default=np.inf)
     leaders = sorted(done, key=lambda plan: done[plan].step)[:top]
-    hopeful = _hopeful(improver, candidates, set(leaders), uniform)
-    tried = _assign(improver, better, [*((0.0, plan) for plan in leaders), *hopeful])
+    tried = _assign(improver, better, [(0.0, plan) for plan in leaders])
+    hopeful = _hopeful(improver, squeezed, set(leaders), _least(better))
+    tried += _assign(improver, better, hopeful, most=MOST_TRIED)
     scan, best = improver.scan, _least(better)
     uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep_tight)
     bounds = {candidate.plan: candidate.bound for candidate in tight}
@@ -320,15 +319,19 @@ def _assign(
     better: dict[Plan, Estimate],
     plans: Sequence[tuple[float, Plan]],
     find: Callable[[Plan], Estimate | None] | None = None,
+    most: int | None = None,
 ) -> int:
     """Put better plans into the places of those that they improve; return how many were tried.
 
-    Plans come with what they could take at least; those that could not be the best are passed over.
+    Plans come with what they could take at least; those that could not be the best are passed over, and do
+    not count among the ``most`` that are tried.
     """
     best, tried = _least(better), 0
     for optimistic, plan in plans:
         if optimistic >= best:
             continue
+        if tried == most:
+            break
         tried += 1
         found = (find or improver.best)(plan)
         if found is not None and (plan not in better or found.step < better[plan].step):
@@ -340,29 +343,14 @@ def _assign(
 
 
 def _hopeful(
-    improver: Improver, candidates: Sequence[Candidate], known: set[Plan], best: float
+    improver: Improver, squeezed: Sequence[Candidate], known: set[Plan], best: float
 ) -> list[tuple[float, Plan]]:
-    """Return the plans that recompute because nothing else fits, with the least that they could take.
-
-    Those come first that are expected to be fastest, were each byte that is missing without recompute worth
-    the same time.
-    """
-    hopeful: list[tuple[float, float, Plan]] = []
-    found = {candidate.plan: candidate for candidate in reversed(candidates)}
-    plans = list(dict.fromkeys(candidate.plan for candidate in candidates))
-    fitting = {plan for plan in plans if plan.recompute == "none"} | known
-    tight = [plan for plan in plans if plan not in known and replace(plan, recompute="none") not in fitting]
-    for plan in tight[:MOST_SEEN]:
-        if improver.counted(plan):
-            plain = improver.plain(plan)
-            if not improver.is_safe(plain) and plain.bound < best:
-                hopeful.append((_expected(plain, found[plan], improver.scan.limit), plain.bound, plan))
-    hopeful.sort(key=lambda one: one[:2])
-    return [(bound, plan) for _, bound, plan in hopeful[:MOST_TRIED]]
-
-
-def _expected(plain: Estimate, whole: Candidate, limit: float) -> float:
-    """Return the time between nothing recomputed and all, by the memory that is missing. [s]"""
-    freed = plain.peak - whole.total_bytes
-    share = min(1.0, max(0.0, (plain.peak - limit) / freed)) if freed > 0 else 1.0
-    return plain.step + share * max(0.0, whole.bound - plain.step)
+    """Return the plans that recompute because nothing else fits, with the least that they could take."""
+    seen = {replace(plan, recompute="none") for plan in known}
+    hopeful: list[tuple[float, Plan]] = []
+    for candidate in squeezed:
+        plan = replace(candidate.plan, recompute="none")
+        if candidate.bound < best and plan not in seen and improver.counted(candidate.plan):
+            seen.add(plan)
+            hopeful.append((candidate.bound, candidate.plan))
+    return hopeful

@@ -1,0 +1,31 @@
+"""What must hold for any search: an axis that is given finds nothing faster than all of them left open."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.api import load_hardware, load_model, search_plans
+from planner.inputs.workload import Workload
+from planner.runtimes._family import Job
+
+LONG = {
+    "experts": ("mixtral-8x7b", 32, 32_768, 64),
+    "dense": ("llama3-8b", 64, 524_288, 8),
+}
+"""Model, accelerators, tokens of a sequence, sequences of a step: what a plan recomputes decides."""
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("experts", [{"recompute": "selective:norm"}, {"vpp": 4}, {"cp": 4}]),
+        ("dense", [{"recompute": "selective:mlp"}, {"zero": 2}, {"cp": 16}]),
+    ],
+)
+def test_an_axis_that_is_given_finds_nothing_faster(name: str, axes: list[dict[str, int | str]]) -> None:
+    model, gpus, tokens, batch = LONG[name]
+    workload = Workload(seq_len=tokens, global_batch=batch)
+    job = Job(load_model(model), load_hardware("dgx-h100"), gpus, workload)
+    whole = search_plans(job, top=1).plans[0].step
+    for fixed in axes:
+        assert search_plans(job, top=1, **fixed).plans[0].step >= whole * (1 - 1e-9), fixed

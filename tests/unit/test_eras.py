@@ -14,7 +14,7 @@ from planner.calibrate import eras
 from planner.calibrate.eras import ERAS, Era, find_era
 from planner.calibrate.eras._common import USUAL
 from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits, with_graphs
-from planner.calibrate.run_checks import FRAMEWORKS
+from planner.calibrate.runs.checks import FRAMEWORKS
 from planner.inputs.fitted import all_constants
 from planner.runtimes._traits import Traits
 

@@ -34,11 +34,8 @@ from planner.calibrate.kernels.page import with_tables
 from planner.calibrate.kernels.residuals import residual_fields, with_residuals
 from planner.calibrate.kernels.tables import DATASHEETS, rows
 from planner.errors import InputError
-from planner.formulas.attention import attention_curve
 from planner.formulas.collective_curves import BUS_FACTOR
-from planner.formulas.experts import expert_curve
-from planner.formulas.gemm import gemm_curve
-from planner.formulas.unfused_attention import unfused_attention
+from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.units import parse
 from tests.helpers import ROOT
 

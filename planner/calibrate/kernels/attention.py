@@ -156,7 +156,7 @@ def backward_efficiency(head_dim: str, widest: float, forward: float, forward_wi
 def attention_entry(
     fitted: Fit, sheet: Datasheet, shape: Columns, row: Row, lasting: float, backward: float
 ) -> Entry:
-    """Fields of one head size that `planner.formulas.attention.attention_curve` reads."""
+    """Fields of one head size that `planner.inputs.curves.attention_curve` reads."""
     values = fitted.values
     _, source, words = BACKWARD_SOURCES[backward_kernel(sheet)]
     in_bf16 = sheet.peaks["bf16"] / sheet.peaks[row["dtype"]]

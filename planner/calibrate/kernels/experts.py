@@ -130,7 +130,7 @@ def experts_entries(
 
 
 def experts_entry(fitted: Fit, shape: Columns, kernel: str) -> Entry:
-    """Fields of one data type that `planner.formulas.experts.expert_curve` reads."""
+    """Fields of one data type that `planner.inputs.curves.expert_curve` reads."""
     values = fitted.values
     return {
         "launch": microseconds(values["launch"]),

@@ -14,7 +14,7 @@ from planner.calibrate.kernels.experts import experts_entries
 from planner.calibrate.kernels.gemm import gemm_entries
 from planner.calibrate.kernels.heads import LENDERS, Sizes, lent_heads
 from planner.calibrate.kernels.tables import DATASHEETS, SOURCE, Datasheet, Row, select
-from planner.formulas.gemm import gemm_curve
+from planner.inputs.curves import gemm_curve
 from planner.units import parse
 
 Tables = Mapping[str, Sequence[Row]]

@@ -222,7 +222,7 @@ def lasting_of(table: Sequence[Row], dtype: str, sheet: Datasheet, fitted: Fit) 
 
 
 def gemm_entry(fitted: Fit, dtype: str, sheet: Datasheet, shape: Columns, lasting: Lasting) -> Entry:
-    """Fields of one data type that `planner.formulas.gemm.gemm_curve` reads."""
+    """Fields of one data type that `planner.inputs.curves.gemm_curve` reads."""
     values = fitted.values
     return {
         "efficiency": plain(values["efficiency"]),

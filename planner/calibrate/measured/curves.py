@@ -22,9 +22,9 @@ from planner.errors import InputError, Problem
 from planner.formulas.attention import BACKWARD_FLOPS, CHOSEN, attention_backward_seconds, visible_keys
 from planner.formulas.collective_curves import BUS_FACTOR
 from planner.formulas.elementwise import MEASURED
-from planner.formulas.gemm import gemm_curve
 from planner.formulas.roofline import memory_bound_seconds
 from planner.formulas.size_grid import ATTENTION_AXES
+from planner.inputs.curves import gemm_curve
 from planner.numeric import Column
 
 FEWEST: Final = 6

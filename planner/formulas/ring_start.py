@@ -20,7 +20,7 @@ LARGE_BYTES = 2.0**29
 
 
 def started_ring_seconds(
-    nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], passes: float = 1.0
+    nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], passes: Num = 1.0
 ) -> Num:
     r"""Seconds of ring passes that follow one another in one collective, with their slow start.
 
@@ -40,7 +40,7 @@ def started_ring_seconds(
         Members :math:`n` and the distance between them; one member costs nothing. [-]
     tiers : sequence of Tier
         From the innermost to the outermost.
-    passes : float
+    passes : Num
         Passes :math:`p`: two for an all-reduce, else one. [-]
 
     Returns

@@ -28,6 +28,8 @@ NOT_RUN: Final = {
     "tile_costs": "takes a list of tiles when a curve is made",
     "latent_attention_params": "a rank is rows of one matrix and columns of the next, so no unit fits both",
     "curve_between": "takes two curves and returns one, whose constants have the units of theirs",
+    "started_ring_seconds": "holds the 512 MiB of a tier's published rate without their unit",
+    "all_reduce_seconds": "two passes of the last",
     "between": "interpolates constants of any unit; its callers are run",
 }
 """Functions that cannot be fed quantities, and why."""

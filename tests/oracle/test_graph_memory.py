@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from planner.calibrate.era_settings import FIXED_SEGMENTS
 
+from planner.calibrate.eras._common import FIXED_SEGMENTS
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload

@@ -9,7 +9,7 @@ import pytest
 
 from planner.calibrate.runs.catalogue import Catalogue, shipped_catalogue
 from planner.calibrate.runs.conventions import gpt_token_flops, palm_token_flops, peak_rate
-from planner.calibrate.runs.defaults import PricedRun, prepare
+from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.table import Run, read_runs
 from planner.inputs.load_hardware import load_accelerator
 
@@ -92,9 +92,10 @@ def test_sc21_table_1_gives_the_implied_step(catalogue: Catalogue) -> None:
     assert found.measured.basis == "tflops_per_gpu"
 
 
-def test_a_figure_without_a_known_convention_is_no_time(catalogue: Catalogue) -> None:
+def test_a_figure_without_a_known_convention_is_no_measure(catalogue: Catalogue) -> None:
     run = next(run for run in table("sc21") if run.model == "gpt-1.7B").with_values({"flops_convention": ""})
-    found = prepare(run, catalogue)
+    assert "flops_convention" in refused(run, catalogue)
+    found = prepare(run.with_values({"peak_mem_gib": 30.0}), catalogue)
     assert isinstance(found, PricedRun)
     assert found.measured.seconds is None
 
@@ -119,11 +120,15 @@ def test_six_for_each_parameter_is_a_known_count(words: str, catalogue: Catalogu
     assert found.measured.seconds == pytest.approx(6.6255, rel=1e-4)
 
 
-def test_a_count_that_is_not_said_gives_no_time(catalogue: Catalogue) -> None:
+def refused(run: Run, catalogue: Catalogue) -> str:
+    found = prepare(run, catalogue)
+    assert isinstance(found, Skip)
+    return found.reason
+
+
+def test_a_count_that_is_not_said_is_no_measure(catalogue: Catalogue) -> None:
     run = Run(
         line=2, id="a", gpu="a100", num_gpus=8, framework="fsdp", model="llama2-7b", seq_len=2048,
         global_batch=64, tflops_per_gpu=100.0, flops_convention="about 6(N-embedding)+12LHs",
     )  # fmt: skip
-    found = prepare(run, catalogue)
-    assert isinstance(found, PricedRun)
-    assert found.measured.seconds is None
+    assert "about 6(N-embedding)+12LHs" in refused(run, catalogue)

@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import predictions_with, shipped_values
-from planner.calibrate.run_table import read_runs
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
 from planner.cli.axes import check_offload, check_world, read_axes, whole_plan
 from planner.cli.files import write_whole

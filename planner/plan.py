@@ -7,6 +7,7 @@ one another, one axis for each decision, and the names are common to all of its 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -40,7 +41,7 @@ class Plan:
     sequence_parallel : bool
         Whether what tensor parallelism replicates is split along the sequence.
     stage_layers : tuple of int, optional
-        Layers of each virtual stage in the order of the model; None is the even split.
+        Layers of each virtual stage in the order of the model; None is the even split (`even_split`).
     """
 
     tp: Num = 1.0
@@ -112,3 +113,22 @@ def _entry(column: Num, index: tuple[int, ...]) -> float:
     entries = column
     last = index[-entries.ndim :]
     return float(entries[tuple(0 if n == 1 else i for i, n in zip(last, entries.shape, strict=True))])
+
+
+@lru_cache(maxsize=4096)
+def even_split(layers: int, parts: int) -> tuple[int, ...]:
+    """Layers of each part, as equal as can be; a remainder goes to the middle, away from both ends.
+
+    The first stage holds the most activations and the embedding, the last one the head.
+
+    Examples
+    --------
+    Llama 3 405B on 16 stages, as its authors ran it (arXiv:2407.21783, sec. 3.3.2):
+
+    >>> even_split(126, 16)
+    (7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7)
+    """
+    base, rest = divmod(layers, parts)
+    by_distance = sorted(range(parts), key=lambda part: (-min(part, parts - 1 - part), part))
+    longer = set(by_distance[:rest])
+    return tuple(base + (part in longer) for part in range(parts))

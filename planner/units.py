@@ -11,13 +11,11 @@ import re
 from typing import Final
 
 KB: Final = 1e3
-MB: Final = 1e6
 GB: Final = 1e9
 TB: Final = 1e12
 KIB: Final = 2.0**10
 MIB: Final = 2.0**20
 GIB: Final = 2.0**30
-TIB: Final = 2.0**40
 TFLOP: Final = 1e12
 MICROSECOND: Final = 1e-6
 HOUR: Final = 3600.0

@@ -12,9 +12,9 @@ from planner.calibrate.constants import Key, Values, predictions_with
 from planner.calibrate.fit import Column, Factor, log_errors, mean_error
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.refit import Refit
-from planner.calibrate.run_defaults import PricedRun
-from planner.calibrate.site_fit import COVERED, SHARES
-from planner.calibrate.site_solve import pinned
+from planner.calibrate.runs.defaults import PricedRun
+from planner.calibrate.sites.fit import COVERED, SHARES
+from planner.calibrate.sites.solve import pinned
 from planner.formulas.attention import attention_forward_seconds, visible_keys
 from planner.formulas.gemm import gemm_seconds
 from planner.formulas.kernels import Kernels

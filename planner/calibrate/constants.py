@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.calibrate.pricing import Prediction, Price, cost_predictions
-from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.calibrate.runs.defaults import PricedRun, Skip
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile, Pool
 from planner.inputs.record import Sourced

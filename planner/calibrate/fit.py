@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.calibrate.constants import Key, Values, predictions_with
 from planner.calibrate.pricing import Prediction
-from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.runs.defaults import PricedRun
 from planner.errors import InputError, Problem
 
 SOFT = 0.03

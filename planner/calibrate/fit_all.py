@@ -15,12 +15,12 @@ from typing import Any
 import yaml
 
 from planner.calibrate.bands import bands_of, coverage_of, lent_errors, site_errors
-from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import Key
 from planner.calibrate.fit import WITHOUT_FOLDS, Factor, Fitted, fit, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
-from planner.calibrate.run_defaults import PricedRun, prepared
-from planner.calibrate.run_table import read_runs
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.defaults import PricedRun, prepared
+from planner.calibrate.runs.table import read_runs
 from planner.calibrate.stages import STAGES, Stage, neutral_values
 from planner.inputs.fitted import Constant, fitted_file
 

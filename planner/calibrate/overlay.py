@@ -11,7 +11,7 @@ from typing import Any, Final
 from planner.calibrate.constants import SCOPES, Key, Values, WithConstants
 from planner.calibrate.eras import ERAS
 from planner.calibrate.pricing import Prediction, Price, cost_predictions
-from planner.calibrate.run_defaults import PricedRun, Skip
+from planner.calibrate.runs.defaults import PricedRun, Skip
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.hardware import HardwareProfile, Pool
 from planner.inputs.load_hardware import accelerator_names, load_hardware

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from planner.calibrate.conventions import peak_rate
 from planner.calibrate.eras import UNMEASURED
-from planner.calibrate.run_defaults import PricedRun, Skip, in_row
+from planner.calibrate.runs.conventions import peak_rate
+from planner.calibrate.runs.defaults import PricedRun, Skip, in_row
 from planner.cost.allocator import shown_bytes
 from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of

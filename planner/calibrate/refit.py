@@ -9,7 +9,7 @@ from planner.calibrate.constants import SCOPES, Key, Values
 from planner.calibrate.fit import ROWS_PER_FACTOR, fit, values_of
 from planner.calibrate.overlay import Overlay, predictions_of
 from planner.calibrate.pricing import Price
-from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.stages import STAGES, Stage, neutral_values
 from planner.inputs.fitted import SHARE
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from planner.calibrate.run_table import COUNTERS
+from planner.calibrate.runs.table import COUNTERS
 from planner.numeric import Column
 
 GROUP_KEYS: Final = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from planner.calibrate.constants import Key
 from planner.calibrate.fit import Errors, Factor, log_errors, memory_log_errors, outcome_log_chances
-from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.runs.defaults import PricedRun
 from planner.runtimes import plain_runtimes
 
 

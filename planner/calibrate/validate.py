@@ -11,10 +11,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Literal
 
-from planner.calibrate.catalogue import Catalogue
 from planner.calibrate.pricing import Prediction, Price, naive_seconds
-from planner.calibrate.run_defaults import PricedRun, Skip, prepared
-from planner.calibrate.run_table import Fault, Run
+from planner.calibrate.runs.catalogue import Catalogue
+from planner.calibrate.runs.defaults import PricedRun, Skip, prepared
+from planner.calibrate.runs.table import Fault, Run
 from planner.calibrate.scores import (
     GROUP_KEYS,
     Json,

@@ -36,12 +36,12 @@ def calibrate(
     verbose: VerboseOption = False,
 ) -> None:
     """Fit what a cluster reaches to runs made on it, and write it as a profile for --hardware."""
-    from planner.calibrate.catalogue import shipped_catalogue
-    from planner.calibrate.run_blanks import blanks_told
-    from planner.calibrate.run_table import read_runs
-    from planner.calibrate.site_file import as_json, base_file, cluster_yaml
-    from planner.calibrate.site_fit import fit_site
-    from planner.calibrate.site_runs import site_runs
+    from planner.calibrate.runs.blanks import blanks_told
+    from planner.calibrate.runs.catalogue import shipped_catalogue
+    from planner.calibrate.runs.table import read_runs
+    from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
+    from planner.calibrate.sites.fit import fit_site
+    from planner.calibrate.sites.runs import site_runs
     from planner.cli.validate import opened
     from planner.inputs.load_hardware import load_hardware
 

@@ -34,8 +34,8 @@ def import_command(
     output: FormatOption = Format.table,
 ) -> None:
     """Write a profile from texts that a machine has printed; no GPU is needed."""
-    from planner.calibrate.import_cluster import gather, imported
-    from planner.calibrate.kernels import render
+    from planner.calibrate.kernels.files import render
+    from planner.calibrate.measured.printed import gather, imported
 
     evidence = gather(_read(files))
     result = imported(evidence, base, out.stem, in_place)

@@ -15,7 +15,7 @@ from planner.cli.output import emit_document, emit_rows
 from planner.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from planner.calibrate.profile_files import Files
+    from planner.calibrate.measured.files import Files
     from planner.profile.machine import Measured
     from planner.profile.session import Tell
 
@@ -60,7 +60,7 @@ def profile(
     verbose: VerboseOption = False,
 ) -> None:
     """Measure this machine and write a hardware profile; under torchrun its collectives too."""
-    from planner.calibrate.profile_files import RAW, Machine, beside, profile_files
+    from planner.calibrate.measured.files import RAW, Machine, beside, profile_files
     from planner.profile.machine import Request, measure_machine
 
     check(out, minutes, timeout)

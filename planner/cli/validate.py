@@ -21,7 +21,7 @@ from planner.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from planner.calibrate.overlay import Overlay
-    from planner.calibrate.run_table import RunTable
+    from planner.calibrate.runs.table import RunTable
     from planner.calibrate.validate import Validation
 
 
@@ -58,8 +58,8 @@ def validate(
 ) -> None:
     """Price every run of a table and tell how far the predictions are from what was measured."""
     from planner.calibrate.overlay import read_overlay
-    from planner.calibrate.run_blanks import blanks_told
-    from planner.calibrate.run_table import read_runs
+    from planner.calibrate.runs.blanks import blanks_told
+    from planner.calibrate.runs.table import read_runs
     from planner.calibrate.validate import as_json, json_parts
     from planner.cli.validate_text import as_markdown, as_rows, as_text
 
@@ -87,10 +87,10 @@ def validate(
 
 def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None, progress: Progress) -> Validation:
     """Price a table with the shipped constants, or with constants that have not seen the row's fold."""
-    from planner.calibrate.catalogue import shipped_catalogue
     from planner.calibrate.constants import shipped_values
     from planner.calibrate.overlay import predictions_of
     from planner.calibrate.refit import Refit
+    from planner.calibrate.runs.catalogue import shipped_catalogue
     from planner.calibrate.validate import validate, validate_out_of_fold
 
     catalogue = shipped_catalogue()

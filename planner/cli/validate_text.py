@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from planner.calibrate.run_defaults import without_row
+from planner.calibrate.runs.defaults import without_row
 from planner.report.page import counted
 from planner.units import percent
 

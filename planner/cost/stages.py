@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from planner.inputs.model import ModelSpec
 from planner.numeric import Column, Num
+from planner.plan import even_split
 from planner.techniques.recompute._family import RecomputeChoice
 from planner.techniques.schedules import Schedule
 
@@ -53,25 +54,6 @@ class RankPieces(Counter[Piece]):
     """Pieces of one rank, with the crest of its chunks in flight: see `crests`."""
 
     crest: float = 1.0
-
-
-@lru_cache(maxsize=4096)
-def even_split(layers: int, parts: int) -> tuple[int, ...]:
-    """Layers of each part, as equal as can be; a remainder goes to the middle, away from both ends.
-
-    The first stage holds the most activations and the embedding, the last one the head.
-
-    Examples
-    --------
-    Llama 3 405B on 16 stages, as its authors ran it (arXiv:2407.21783, sec. 3.3.2):
-
-    >>> even_split(126, 16)
-    (7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7)
-    """
-    base, rest = divmod(layers, parts)
-    by_distance = sorted(range(parts), key=lambda part: (-min(part, parts - 1 - part), part))
-    longer = set(by_distance[:rest])
-    return tuple(base + (part in longer) for part in range(parts))
 
 
 @lru_cache(maxsize=4096)

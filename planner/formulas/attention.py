@@ -6,15 +6,13 @@ attention is causal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from planner.formulas.size_grid import ATTENTION_AXES, SizeGrid, corrected, size_grid
+from planner.formulas.size_grid import SizeGrid, corrected
 from planner.numeric import Num, least
-from planner.units import parse
 
 BACKWARD_FLOPS = 2.5
 """Five products instead of two: the scores are computed again. [-]"""
@@ -306,60 +304,3 @@ def attention_extrapolated(seq: Num, curve: AttentionCurve) -> Num:
     """
     result: Num = np.where((seq < curve.seq_range[0]) | (seq > curve.seq_range[1]), 1.0, 0.0)
     return result
-
-
-def attention_curve(
-    fields: Mapping[str, object], peak: float, multiprocessors: float, sustained: bool = True
-) -> AttentionCurve:
-    """Resolve one ``attention`` entry of a curve file.
-
-    Parameters
-    ----------
-    fields : Mapping
-        The entry, every quantity a text with its unit.
-    peak : float
-        Dense peak of the data type. [FLOP/s]
-    multiprocessors : float
-        Streaming multiprocessors. [-]
-    sustained : bool
-        Multiply by the share of the burst rate that hours of work hold; a backward rate that comes from
-        training runs holds already.
-
-    Returns
-    -------
-    AttentionCurve
-        Constants in base units.
-
-    Raises
-    ------
-    KeyError
-        If a field is missing.
-    ValueError
-        If a field is not what it should be.
-    """
-
-    def number(key: str, dimension: str = "-") -> float:
-        return parse(fields[key], dimension)
-
-    ranges = fields["range"]
-    if not isinstance(ranges, Mapping):
-        raise ValueError("range: expected seq with two numbers")
-    lasting = number("sustained_ratio") if sustained else 1.0
-    backward = lasting if fields.get("backward_standing") == "measured" else 1.0
-    return AttentionCurve(
-        rate=number("efficiency") * lasting * peak,
-        half_keys=number("half_keys"),
-        half_queries=number("half_queries_per_multiprocessor") * multiprocessors,
-        launch=number("launch", "s"),
-        backward_rate=number("backward_efficiency") * backward * peak,
-        backward_half_keys=number("backward_half_keys"),
-        seq_range=(parse(ranges["seq"][0], "-"), parse(ranges["seq"][1], "-")),
-        shared_half_keys=parse(fields.get("shared_half_keys", "0"), "-"),
-        residuals=_grid(fields.get("residuals")),
-        backward_residuals=_grid(fields.get("backward_residuals")),
-        chosen=fields.get("kernel") == CHOSEN,
-    )
-
-
-def _grid(fields: object) -> SizeGrid | None:
-    return size_grid(fields, ATTENTION_AXES) if isinstance(fields, Mapping) else None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from planner.formulas.gemm import GemmCurve
 from planner.formulas.roofline import roofline_seconds
 from planner.numeric import Num, either, most
-from planner.units import parse
 
 ROUTED_BYTES = 6.0
 """Bytes of each element of a routed row, hidden and feed-forward alike, forward. [byte]
@@ -264,48 +261,3 @@ def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:
     """
     result: Num = np.where((rows < curve.rows_range[0]) | (rows > curve.rows_range[1]), 1.0, 0.0)
     return result
-
-
-def expert_curve(
-    fields: Mapping[str, object], dense: GemmCurve, bandwidth: float, trained: bool = True
-) -> ExpertCurve:
-    """Resolve one ``experts`` entry of a curve file; the rate is that of the dense product.
-
-    Parameters
-    ----------
-    fields : Mapping
-        The entry, every quantity a text with its unit.
-    dense : GemmCurve
-        Matrix products of the same accelerator and data type.
-    bandwidth : float
-        Memory bandwidth of the datasheet. [byte/s]
-    trained : bool
-        Weights as training has them. Those of the tables were not random: products on them draw less power
-        and pass the dense rate, which is kept out where this is true.
-
-    Returns
-    -------
-    ExpertCurve
-        Constants in base units.
-
-    Raises
-    ------
-    KeyError
-        If a field is missing.
-    ValueError
-        If a field is not what it should be.
-    """
-    ranges = fields["range"]
-    if not isinstance(ranges, Mapping):
-        raise ValueError("range: expected rows with two numbers")
-    share = parse(fields["rate_share"], "-")
-    return ExpertCurve(
-        rate=dense.rate * (min(share, 1.0) if trained else share),
-        launch=parse(fields["launch"], "s"),
-        bandwidth=parse(fields["memory_efficiency"], "-") * bandwidth,
-        activation_bandwidth=parse(fields["activation_efficiency"], "-") * bandwidth,
-        token_bytes=parse(fields["token_bytes"], "byte"),
-        operand_bytes=dense.operand_bytes,
-        output_bytes=dense.output_bytes,
-        rows_range=(parse(ranges["rows"][0], "-"), parse(ranges["rows"][1], "-")),
-    )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from planner.formulas.roofline import drain_half_k, roofline_seconds
-from planner.formulas.size_grid import SizeGrid, corrected, size_grid
+from planner.formulas.roofline import roofline_seconds
+from planner.formulas.size_grid import SizeGrid, corrected
 from planner.numeric import Num, either, rounding_of
-from planner.units import parse
 
 Range = tuple[float, float]
 """Smallest and largest size that was measured. [element]"""
@@ -249,12 +248,6 @@ def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
     return either(outside, 1.0, 0.0)
 
 
-def _bounds(value: object) -> Range:
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
-        raise ValueError("a range is two numbers, the smallest and the largest")
-    return parse(value[0], "-"), parse(value[1], "-")
-
-
 def tile_costs(tiles: Sequence[Range], edge: float) -> tuple[tuple[float, float, float], ...]:
     r"""Add to each tile what it costs when each of its sides has a border that does no work.
 
@@ -279,86 +272,6 @@ def tile_costs(tiles: Sequence[Range], edge: float) -> tuple[tuple[float, float,
     """
     best = min((a + edge) * (b + edge) / (a * b) for a, b in tiles)
     return tuple((a, b, (a + edge) * (b + edge) / best) for a, b in tiles)
-
-
-def _tiles(value: object) -> list[Range]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise ValueError("tiles are a list of [rows, columns]")
-    return [_bounds(tile) for tile in value]
-
-
-def gemm_curve(
-    fields: Mapping[str, object],
-    peak: float,
-    bandwidth: float,
-    multiprocessors: float,
-    sustained: bool = True,
-) -> GemmCurve:
-    """Resolve one ``gemm`` entry of a curve file.
-
-    Parameters
-    ----------
-    fields : Mapping
-        The entry, every quantity a text with its unit.
-    peak : float
-        Dense peak of the data type. [FLOP/s]
-    bandwidth : float
-        Memory bandwidth of the datasheet. [byte/s]
-    multiprocessors : float
-        Streaming multiprocessors, or what the vendor calls the units that tiles run on. [-]
-    sustained : bool
-        Multiply by the share of the burst rate that hours of work hold, and bring results away as training
-        does: the 8 and 4 bit kernels of inference engines that were timed may take longer for that than
-        memory does, which those of training hide or at most wait for (`drain_half_k`).
-
-    Returns
-    -------
-    GemmCurve
-        Constants in base units.
-
-    Raises
-    ------
-    KeyError
-        If a field is missing.
-    ValueError
-        If a field is not what it should be.
-    """
-
-    def number(key: str, dimension: str = "-") -> float:
-        return parse(fields[key], dimension)
-
-    ranges = fields["range"]
-    if not isinstance(ranges, Mapping):
-        raise ValueError("range: expected m, n and k, each with two numbers")
-    residuals = fields.get("residuals")
-    efficiency = number("efficiency") * (number("sustained_ratio") if sustained else 1.0)
-    if not 0 < efficiency <= 1:
-        raise ValueError(f"efficiency {efficiency} is not above 0 and at most 1")
-    rate, memory = efficiency * peak, number("memory_efficiency") * bandwidth
-    half_k, operand, output = (
-        number("half_k"),
-        number("operand_bytes", "byte"),
-        number("output_bytes", "byte"),
-    )
-    foreign = sustained and operand < output and fields.get("standing") == "fitted"
-    return GemmCurve(
-        rate=rate,
-        half_k=min(half_k, float(drain_half_k(rate, memory, output))) if foreign else half_k,
-        half_mn=number("half_mn"),
-        wave_weight=number("wave_weight"),
-        tiles=tile_costs(_tiles(fields["tiles"]), number("tile_edge")),
-        multiprocessors=multiprocessors,
-        launch=number("launch", "s"),
-        bandwidth=memory,
-        operand_bytes=operand,
-        output_bytes=output,
-        quantisation_bytes=number("quantisation_bytes", "byte"),
-        quantisation_launch=number("quantisation_launch", "s"),
-        m_range=_bounds(ranges["m"]),
-        n_range=_bounds(ranges["n"]),
-        k_range=_bounds(ranges["k"]),
-        residuals=size_grid(residuals) if isinstance(residuals, Mapping) else None,
-    )
 
 
 ODD_SLOWDOWN = 2.8

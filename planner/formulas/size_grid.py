@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.numeric import Column, Num
-from planner.units import parse
 
 PRODUCT_AXES: Final = ("m", "n", "k")
 ATTENTION_AXES: Final = ("seq", "rows", "shared")
 """Queries of a sequence, sequences times query heads, and query heads for each key and value head."""
-FEWEST_NODES = 2
 
 
 @dataclass(frozen=True)
@@ -91,32 +87,3 @@ def _place(size: Num, axis: Column) -> tuple[NDArray[np.int64], Num]:
     inside = np.minimum(np.maximum(size, axis[0]), axis[-1])
     node = np.minimum(np.searchsorted(axis, inside, side="right") - 1, axis.size - 2)
     return node, (inside - axis[node]) / (axis[node + 1] - axis[node])
-
-
-def size_grid(fields: Mapping[str, object], axes: Sequence[str] = PRODUCT_AXES) -> SizeGrid:
-    """Resolve the ``residuals`` of an entry of a curve file: sizes by the name of each axis, and ``shares``.
-
-    Raises
-    ------
-    KeyError
-        If a field is missing.
-    ValueError
-        If axes do not rise, or there are not as many shares as nodes.
-    """
-    nodes = tuple(_numbers(fields[axis]) for axis in axes)
-    shares = _numbers(fields["shares"])
-    rising = all(
-        len(axis) >= FEWEST_NODES and all(low < high for low, high in pairwise(axis)) for axis in nodes
-    )
-    if not rising:
-        raise ValueError(f"residuals: expected at least two rising sizes for each of {', '.join(axes)}")
-    wanted = len(nodes[0]) * len(nodes[1]) * len(nodes[2])
-    if len(shares) != wanted:
-        raise ValueError(f"residuals: {len(shares)} shares, expected {wanted}, one for each node")
-    return SizeGrid(nodes, shares)
-
-
-def _numbers(value: object) -> tuple[float, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise ValueError("residuals: expected lists of numbers")
-    return tuple(parse(number, "-") for number in value)

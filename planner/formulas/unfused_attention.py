@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from planner.numeric import Num
-from planner.units import parse
 
 
 @dataclass(frozen=True)
@@ -124,40 +122,3 @@ def unfused_rate(head_dim: Num, kernel: UnfusedAttention) -> Num:
     """
     result: Num = np.where(np.floor(head_dim / 8.0) * 8.0 == head_dim, kernel.rate, kernel.misaligned_rate)
     return result
-
-
-def unfused_attention(
-    fields: Mapping[str, object], peak: float, bandwidth: float, fused_softmax: bool
-) -> UnfusedAttention:
-    """Resolve the ``unfused_attention`` entry of a curve file.
-
-    Parameters
-    ----------
-    fields : Mapping
-        The entry, every quantity a text with its unit.
-    peak : float
-        Dense peak of the data type. [FLOP/s]
-    bandwidth : float
-        Memory bandwidth of the datasheet. [byte/s]
-    fused_softmax : bool
-        Whether scale, mask, softmax and dropout are one kernel.
-
-    Returns
-    -------
-    UnfusedAttention
-        Constants in base units.
-
-    Raises
-    ------
-    KeyError
-        If a field is missing.
-    ValueError
-        If a field is not what it should be.
-    """
-    return UnfusedAttention(
-        rate=parse(fields["efficiency"], "-") * peak,
-        misaligned_rate=parse(fields["misaligned_efficiency"], "-") * peak,
-        score_bytes=parse(fields["fused_softmax_score_bytes" if fused_softmax else "score_bytes"], "byte"),
-        forward_share=parse(fields["forward_share"], "-"),
-        bandwidth=parse(fields["memory_efficiency"], "-") * bandwidth,
-    )

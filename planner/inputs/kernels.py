@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from planner.errors import InputError, Problem
-from planner.formulas.attention import AttentionCurve, attention_curve
-from planner.formulas.experts import ExpertCurve, expert_curve
-from planner.formulas.gemm import GemmCurve, gemm_curve
+from planner.formulas.attention import AttentionCurve
+from planner.formulas.experts import ExpertCurve
+from planner.formulas.gemm import GemmCurve
 from planner.formulas.kernels import Kernels, Stream
-from planner.formulas.unfused_attention import unfused_attention
+from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.inputs.load import data_folder
 from planner.inputs.yaml_file import read_yaml
 from planner.units import parse

@@ -331,15 +331,3 @@ class ModelSpec(Record):
             return 0
         extra = self.prediction.extra_params(self.hidden, self.norm_params)
         return self.prediction.layers * (extra + self.block_params(self.prediction.block))
-
-    def published_params(self, active: bool) -> int:
-        """Parameters counted as the authors count them: their printed numbers prove the zoo. [element]"""
-        said = self.published
-        parts = {
-            "embedding": self.embedding_params,
-            "head": self.head_params - self.final_norm * self.norm_params,
-        }
-        without = said.active_without if active else said.params_without
-        whole = self.active_params if active else self.params
-        extra = self.prediction_params if said.with_prediction and not active else 0
-        return whole + extra - sum(parts[part] for part in without)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from planner.calibrate.run_table import COLUMNS
+from planner.calibrate.runs.table import COLUMNS
 from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.launchers._family import VARIABLES, Launcher
 from planner.plan import Plan

@@ -10,7 +10,7 @@ from planner.errors import nearest
 from planner.inputs.model import Attention, Block, ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num
-from planner.plan import Plan
+from planner.plan import Plan, even_split
 from planner.rules import Mask, Rule, divides, nearest_divisors
 from planner.runtimes._family import Job, Runtime
 
@@ -171,18 +171,6 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
     else:
         parts |= {"latent attention": True}
     return {name for name, used in parts.items() if used}
-
-
-def even_split(layers: int, stages: int) -> tuple[int, ...]:
-    """Return layers per stage that differ by one at most, the longer stages first.
-
-    Examples
-    --------
-    >>> even_split(10, 4)
-    (3, 3, 2, 2)
-    """
-    share, rest = divmod(layers, stages)
-    return tuple(share + (stage < rest) for stage in range(stages))
 
 
 def stage_layers(plan: Plan, model: ModelSpec) -> tuple[int, ...]:

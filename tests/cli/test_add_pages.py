@@ -18,7 +18,8 @@ COPIED = ("planner", "tests", "docs", "hardware_profiles", "models_zoo", "pyproj
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
     for name in COPIED:
-        skipped = shutil.ignore_patterns("__pycache__", "runs", ".pytest_cache")
+        tables = ["runs"] if name == "tests" else []
+        skipped = shutil.ignore_patterns("__pycache__", ".pytest_cache", *tables)
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
         else:

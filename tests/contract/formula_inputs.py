@@ -24,12 +24,7 @@ RECORDS: Final = {
 }
 
 NOT_RUN: Final = {
-    "attention_curve": "reads an entry of a curve file; the unit parser holds its units",
-    "expert_curve": "reads an entry of a curve file; the unit parser holds its units",
-    "gemm_curve": "reads an entry of a curve file; the unit parser holds its units",
     "corrected": "multiplies seconds by a share of no unit; its callers are run",
-    "size_grid": "reads an entry of a curve file; its sizes are elements and its shares have no unit",
-    "unfused_attention": "reads an entry of a curve file; the unit parser holds its units",
     "tile_costs": "takes a list of tiles when a curve is made",
     "latent_attention_params": "a rank is rows of one matrix and columns of the next, so no unit fits both",
     "curve_between": "takes two curves and returns one, whose constants have the units of theirs",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.calibrate.accuracy_plot import picture
+from planner.calibrate.accuracy.plot import picture
 from planner.units import GIB
 from tests.gpu.train_step import summary
 from tests.gpu.unseen import mean_errors

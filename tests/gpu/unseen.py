@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from planner.calibrate.kernel_gemm import burst_seconds, with_droop
-from planner.calibrate.profile_cluster import known_accelerator
-from planner.calibrate.profile_curves import priced
+from planner.calibrate.kernels.gemm import burst_seconds, with_droop
+from planner.calibrate.measured.cluster import known_accelerator
+from planner.calibrate.measured.curves import priced
 from planner.formulas.attention import attention_backward_seconds, attention_forward_seconds, visible_keys
 from planner.formulas.kernels import Kernels
 from planner.formulas.roofline import memory_bound_seconds

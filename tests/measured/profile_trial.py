@@ -15,11 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from planner.calibrate import kernel_attention, kernel_gemm
-from planner.calibrate.kernel_fit import relative_errors
-from planner.calibrate.kernel_residuals import with_residuals
-from planner.calibrate.kernel_tables import DATASHEETS, Row, columns, rows, select
-from planner.calibrate.profile_curves import corrected_law, with_places
+from planner.calibrate.kernels import attention as kernel_attention
+from planner.calibrate.kernels import gemm as kernel_gemm
+from planner.calibrate.kernels.fit import relative_errors
+from planner.calibrate.kernels.residuals import with_residuals
+from planner.calibrate.kernels.tables import DATASHEETS, Row, columns, rows, select
+from planner.calibrate.measured.curves import corrected_law, with_places
 from planner.formulas import size_grid
 from planner.formulas.size_grid import ATTENTION_AXES
 from planner.formulas.size_grid import PRODUCT_AXES as AXES

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from planner.calibrate.accuracy import accuracy_of, read_folder
-from planner.calibrate.accuracy_lines import Accuracy, Line, line_of
+from planner.calibrate.accuracy.lines import Accuracy, Line, line_of
+from planner.calibrate.accuracy.runs import accuracy_of, read_folder
 from planner.cost.fit import memory_band
 from planner.runtimes._traits import Traits
 from tests.measured.limits import LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.eras import UNMEASURED
 from planner.calibrate.pricing import cost_predictions
-from planner.calibrate.run_table import Run, read_runs
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.table import Run, read_runs
 from planner.calibrate.validate import Validation, as_json, validate
 
 RUNS = Path(__file__).parent / "runs"

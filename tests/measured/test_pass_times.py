@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from planner.calibrate.pricing import Prediction
-from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.runs.defaults import PricedRun
 from planner.cost.estimate import estimate
 from planner.techniques.schedules import SCHEDULES
 from tests.measured.matched import priced

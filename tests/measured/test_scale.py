@@ -11,7 +11,7 @@ from planner.calibrate.constants import predictions_with, shipped_values
 from planner.calibrate.fit import fit, log_errors
 from planner.calibrate.fit_all import timed_runs
 from planner.calibrate.pricing import Prediction
-from planner.calibrate.run_defaults import PricedRun
+from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.stages import STAGES
 from tests.measured.matched import RUNS
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.calibrate.catalogue import Catalogue, shipped_catalogue
 from planner.calibrate.pricing import cost_predictions
-from planner.calibrate.run_table import COLUMNS, Run, read_header, read_row
+from planner.calibrate.runs.catalogue import Catalogue, shipped_catalogue
+from planner.calibrate.runs.table import COLUMNS, Run, read_header, read_row
 from planner.calibrate.validate import as_json, validate
 
 RUNS = Path(__file__).parents[1] / "measured" / "runs"

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from planner.calibrate.accuracy import accuracy_of, read_folder
-from planner.calibrate.accuracy_page import scores_table, source_table
+from planner.calibrate.accuracy.page import scores_table, source_table
+from planner.calibrate.accuracy.runs import accuracy_of, read_folder
 from tests.helpers import ROOT
 
 EXTRACT = ROOT / "tests" / "measured" / "runs"

@@ -8,10 +8,10 @@ import random
 import time
 from collections.abc import Iterator
 
-from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import shipped_values
 from planner.calibrate.overlay import predictions_of
-from planner.calibrate.run_table import read_runs
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import json_parts, validate
 from planner.cli.validate import rare_collections
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.calibrate.accuracy_risk import EDGES, HEAD, risk_bins, risk_cells
+from planner.calibrate.accuracy.risk import EDGES, HEAD, risk_bins, risk_cells
 from planner.calibrate.validate import Outcome
 from tests.unit.test_calibrate_accuracy import outcome
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planner.calibrate.run_plan import offload_name
+from planner.calibrate.runs.plan import offload_name
 from planner.cost.estimate import Estimate, estimate
 from planner.errors import InputError
 from planner.formulas.activation_offload import (

@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.calibrate import site_fit, site_solve
-from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import WithConstants, predictions_with, shipped_values
-from planner.calibrate.conventions import Measured
 from planner.calibrate.fit import Factor, fit, memory_log_errors
 from planner.calibrate.pricing import Prediction
-from planner.calibrate.run_defaults import PricedRun
-from planner.calibrate.run_table import read_runs
-from planner.calibrate.site_doubts import doubts
-from planner.calibrate.site_file import as_json, base_file, cluster_yaml
-from planner.calibrate.site_fit import SHARES, fit_site, other_constants, runs_needed
-from planner.calibrate.site_runs import SiteRuns, site_runs
-from planner.calibrate.site_solve import SCATTER, TAIL
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.conventions import Measured
+from planner.calibrate.runs.defaults import PricedRun
+from planner.calibrate.runs.table import read_runs
+from planner.calibrate.sites import fit, solve
+from planner.calibrate.sites.doubts import doubts
+from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
+from planner.calibrate.sites.fit import SHARES, fit_site, other_constants, runs_needed
+from planner.calibrate.sites.runs import SiteRuns, site_runs
+from planner.calibrate.sites.solve import SCATTER, TAIL
 from planner.calibrate.stages import STAGES, neutral_values
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
@@ -92,7 +92,7 @@ def test_the_shares_that_made_the_runs_come_back() -> None:
     site = made_with(read(*LAYOUTS), **TRUTH)
     factors = [Factor(("site", SITE, name), 1.0, told, 20 * width) for name, width, told in SHARES.values()]
     fixed = other_constants() | {factor.key: 1.0 for factor in factors}
-    values, _ = site_solve.pinned(site.timed, factors, fixed)
+    values, _ = solve.pinned(site.timed, factors, fixed)
     found = {factor.key[2]: float(value) for factor, value in zip(factors, values, strict=True)}
     assert found["compute_share"] == pytest.approx(0.85, rel=0.02)
     assert found["scaleup_share"] == pytest.approx(0.5, rel=0.1)
@@ -139,15 +139,15 @@ def test_one_odd_row_is_told_and_usual_ones_are_not() -> None:
 def test_factors_that_do_not_help_held_out_runs_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     factors = [Factor(("site", SITE, name), 1.0, told, width) for name, width, told in SHARES.values()]
     errors = {0: 0.076, 1: 0.087, 2: 0.1, 3: 0.117}
-    monkeypatch.setattr(site_fit, "_held_out", lambda runs, some, fixed: np.array([errors[len(some)]]))
+    monkeypatch.setattr(fit, "_held_out", lambda runs, some, fixed: np.array([errors[len(some)]]))
     left: dict[str, str] = {}
     runs = read(*LAYOUTS).timed
-    assert site_fit.judged(runs, factors, {}, left) == []
+    assert fit.judged(runs, factors, {}, left) == []
     assert set(left) == set(SHARES)
     errors[1] = 0.07
-    assert site_fit.judged(runs, factors, {}, left) == factors[:1]
+    assert fit.judged(runs, factors, {}, left) == factors[:1]
     # Fewer than six cannot judge.
-    assert site_fit.judged(runs[:5], factors, {}, left) == factors
+    assert fit.judged(runs[:5], factors, {}, left) == factors
 
 
 def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
@@ -202,9 +202,9 @@ def test_few_runs_and_the_prior_share_a_factor_by_their_weights(monkeypatch: pyt
     # 2 (x + 0.01)^2 / s^2 + x^2 / w^2, so x = -0.01 / (1 + s^2 / (2 w^2)).
     key, width = ("site", "s", "compute_share"), 0.1
     monkeypatch.setattr(
-        site_solve, "log_errors", lambda runs, values: np.full(len(runs), -0.01 - math.log(values[key]))
+        solve, "log_errors", lambda runs, values: np.full(len(runs), -0.01 - math.log(values[key]))
     )
-    values, errors = site_solve.pinned([None, None], [Factor(key, 1.0, "share [-]", width)], {})  # type: ignore[list-item]
+    values, errors = solve.pinned([None, None], [Factor(key, 1.0, "share [-]", width)], {})  # type: ignore[list-item]
     spread2 = 10 * 0.1**2 / 11
     assert math.log(values[0]) == pytest.approx(-0.01 / (1 + spread2 / (2 * width**2)), rel=0.02)
     assert errors[0] == pytest.approx((2 / spread2 + 1 / width**2) ** -0.5, rel=0.02)
@@ -216,8 +216,8 @@ def test_a_run_that_fits_nothing_hardly_moves_what_the_others_say(monkeypatch: p
 
     def value_with(odd: float) -> float:
         measured = np.array([0.1] * 8 + [odd])
-        monkeypatch.setattr(site_solve, "log_errors", lambda runs, values: -measured - math.log(values[key]))
-        return math.log(site_solve.pinned([None] * 9, [factor], {})[0][0])  # type: ignore[list-item]
+        monkeypatch.setattr(solve, "log_errors", lambda runs, values: -measured - math.log(values[key]))
+        return math.log(solve.pinned([None] * 9, [factor], {})[0][0])  # type: ignore[list-item]
 
     assert value_with(0.1) == pytest.approx(-0.1, rel=0.1)
     # Least squares would be moved by 0.9 / 9.

@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from planner.calibrate.accuracy import main
-from planner.calibrate.accuracy_lines import Accuracy, line_of, lines_of
-from planner.calibrate.accuracy_page import called, page, worst_table
-from planner.calibrate.accuracy_plot import scatter
-from planner.calibrate.run_defaults import Skip
+from planner.calibrate.accuracy.__main__ import main
+from planner.calibrate.accuracy.lines import Accuracy, line_of, lines_of
+from planner.calibrate.accuracy.page import called, page, worst_table
+from planner.calibrate.accuracy.plot import scatter
+from planner.calibrate.runs.defaults import Skip
 from planner.calibrate.scores import GROUP_KEYS, Scored
 from planner.calibrate.validate import Outcome
 from planner.inputs.fitted import all_constants

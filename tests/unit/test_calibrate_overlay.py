@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.calibrate.catalogue import shipped_catalogue
 from planner.calibrate.constants import shipped_values
 from planner.calibrate.fit import Factor
 from planner.calibrate.overlay import Overlay, predictions_of, read_overlay
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.refit import Refit
-from planner.calibrate.run_defaults import PricedRun, prepared
-from planner.calibrate.run_table import read_runs
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.defaults import PricedRun, prepared
+from planner.calibrate.runs.table import read_runs
 from planner.calibrate.stages import Stage
 from planner.calibrate.validate import validate_out_of_fold
 from planner.cli.options import Format

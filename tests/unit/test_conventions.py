@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.calibrate.catalogue import Catalogue, shipped_catalogue
-from planner.calibrate.conventions import gpt_token_flops, palm_token_flops, peak_rate
-from planner.calibrate.run_defaults import PricedRun, Skip, prepare
-from planner.calibrate.run_table import Run, read_runs
+from planner.calibrate.runs.catalogue import Catalogue, shipped_catalogue
+from planner.calibrate.runs.conventions import gpt_token_flops, palm_token_flops, peak_rate
+from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
+from planner.calibrate.runs.table import Run, read_runs
 from planner.inputs.load_hardware import load_accelerator
 
 RUNS = Path(__file__).parents[1] / "measured" / "runs"

@@ -14,7 +14,8 @@ from planner.calibrate import eras
 from planner.calibrate.eras import ERAS, Era, find_era
 from planner.calibrate.eras._common import USUAL
 from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits, with_graphs
-from planner.calibrate.run_checks import FRAMEWORKS
+from planner.calibrate.runs.checks import FRAMEWORKS
+from planner.calibrate.stages import STAGES
 from planner.inputs.fitted import all_constants
 from planner.runtimes import runtimes
 from planner.runtimes._traits import Traits
@@ -330,3 +331,14 @@ def test_recompute_of_llm_foundry_stops_early_where_its_pytorch_did() -> None:
     assert not said("fsdp | | mp_mode=pure; ", "llm-foundry-2023", gpu="a100-80gb-sxm").early_stop
     assert said("fsdp | | mp_mode=default; ", "llm-foundry-2023", gpu="a100-80gb-sxm").early_stop
     assert said("fsdp | | mp_mode=pure; ", "llm-foundry-2023", gpu="h100-80gb-sxm").early_stop
+
+
+def test_what_the_runs_of_an_era_fit_is_no_trait_of_it() -> None:
+    """A trait under a fitted constant of its name would be read before that fit alone."""
+    fitted = {key for stage in STAGES for factor in stage.factors for key in factor.keys}
+    settings = [
+        ("era", era.name, name)
+        for era in ERAS
+        for name in (*era.traits, *era.half_traits, *era.sequence_traits, *era.hopper_traits)
+    ]
+    assert fitted.isdisjoint(settings)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.calibrate.import_cluster import Imported, gather, imported
-from planner.calibrate.measured_links import Sample, link_of
+from planner.calibrate.measured.links import Sample, link_of
+from planner.calibrate.measured.printed import Imported, gather, imported
 from planner.errors import InputError
 from planner.inputs.import_logs import read_log
 from planner.inputs.import_logs.ibstat import read_ibstat

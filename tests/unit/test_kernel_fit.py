@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import yaml
 
-from planner.calibrate import kernels
-from planner.calibrate.kernel_attention import fit_attention
-from planner.calibrate.kernel_attention import model_of as attention_model
-from planner.calibrate.kernel_collectives import collectives_entries
-from planner.calibrate.kernel_experts import skew
-from planner.calibrate.kernel_fit import (
+from planner.calibrate.kernels import __main__ as command
+from planner.calibrate.kernels import files
+from planner.calibrate.kernels.attention import fit_attention
+from planner.calibrate.kernels.attention import model_of as attention_model
+from planner.calibrate.kernels.collectives import collectives_entries
+from planner.calibrate.kernels.experts import skew
+from planner.calibrate.kernels.fit import (
     Columns,
     Free,
     fit,
@@ -26,18 +27,15 @@ from planner.calibrate.kernel_fit import (
     rounded,
     solve,
 )
-from planner.calibrate.kernel_gemm import ABSENT, fit_gemm, split_launch, sustained_ratio
-from planner.calibrate.kernel_gemm import backend_of as gemm_backend
-from planner.calibrate.kernel_gemm import model_of as gemm_model
-from planner.calibrate.kernel_page import with_tables
-from planner.calibrate.kernel_residuals import residual_fields, with_residuals
-from planner.calibrate.kernel_tables import DATASHEETS, rows
+from planner.calibrate.kernels.gemm import ABSENT, fit_gemm, split_launch, sustained_ratio
+from planner.calibrate.kernels.gemm import backend_of as gemm_backend
+from planner.calibrate.kernels.gemm import model_of as gemm_model
+from planner.calibrate.kernels.page import with_tables
+from planner.calibrate.kernels.residuals import residual_fields, with_residuals
+from planner.calibrate.kernels.tables import DATASHEETS, rows
 from planner.errors import InputError
-from planner.formulas.attention import attention_curve
 from planner.formulas.collective_curves import BUS_FACTOR
-from planner.formulas.experts import expert_curve
-from planner.formulas.gemm import gemm_curve
-from planner.formulas.unfused_attention import unfused_attention
+from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.units import parse
 from tests.helpers import ROOT
 
@@ -235,7 +233,7 @@ def test_a_missing_table_is_an_input_error(tmp_path: Path) -> None:
 
 def test_the_command_writes_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole run on a small made-up accelerator, end to end."""
-    monkeypatch.setattr(kernels, "DATASHEETS", {"h100-80gb-sxm": H100})
+    monkeypatch.setattr(files, "DATASHEETS", {"h100-80gb-sxm": H100})
     truth = ABSENT | {"efficiency": 0.8, "half_k": 100.0, "half_mn": 10.0, "launch": 3e-6}
     truth |= {"memory_efficiency": 0.7, "droop": 0.1}
     shapes = {name: column[:80] for name, column in gemm_shapes().items()}
@@ -243,7 +241,7 @@ def test_the_command_writes_the_same_bytes_twice(tmp_path: Path, monkeypatch: py
         shapes, gemm_model("bf16", H100)(truth, floats(shapes)), gpu="h100-80gb-sxm", dtype="bf16"
     )
     written = {"gemm": [row | {"source": "trtllm-1.3.0rc20"} for row in gemm]}
-    for name in kernels.TABLES:
+    for name in command.TABLES:
         own = written.get(name, [{"gpu": "other", "dtype": "", "impl": ""}])
         with (tmp_path / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(own[0]))
@@ -251,7 +249,7 @@ def test_the_command_writes_the_same_bytes_twice(tmp_path: Path, monkeypatch: py
             writer.writerows(own)
     outputs = []
     for folder in ("one", "two"):
-        assert kernels.main([str(tmp_path), "--out", str(tmp_path / folder)]) == 0
+        assert command.main([str(tmp_path), "--out", str(tmp_path / folder)]) == 0
         outputs.append((tmp_path / folder / "h100-80gb-sxm.yaml").read_bytes())
     assert outputs[0] == outputs[1]
     assert yaml.safe_load(outputs[0])["gemm"]["bf16"]["efficiency"].startswith("0.8")

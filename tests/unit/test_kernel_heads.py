@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planner.calibrate.kernel_attention import backward_efficiency
-from planner.calibrate.kernel_heads import LENDERS, lent_heads
+from planner.calibrate.kernels.attention import backward_efficiency
+from planner.calibrate.kernels.heads import LENDERS, lent_heads
 from planner.formulas.attention import attention_extrapolated
 from planner.inputs.load_hardware import load_accelerator
 from planner.units import parse

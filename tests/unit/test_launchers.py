@@ -19,7 +19,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.calibrate.run_table import COLUMNS
+from planner.calibrate.runs.table import COLUMNS
 from planner.errors import InputError, UnsupportedPlan
 from planner.launchers import Card, launch_files, launchers, target
 from planner.launchers._family import VARIABLES, Launcher, Settings, node_shape

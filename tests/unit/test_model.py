@@ -10,6 +10,7 @@ from planner.inputs.layers import layers_text, parse_layers
 from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.model_yaml import model_yaml
 from planner.inputs.yaml_file import parse_yaml
+from tests.unit.published_counts import published_params
 
 SMALL = """
 name: small
@@ -87,8 +88,8 @@ def test_tied_embeddings_learned_positions_and_biased_norms_by_hand() -> None:
 def test_published_parts_are_left_out() -> None:
     said = "params: 3B, params_without: [embedding, head], with_prediction: true, active_without: [head]"
     model = small(f"{SMALL}published: {{{said}}}")
-    assert model.published_params(active=False) == model.params + model.prediction_params - 160
-    assert model.published_params(active=True) == model.active_params - 80
+    assert published_params(model, active=False) == model.params + model.prediction_params - 160
+    assert published_params(model, active=True) == model.active_params - 80
 
 
 @pytest.mark.parametrize(

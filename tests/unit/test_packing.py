@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.calibrate.catalogue import shipped_catalogue
-from planner.calibrate.packing import DOCUMENT, packed
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.packing import DOCUMENT, packed
 from planner.inputs.model import Attention
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.calibrate.profile_files import Machine, profile_files
+from planner.calibrate.measured.files import Machine, profile_files
 from planner.cost.block_cost import priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import optimizer_seconds

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from planner.calibrate.measured_links import Sample, link_of
-from planner.calibrate.profile_curves import curve_file, source_text
-from planner.calibrate.profile_files import CURVES, Machine, beside, profile_files
-from planner.calibrate.profile_rows import sheet_of
+from planner.calibrate.measured.curves import curve_file, source_text
+from planner.calibrate.measured.files import CURVES, Machine, beside, profile_files
+from planner.calibrate.measured.links import Sample, link_of
+from planner.calibrate.measured.rows import sheet_of
 from planner.errors import InputError
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import hardware_folder, load_accelerator, load_hardware

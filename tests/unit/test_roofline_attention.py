@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from planner.formulas.attention import (
     AttentionCurve,
     attention_backward_seconds,
-    attention_curve,
     attention_extrapolated,
     attention_flops,
     attention_forward_seconds,
@@ -22,10 +21,10 @@ from planner.formulas.attention import (
 from planner.formulas.kernels import Kernels
 from planner.formulas.unfused_attention import (
     UnfusedAttention,
-    unfused_attention,
     unfused_attention_backward_seconds,
     unfused_attention_forward_seconds,
 )
+from planner.inputs.curves import attention_curve, unfused_attention
 
 CURVE = AttentionCurve(
     rate=500e12,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from planner.formulas.experts import (
     ExpertCurve,
-    expert_curve,
     expert_layer_seconds,
     experts_extrapolated,
     grouped_gemm_seconds,
@@ -17,7 +16,7 @@ from planner.formulas.experts import (
     tiled_rows,
     tiled_rows_in_mean,
 )
-from planner.formulas.gemm import gemm_curve
+from planner.inputs.curves import expert_curve, gemm_curve
 from tests.unit.test_roofline_gemm import FIELDS as DENSE_FIELDS
 
 CURVE = ExpertCurve(

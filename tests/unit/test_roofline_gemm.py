@@ -15,7 +15,6 @@ from scipy.interpolate import RegularGridInterpolator
 from planner.formulas.gemm import (
     GemmCurve,
     gemm_compute_seconds,
-    gemm_curve,
     gemm_extrapolated,
     gemm_seconds,
     quantisation_seconds,
@@ -23,6 +22,7 @@ from planner.formulas.gemm import (
     wave_area,
 )
 from planner.formulas.size_grid import SizeGrid
+from planner.inputs.curves import gemm_curve
 from planner.units import parse
 from tests.helpers import ROOT
 

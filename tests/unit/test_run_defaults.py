@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from planner.calibrate.catalogue import Catalogue, accelerator_file, shipped_catalogue
-from planner.calibrate.run_defaults import PricedRun, Skip, prepare
-from planner.calibrate.run_facts import Fact
-from planner.calibrate.run_hardware import network_name, ports
-from planner.calibrate.run_plan import recompute_name, stated_layers, weighed_layers
-from planner.calibrate.run_table import Run, read_runs
+from planner.calibrate.runs.catalogue import Catalogue, accelerator_file, shipped_catalogue
+from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
+from planner.calibrate.runs.facts import Fact
+from planner.calibrate.runs.hardware import network_name, ports
+from planner.calibrate.runs.plan import recompute_name, stated_layers, weighed_layers
+from planner.calibrate.runs.table import Run, read_runs
 from planner.cost.case import case_of
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.memory import StageWeights

@@ -7,8 +7,8 @@ from itertools import count, islice
 
 import pytest
 
-from planner.calibrate.run_blanks import blanks_told
-from planner.calibrate.run_table import COLUMNS, Fault, Run, read_runs
+from planner.calibrate.runs.blanks import blanks_told
+from planner.calibrate.runs.table import COLUMNS, Fault, Run, read_runs
 from planner.errors import InputError
 
 HEADER = "id,gpu,num_gpus,framework,tp,dp,micro_batch,step_time_s,zero,oom,notes"

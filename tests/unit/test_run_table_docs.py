@@ -7,7 +7,7 @@ import re
 import pytest
 
 from planner.calibrate.eras import ERAS
-from planner.calibrate.run_table import COLUMNS
+from planner.calibrate.runs.table import COLUMNS
 from tests.helpers import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "run-table.md"

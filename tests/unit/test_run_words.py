@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planner.calibrate.catalogue import Catalogue, named_model, shipped_catalogue
 from planner.calibrate.eras import find_era
-from planner.calibrate.run_defaults import PricedRun, Skip, prepare
-from planner.calibrate.run_table import Run, read_runs
+from planner.calibrate.runs.catalogue import Catalogue, named_model, shipped_catalogue
+from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
+from planner.calibrate.runs.table import Run, read_runs
 
 DENSE = Run(
     line=3,

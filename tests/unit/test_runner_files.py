@@ -14,7 +14,7 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.model import ModelSpec
 from planner.runtimes._family import Command, Runtime
 from planner.runtimes._hub_config import hub_config
-from planner.runtimes._offered import even_split, train_steps
+from planner.runtimes._offered import train_steps
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.fsdp import ENTRY as FSDP
 from planner.runtimes.nanotron import ENTRY as NANOTRON
@@ -219,7 +219,3 @@ def test_nanotron_yaml_says_the_plan() -> None:
 def test_steps_follow_from_tokens() -> None:
     task = jobs.job(jobs.DENSE, 64, tokens=1e12)
     assert train_steps(task.workload) == round(1e12 / (512 * 8192))
-
-
-def test_an_even_split_puts_the_longer_stages_first() -> None:
-    assert even_split(126, 16) == (8,) * 14 + (7,) * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Runtime
+from planner.runtimes._offered import split_rules, stage_layers
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.fsdp import ENTRY as FSDP
 from planner.runtimes.nanotron import ENTRY as NANOTRON
@@ -162,3 +164,11 @@ def test_a_plan_without_a_split_is_priced_and_searched_with_nanotrons_own() -> N
     layout = jobs.plan(task, zero=1, pp=4)
     assert "split-is-own" not in broken(NANOTRON, jobs.DENSE, 64, zero=1, pp=4)
     assert split_of(layout, case_of(layout, task, NANOTRON)) == (9, 9, 8, 6)
+
+
+def test_the_nearest_split_is_the_one_that_a_plan_without_has() -> None:
+    """32 layers in twelve chunks: the eight longer ones away from the embedding and the head."""
+    plan = Plan(pp=4.0, vpp=3.0, stage_layers=(8, 8, 8, 8))
+    (told,) = violations(split_rules(plan, jobs.DENSE))
+    assert told.nearest == "2-2-3-3-3-3-3-3-3-3-2-2"
+    assert stage_layers(replace(plan, stage_layers=None), jobs.DENSE) == (2, 2, *[3] * 8, 2, 2)

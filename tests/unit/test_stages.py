@@ -11,12 +11,12 @@ from planner.cost.stages import (
     RankPieces,
     deciding_ranks,
     default_split,
-    even_split,
     rank_counts,
     stage_table,
     stages_of,
     weighted_split,
 )
+from planner.plan import even_split
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from planner.calibrate.catalogue import Catalogue, shipped_catalogue
 from planner.calibrate.pricing import Prediction, Price, batch_predictions, cost_predictions, naive_seconds
-from planner.calibrate.run_defaults import PricedRun, Skip, prepare
-from planner.calibrate.run_table import Fault, Run
+from planner.calibrate.runs.catalogue import Catalogue, shipped_catalogue
+from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
+from planner.calibrate.runs.table import Fault, Run
 from planner.calibrate.validate import as_json, json_parts, validate, validate_out_of_fold
 from planner.cost.estimate import estimate
 from planner.units import GIB

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import planner.profile.machine as machine
-from planner.calibrate.profile_files import Machine, profile_files
+from planner.calibrate.measured.files import Machine, profile_files
 from planner.profile import timing
 from planner.profile.benches._family import Point
 from planner.profile.collectives import _beside

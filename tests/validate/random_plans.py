@@ -14,10 +14,10 @@ from planner.cost.memory import stage_weights
 from planner.cost.stages import stages_of
 from planner.cost.step import piece_totals
 from planner.inputs.model import ModelSpec
-from planner.plan import DEGREES, Plan
+from planner.plan import DEGREES, Plan, even_split
 from planner.rules import Rule, Violation, divisors, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._offered import even_split, stage_layers
+from planner.runtimes._offered import stage_layers
 from planner.runtimes.nanotron.rules import own_split
 from tests.unit.runner_jobs import GPT2, MODELS, job, plan
 

@@ -32,7 +32,8 @@ class Era:
     about : str
         What it stands for, and where that is said.
     traits : mapping
-        Traits in which it differs from the runtime's own.
+        Traits in which it differs from the runtime's own, but for those that its runs fit
+        (`planner.calibrate.stages`).
     half_traits : mapping
         Further traits when training in fp16.
     sequence_traits : mapping

@@ -70,7 +70,6 @@ MEGATRON_DEEPSPEED: Final = Era(
         "bucket_elements": 5e8,
         "flat_buckets": 1.0,
         "held_share": FIXED_SEGMENTS["reserve_share"],
-        "framework_bytes": 10 * 2.0**30,
     },
     half_traits={**FP16_GRADIENTS, "gradient_copy_bytes": 0.0, "flat_buckets": 0.0, "step_bytes": 4.0},
     precision="fp16",

@@ -9,7 +9,6 @@ from planner.calibrate.eras._era import Era, Settings
 
 IN_HOUSE: Final[Settings] = {
     **EAGER,
-    **FIXED_SEGMENTS,
     "attention": "flash-2",
     "gradient_dtype": "bf16",
     "reduce_dtype": "bf16",
@@ -30,6 +29,7 @@ INTERNEVO_2023: Final = Era(
     "(configs/7B_sft.py); the loss casts logits to fp32 and writes their gradient in place",
     traits={
         **OVERLAPPED,
+        **FIXED_SEGMENTS,
         "fused_norm": True,
         "norm_reads_fp32": True,
         "fused_rope": True,
@@ -48,7 +48,7 @@ MEGATRON_LIKE_OVERLAPPED: Final = Era(
     "megatron-lm",
     "Colossal-AI: kernels one by one, Hugging Face's loss, ZeRO-1 whose traffic hides behind backward "
     "and whose step casts a rank's gradients to fp32 (zero/low_level/low_level_optim.py)",
-    traits={**OVERLAPPED, "logit_bytes": 12.0, "step_bytes": 4.0, "reserve_share": 0.05},
+    traits={**OVERLAPPED, "logit_bytes": 12.0, "step_bytes": 4.0},
     sequence_parallel=False,
     no_flash="unfused",
 )
@@ -70,7 +70,6 @@ MEGATRON_LIKE: Final = Era(
         "loss_beside_backward": True,
         "bucket_elements": 5e8,
         "framework_bytes": 2.0**29,
-        "memory_spread": 0.03,
     },
     sequence_parallel=False,
     no_flash="unfused",

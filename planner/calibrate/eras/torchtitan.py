@@ -25,7 +25,6 @@ TORCHTITAN_2024: Final = Era(
         "early_stop": True,
         "logit_bytes": 12.0,
         "loss_beside_backward": True,
-        "reserve_share": 0.07,
     },
     zero="3",
     pipeline_zero=KEPT,

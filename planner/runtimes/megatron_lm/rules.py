@@ -14,10 +14,10 @@ import numpy as np
 from planner.formulas.pipeline import round_microbatches
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.numeric import Num
-from planner.plan import Plan
+from planner.plan import Plan, even_split
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
-from planner.runtimes._offered import divisor_rule, even_split, exactly, fits_model, offered
+from planner.runtimes._offered import divisor_rule, exactly, fits_model, offered
 from planner.runtimes.megatron_lm.architecture import Architecture, known_architecture
 from planner.runtimes.megatron_lm.offload import offload_rules
 from planner.runtimes.megatron_lm.precision_rules import precision_rules

@@ -1,0 +1,276 @@
+"""From a row of a run table to what can be priced: blanks filled by rules, contradictions refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from pydantic import ValidationError
+
+from planner.calibrate.eras import Era, find_era
+from planner.calibrate.eras.statements import stated_traits, with_graphs
+from planner.calibrate.runs.catalogue import Catalogue
+from planner.calibrate.runs.checks import (
+    MAX_LAYERS,
+    Refusal,
+    check_architecture,
+    check_degrees,
+    check_figures,
+    check_measured,
+    check_names,
+    check_precision,
+    check_speed,
+    check_structure,
+    unknown_framework,
+    unknown_model,
+)
+from planner.calibrate.runs.conventions import Measured, measured_time
+from planner.calibrate.runs.facts import Fact, with_facts
+from planner.calibrate.runs.hardware import links, network_name
+from planner.calibrate.runs.model import architecture_defaults, lacking, run_model
+from planner.calibrate.runs.packing import DOCUMENT, packed
+from planner.calibrate.runs.plan import (
+    batch_defaults,
+    degree_defaults,
+    expert_defaults,
+    habit_defaults,
+    run_plan,
+    speed_defaults,
+    stage_defaults,
+)
+from planner.calibrate.runs.spellings import spelled
+from planner.calibrate.runs.table import COLUMNS, Fault, Run
+from planner.errors import PlannerError
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes._traits import Traits
+
+KERNELS: Final = {"flash-3": "the accelerator's best"}
+"""Attention kernels whose name in a trait says less than a reader needs."""
+
+
+SIZE_ROUNDING: Final = 0.15
+"""Share by which a printed size, often a label such as 7B, may differ from the model's. [-]"""
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A row that cannot be priced, with its reason."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PricedRun:
+    """A run ready to price: what it was, as the planner's records.
+
+    Parameters
+    ----------
+    run : Run
+        The row, blanks filled.
+    job, plan, runtime : Job, Plan, Runtime
+        What ran, how it was laid out, and on which software, its traits those of the era.
+    era : str
+        Name of the era.
+    task : str
+        ``pretrain``, ``sft`` or ``lora``; fine-tuning packs short documents.
+    measured : Measured
+        Seconds per step and the column they come from.
+    defaults : mapping
+        Every value taken because the row left it blank.
+    stated : set of str
+        Traits that the row states, which no fitted constant replaces.
+    """
+
+    run: Run
+    job: Job
+    plan: Plan
+    runtime: Runtime
+    era: str
+    task: str
+    measured: Measured
+    defaults: Mapping[str, object]
+    stated: frozenset[str] = frozenset()
+
+
+def in_row(run: Run, reason: str) -> str:
+    """Return a reason with the row that it is about."""
+    return reason if reason.startswith("row ") else f"row {run.line}, {reason}"
+
+
+def without_row(reason: str) -> str:
+    """Return a reason without its row, so that equal ones can be counted.
+
+    Examples
+    --------
+    >>> without_row("row 7, column tp: found 'x'"), without_row("row 8: neither")
+    ("column tp: found 'x'", 'neither')
+    """
+    return re.sub(r"^row \d+[,:] ", "", reason)
+
+
+def prepare(run: Run, catalogue: Catalogue) -> PricedRun | Skip:
+    """Return a run ready to price, or the reason why it cannot be priced."""
+    speeds = (run.step_time_s, run.tokens_per_s_per_gpu, run.tflops_per_gpu, run.mfu_pct)
+    if not any((*speeds, run.peak_mem_gib)) and run.oom is None:
+        return Skip(run.id, f"row {run.line}: neither time, memory nor outcome")
+    try:
+        return _prepared(run, catalogue)
+    except PlannerError as error:
+        return Skip(run.id, in_row(run, str(error)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        return Skip(run.id, f"row {run.line}: the columns make no model: {first['loc']}: {first['msg']}")
+
+
+def prepared(rows: Iterable[Run | Fault], catalogue: Catalogue, skipped: list[Skip]) -> list[PricedRun]:
+    """Return the rows that can be priced; the others go to ``skipped``."""
+    ready: list[PricedRun] = []
+    for row in rows:
+        found = (
+            Skip(row.id or f"row {row.line}", row.reason)
+            if isinstance(row, Fault)
+            else prepare(row, catalogue)
+        )
+        if isinstance(found, Skip):
+            skipped.append(found)
+        else:
+            ready.append(found)
+    return ready
+
+
+def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
+    start = run
+    run, facts = with_facts(spelled(run), catalogue.facts)
+    if not run.gpu:
+        raise Refusal(run, "gpu", "blank", "the accelerator")
+    gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
+    run = run.with_values({"gpu": gpu})
+    words = " | ".join((run.model, run.framework, run.overlap, run.notes)).lower()
+    era = find_era(with_graphs(run.framework, words), gpu, run.flash_attn, run.zero)
+    if era is None or era.runtime not in catalogue.runtimes:
+        raise unknown_framework(run)
+    spec = catalogue.known(run)
+    run = filled(run, era, hardware, catalogue, spec)
+    check_degrees(run)
+    check_architecture(run)
+    model = run_model(run, spec)
+    task, workload = _workload(run)
+    plan = run_plan(run, model, era)
+    packs = era.packs and task != "pretrain"
+    seen = packed(model) if packs else model
+    job = Job(model=seen, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
+    check_names(run, plan)
+    check_precision(run, hardware)
+    check_structure(run, plan, job)
+    check_figures(run, float(hardware.pool.accelerator.memory_visible))
+    measured = measured_time(run, model, plan, hardware.pool.accelerator)
+    check_speed(run, job, measured)
+    check_measured(run, measured)
+    said = stated_traits(era, words, run.flash_attn, run.fused_norm, run.gpu, bool(run.seq_parallel))
+    runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
+    defaults = taken(start, run, plan, facts) | assumed(start, hardware, runtime.traits, said)
+    if spec is not None and catalogue.model(run.model) is None:
+        defaults["model"] = spec.name
+    if packs:
+        defaults["document_tokens"] = DOCUMENT
+    if start.params_b and abs(model.params / (start.params_b * 1e9) - 1) > SIZE_ROUNDING:
+        defaults["params_b"] = round(model.params / 1e9, 2)
+    return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
+
+
+def filled(
+    run: Run, era: Era, hardware: HardwareProfile, catalogue: Catalogue, spec: ModelSpec | None
+) -> Run:
+    """Return a run whose blanks are filled by rule, in the order in which one follows from another.
+
+    Raises
+    ------
+    Refusal
+        If a column without which nothing can be priced is blank and no rule gives it, or the model is
+        unknown.
+    """
+    run = run.with_values({} if run.gpus_per_node else {"gpus_per_node": hardware.pool.gpus_per_node})
+    run = run.with_values(degree_defaults(run, era))
+    for name in ("num_gpus", "tp", "pp", "dp"):
+        if getattr(run, name) is None:
+            raise Refusal(run, name, "blank", "a degree: it does not follow from the others")
+    run = run.with_values(architecture_defaults(run, spec))
+    run = run.with_values(expert_defaults(run, era, hardware.pool.node.scaleup.domain))
+    run = run.with_values(speed_defaults(run))
+    run = run.with_values(batch_defaults(run))
+    blank = lacking(run)
+    shape = tuple(name for name in blank if name != "seq_len")
+    if shape and run.model and spec is None and catalogue.model(run.model) is None:
+        raise unknown_model(run, shape, catalogue.model_names)
+    for name in (*blank, "micro_batch", "global_batch"):
+        if getattr(run, name) is None:
+            raise Refusal(run, name, "blank", "a value: it does not follow from the others")
+    if (run.num_layers or 0) > MAX_LAYERS:
+        raise Refusal(run, "num_layers", str(run.num_layers), f"at most {MAX_LAYERS}")
+    run = run.with_values(stage_defaults(run, era))
+    return run.with_values(habit_defaults(run, era))
+
+
+def taken(start: Run, run: Run, plan: Plan, facts: tuple[Fact, ...]) -> dict[str, object]:
+    """Return every value that a row did not state and that matters for it, by the name of its column."""
+    idle = {"mark"}
+    idle |= {"ep", "etp"} if not run.experts else set()
+    idle |= {"cp_method"} if run.cp == 1 else set()
+    idle |= {"schedule", "vpp"} if run.pp == 1 else set()
+    idle |= {"seq_parallel"} if run.tp == 1 else set()
+    values: dict[str, object] = {
+        name: getattr(run, name)
+        for name in COLUMNS
+        if getattr(start, name) != getattr(run, name) and name not in idle
+    }
+    if start.recompute and plan.recompute not in (start.recompute, "full"):
+        values["recompute"] = plan.recompute
+    if plan.num_microbatches % 1:
+        values["num_microbatches"] = plan.num_microbatches
+    if facts:
+        values["stated"] = "; ".join(fact.stated for fact in facts)
+    return values
+
+
+def assumed(
+    start: Run, hardware: HardwareProfile, traits: Traits, said: Mapping[str, object]
+) -> dict[str, object]:
+    """Return what a row leaves to its cluster and era: the links, the attention kernel, the norm."""
+    values: dict[str, object] = {}
+    if not network_name(start.interconnect):
+        values["interconnect"] = links(hardware)
+    if "attention" not in said:
+        values["flash_attn"] = KERNELS.get(traits.attention, traits.attention)
+    if "fused_norm" not in said:
+        values["fused_norm"] = int(traits.fused_norm)
+    return values
+
+
+def _workload(run: Run) -> tuple[str, Workload]:
+    notes = run.notes.lower()
+    task = next((kind for kind in ("lora", "sft") if f"task={kind}" in notes), "pretrain")
+    pure = "bf16-true" in notes
+    return task, workload_of(
+        run.seq_len or 1, run.global_batch or 1, run.precision, "lora" if task == "lora" else "full",
+        "adam8bit" if "8-bit bitsandbytes" in notes else "adamw", pure,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def workload_of(
+    seq_len: int, global_batch: int, precision: str, method: str, optimizer: str, pure: bool
+) -> Workload:
+    """Return the workload of a run; ``pure`` keeps weights and optimizer states in bf16 alone."""
+    dtype = "bf16" if pure else None
+    return Workload.model_validate(
+        {"seq_len": seq_len, "global_batch": global_batch, "precision": precision, "method": method,
+         "optimizer": optimizer, "state_dtype": dtype, "master_dtype": dtype, "gradient_dtype": dtype}
+    )  # fmt: skip

@@ -50,9 +50,9 @@ LIMITS: dict[str, Limit] = {
     # One more in vain, one missed less: slack and spread by maximum likelihood, no longer by hand.
     "aleph-alpha-layouts": Limit(0.022, 0.043, rank=0.99, rank_in_groups=0.97, missed=2, in_vain=4),
     "llm-foundry-mpt": Limit(0.023, 0.039, rank=0.99),
-    "megatron-bridge": Limit(0.045, 0.1, rank=0.98),
+    "megatron-bridge": Limit(0.038, 0.078, rank=0.99),
     "bigscience-bloom-prequel": Limit(
-        0.034, 0.064, rank=0.91, rank_in_groups=0.62, memory=0.041, missed=1, picks=1
+        0.034, 0.064, rank=0.91, rank_in_groups=0.62, memory=0.037, missed=1, picks=1
     ),
     "distflashattn": Limit(0.04, 0.079, rank=0.99, rank_in_groups=0.99),
     # Memory 1.8 to 1.9%: its scripts leave dropout on, whose masks are kept.
@@ -60,19 +60,22 @@ LIMITS: dict[str, Limit] = {
     "nemo-24.07": Limit(0.034, 0.075, rank=0.98, rank_in_groups=0.86),
     "megatron-sc21": Limit(0.027, 0.043, rank=0.99),
     "megatron-readme-2020-09": Limit(0.034, 0.101, rank=0.98),
-    # Nine of ten within 10.3 and no longer 10.2%: recipes' constants as fitted to the casts of mxfp8.
-    "bridge-ablations": Limit(0.047, 0.103, rank=0.96, rank_in_groups=0.93, memory=0.027, missed=3, picks=1),
+    # 4.7 to 4.8%, nine of ten within 10.6 and no longer 10.2%: rates of Hopper fitted without those of early
+    # software on Blackwell; the one run in bf16 became a tenth too fast.
+    "bridge-ablations": Limit(0.048, 0.106, rank=0.96, rank_in_groups=0.93, memory=0.027, missed=3),
     # 3.7 to 4.0%: the softmax of odd numbers of heads is split, as its code has it.
     "megatron-readme-a100-2021-01": Limit(0.04, 0.053, rank=0.99),
     "megatron-readme-a100-2021-04": Limit(0.019, 0.032, rank=0.99),
-    "torchtitan-h100-202412": Limit(0.049, 0.131, rank=0.99, memory=0.021),
-    "litgpt-thunder": Limit(0.135, 0.235, rank=0.88, memory=0.099),
-    "torchtitan-asynctp-202506": Limit(0.025, 0.046, rank=0.99, rank_in_groups=0.99),
-    "torchtitan-paper": Limit(0.052, 0.101, rank=0.99, memory=0.023),
-    "ibm-fms-fsdp": Limit(0.043, 0.065, rank=0.99),
+    "torchtitan-h100-202412": Limit(0.046, 0.085, rank=0.99, memory=0.021),
+    "litgpt-thunder": Limit(0.122, 0.226, rank=0.88, memory=0.089),
+    "torchtitan-asynctp-202506": Limit(0.014, 0.027, rank=0.99, rank_in_groups=0.99),
+    # 5.2 to 5.9%, memory 2.3 to 2.4%: two constants fewer for torchtitan, which bring its other sources
+    # nearer, and all of them out of model from 6.5 to 3.6%.
+    "torchtitan-paper": Limit(0.059, 0.105, rank=0.99, memory=0.024),
+    "ibm-fms-fsdp": Limit(0.041, 0.057, rank=0.99),
     "torchtitan-2024": Limit(0.012, 0.02, rank=0.89, rank_in_groups=0.49),
     "megatron-readme-a100-2022-05": Limit(0.031, 0.057, rank=0.99),
-    "torchtitan-h200-202506": Limit(0.04, 0.046, memory=0.01),
+    "torchtitan-h200-202506": Limit(0.025, 0.028, memory=0.01),
     # 1.9 to 2.1%: one run, refitted with Zero Bubble's beside it.
     "megatron-readme-175b-example": Limit(0.021, 0.021),
 }
@@ -80,9 +83,9 @@ LIMITS: dict[str, Limit] = {
 
 WHOLE_TIMED = 803
 """Unmarked rows with a time. [-]"""
-WHOLE_ERROR = 0.0306
+WHOLE_ERROR = 0.0292
 """Mean absolute error of step time over them. [-]"""
-WHOLE_RIGHT = 0.986
+WHOLE_RIGHT = 0.99
 """Share of fit-or-not calls that are right, over all unmarked rows. [-]"""
 
 

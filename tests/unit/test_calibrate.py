@@ -18,7 +18,8 @@ from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.conventions import Measured
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.runs.table import read_runs
-from planner.calibrate.sites import fit, solve
+from planner.calibrate.sites import fit as site_fit
+from planner.calibrate.sites import solve
 from planner.calibrate.sites.doubts import doubts
 from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
 from planner.calibrate.sites.fit import SHARES, fit_site, other_constants, runs_needed
@@ -139,15 +140,15 @@ def test_one_odd_row_is_told_and_usual_ones_are_not() -> None:
 def test_factors_that_do_not_help_held_out_runs_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     factors = [Factor(("site", SITE, name), 1.0, told, width) for name, width, told in SHARES.values()]
     errors = {0: 0.076, 1: 0.087, 2: 0.1, 3: 0.117}
-    monkeypatch.setattr(fit, "_held_out", lambda runs, some, fixed: np.array([errors[len(some)]]))
+    monkeypatch.setattr(site_fit, "_held_out", lambda runs, some, fixed: np.array([errors[len(some)]]))
     left: dict[str, str] = {}
     runs = read(*LAYOUTS).timed
-    assert fit.judged(runs, factors, {}, left) == []
+    assert site_fit.judged(runs, factors, {}, left) == []
     assert set(left) == set(SHARES)
     errors[1] = 0.07
-    assert fit.judged(runs, factors, {}, left) == factors[:1]
+    assert site_fit.judged(runs, factors, {}, left) == factors[:1]
     # Fewer than six cannot judge.
-    assert fit.judged(runs[:5], factors, {}, left) == factors
+    assert site_fit.judged(runs[:5], factors, {}, left) == factors
 
 
 def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:

@@ -99,8 +99,8 @@ TIMES = (
     # Quantised experts are slower on H100: bf16 with overlap off, against the recipe of 26.06.
     Case(
         "", "precision", ("bf16", "fp8"), OTHER_SOURCE, 1, 1.2, 0.08, where={**H100, "num_gpus": 16},
-        missed="8 bits made steps 20% longer, and are said to make them 31% longer: the one run in bf16 is said "
-        "a tenth too fast",
+        missed="8 bits made steps 20% longer, and are said to make them 31% longer: the one run in bf16 is "
+        "said a tenth too fast",
     ),
     # What came with 26.06 on Blackwell: a graph of the whole iteration, overlap, and fused experts.
     Case(

@@ -11,12 +11,13 @@ from planner.runtimes._settings import Changes
 
 
 def split(plan: Plan, model: ModelSpec) -> list[int]:
-    """Return layers for each virtual stage in the model's order; the first stages take a remainder."""
+    """Return layers for each virtual stage in the model's order; those in the middle take a remainder."""
     stages = int(plan.pp * plan.vpp)
     if plan.stage_layers is not None:
         return list(plan.stage_layers)
     share, rest = divmod(model.num_layers, stages)
-    return [share + (stage < rest) for stage in range(stages)]
+    inmost = sorted(range(stages), key=lambda stage: (abs(stage - (stages - 1) / 2), stage))
+    return [share + (stage in inmost[:rest]) for stage in range(stages)]
 
 
 def layers_per_rank(plan: Plan, model: ModelSpec) -> list[list[int]]:

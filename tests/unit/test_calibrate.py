@@ -18,13 +18,12 @@ from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.conventions import Measured
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.runs.table import read_runs
-from planner.calibrate.sites import fit as site_fit
 from planner.calibrate.sites import solve
 from planner.calibrate.sites.doubts import doubts
 from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
 from planner.calibrate.sites.fit import SHARES, fit_site, other_constants, runs_needed
 from planner.calibrate.sites.runs import SiteRuns, site_runs
-from planner.calibrate.sites.solve import SCATTER, TAIL
+from planner.calibrate.sites.solve import SCATTER
 from planner.calibrate.stages import STAGES, neutral_values
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
@@ -85,28 +84,16 @@ def made_with(site: SiteRuns, noise: float = 0.0, **shares: float) -> SiteRuns:
     return replace(site, runs=runs)
 
 
-TRUTH = {"compute_share": 0.85, "scaleup_share": 0.5, "network_share": 0.4}
-
-
 def test_the_shares_that_made_the_runs_come_back() -> None:
-    """Where nothing is known of them before: 20 times the spread over public sites."""
-    site = made_with(read(*LAYOUTS), **TRUTH)
-    factors = [Factor(("site", SITE, name), 1.0, told, 20 * width) for name, width, told in SHARES.values()]
-    fixed = other_constants() | {factor.key: 1.0 for factor in factors}
-    values, _ = solve.pinned(site.timed, factors, fixed)
-    found = {factor.key[2]: float(value) for factor, value in zip(factors, values, strict=True)}
-    assert found["compute_share"] == pytest.approx(0.85, rel=0.02)
-    assert found["scaleup_share"] == pytest.approx(0.5, rel=0.1)
-    assert found["network_share"] == pytest.approx(0.4, rel=0.1)
-
-
-def test_what_is_known_of_sites_holds_shares_that_none_has_shown_all_at_once() -> None:
-    result = fit_site(made_with(read(*LAYOUTS), **TRUTH), load_hardware(SITE))
+    truth = {"compute_share": 0.85, "scaleup_share": 0.5, "network_share": 0.4}
+    result = fit_site(made_with(read(*LAYOUTS), **truth), load_hardware(SITE))
     found = {factor.field: factor.value for factor in result.factors}
-    assert found.keys() == TRUTH.keys()
-    assert found["compute_share"] == pytest.approx(0.85, rel=0.05)
-    assert all(found[name] < 1 for name in TRUTH)
-    assert np.abs(result.after).mean() < 0.2 * np.abs(result.before).mean()
+    assert found.keys() == truth.keys()
+    assert found["compute_share"] == pytest.approx(0.85, rel=0.02)
+    assert found["scaleup_share"] == pytest.approx(0.5, rel=0.15)
+    assert found["network_share"] == pytest.approx(0.4, rel=0.15)
+    # What the prior holds of shares that are 2 to 3 of its widths away.
+    assert np.abs(result.after).max() < 0.015 < 0.1 < np.abs(result.before).mean()
 
 
 def with_times(site: SiteRuns, factor: float) -> SiteRuns:
@@ -120,11 +107,16 @@ def with_times(site: SiteRuns, factor: float) -> SiteRuns:
 @pytest.mark.parametrize(("factor", "words"), [(50.0, "50 times as slow"), (0.02, "50 times as fast")])
 def test_runs_that_no_public_site_comes_near_are_told_by_row(factor: float, words: str) -> None:
     result = fit_site(with_times(read(*LAYOUTS[:3]), factor), load_hardware(SITE), ["compute"])
-    share, rows = doubts(result)
-    assert share.startswith("compute ")
-    assert "far from what any public site shows, 0.88 to 1.07" in share
+    rows = doubts(result)[-1]
     assert rows.startswith("3 of 3 runs are more than 2 times off")
     assert all(f"r{number}: {words}" in rows for number in range(3))
+
+
+def test_a_share_that_no_public_site_comes_near_is_told() -> None:
+    result = fit_site(with_times(read(*LAYOUTS[:3]), 1.05), load_hardware(SITE), ["compute"])
+    assert doubts(result) == []
+    (share,) = doubts(replace(result, factors=(replace(result.factors[0], value=0.6),)))
+    assert share.startswith("compute 0.6 is far from what any public site shows, 0.88 to 1.07")
 
 
 def test_one_odd_row_is_told_and_usual_ones_are_not() -> None:
@@ -137,20 +129,6 @@ def test_one_odd_row_is_told_and_usual_ones_are_not() -> None:
     assert "(r0: 3 times as slow)" in told
 
 
-def test_factors_that_do_not_help_held_out_runs_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    factors = [Factor(("site", SITE, name), 1.0, told, width) for name, width, told in SHARES.values()]
-    errors = {0: 0.076, 1: 0.087, 2: 0.1, 3: 0.117}
-    monkeypatch.setattr(site_fit, "_held_out", lambda runs, some, fixed: np.array([errors[len(some)]]))
-    left: dict[str, str] = {}
-    runs = read(*LAYOUTS).timed
-    assert site_fit.judged(runs, factors, {}, left) == []
-    assert set(left) == set(SHARES)
-    errors[1] = 0.07
-    assert site_fit.judged(runs, factors, {}, left) == factors[:1]
-    # Fewer than six cannot judge.
-    assert site_fit.judged(runs[:5], factors, {}, left) == factors
-
-
 def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
     site = read(*LAYOUTS)
     clean = fit_site(made_with(site, compute_share=0.85), load_hardware(SITE), ["compute"])
@@ -158,8 +136,7 @@ def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
     assert noisy.factors[0].standard_error > clean.factors[0].standard_error
     assert clean.held_out is not None
     assert noisy.held_out is not None
-    # The prior holds a share that is 3 of its spreads away by a percent or two.
-    assert np.abs(clean.held_out).max() < 0.025
+    assert np.abs(clean.held_out).max() < 0.01
     assert np.abs(noisy.held_out).mean() > np.abs(noisy.after).mean()
 
 
@@ -181,8 +158,7 @@ def test_a_single_run_pins_compute_against_what_is_known_before() -> None:
     # The value is where the pull of the prior and that of the run, by its robust weight, are equal.
     left = float(result.after[0])
     run = slope * left / SCATTER**2 / math.sqrt(1 + left**2 / (4 * SCATTER**2))
-    far = math.log(factor.value)
-    prior = far / (SHARES["compute"][1] ** 2 + far**2 / TAIL)
+    prior = math.log(factor.value) / SHARES["compute"][1] ** 2
     assert run == pytest.approx(-prior, rel=0.05)
     assert -math.log(1.25) < left < -0.05
     assert result.held_out is None
@@ -194,19 +170,19 @@ def test_a_single_run_that_is_far_off_still_pins_compute() -> None:
     site = read(row(0, 2, 4, 1, step_time_s=2 * seconds(read(row(0, 2, 4, 1)).runs)[0]))
     result = fit_site(site, load_hardware(SITE))
     assert [factor.name for factor in result.factors] == ["compute"]
-    assert 0.4 < result.factors[0].value < 0.97
+    assert 0.4 < result.factors[0].value < 0.9
 
 
 def test_few_runs_and_the_prior_share_a_factor_by_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two runs that are a log of 0.01 too fast, and whose logarithm falls with the share's, against a prior of
-    # width w. Errors so small, of which one is free, make the scatter s^2 = 10 * 0.1^2 / 11: minimise
+    # width w. Errors so small, of which one is free, make the scatter s^2 = 4 * 0.1^2 / 5: minimise
     # 2 (x + 0.01)^2 / s^2 + x^2 / w^2, so x = -0.01 / (1 + s^2 / (2 w^2)).
     key, width = ("site", "s", "compute_share"), 0.1
     monkeypatch.setattr(
         solve, "log_errors", lambda runs, values: np.full(len(runs), -0.01 - math.log(values[key]))
     )
     values, errors = solve.pinned([None, None], [Factor(key, 1.0, "share [-]", width)], {})  # type: ignore[list-item]
-    spread2 = 10 * 0.1**2 / 11
+    spread2 = 4 * 0.1**2 / 5
     assert math.log(values[0]) == pytest.approx(-0.01 / (1 + spread2 / (2 * width**2)), rel=0.02)
     assert errors[0] == pytest.approx((2 / spread2 + 1 / width**2) ** -0.5, rel=0.02)
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from planner.calibrate.constants import Key, Values, predictions_with, shipped_values
-from planner.calibrate.fit import ROWS_PER_FACTOR, Column, Factor, log_errors, mean_error
+from planner.calibrate.fit import ROWS_PER_FACTOR, Column, Factor, log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.sites.repeats import each_run, merged, worst_of_each
@@ -21,15 +21,11 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.hardware import HardwareProfile, Pool, reached
 
 SHARES: Final[Mapping[str, tuple[str, float, str]]] = {
-    "compute": ("compute_share", 0.05, "share of the kernels' usual rate that training reaches here [-]"),
-    "network": ("network_share", 0.25, "share of the network's usual rate that collectives reach here [-]"),
-    "scale-up": ("scaleup_share", 0.25, "share of the fast links' usual rate reached here [-]"),
+    "compute": ("compute_share", 0.1, "share of the kernels' usual rate that training reaches here [-]"),
+    "network": ("network_share", 0.5, "share of the network's usual rate that collectives reach here [-]"),
+    "scale-up": ("scaleup_share", 0.5, "share of the fast links' usual rate reached here [-]"),
 }
-"""Factors of a site in their order of worth: field of the pool, spread before any run has spoken, meaning.
-
-The spreads are those over 30 clusters of the public tables, each fitted by itself with constants that have
-not seen its source: 0.045 of compute; of the others 0.24 and 0.19 by the median, more by a few that are far.
-"""
+"""Factors of a site in their order of worth: field of the pool, spread before any run has spoken, meaning."""
 
 SMALL: Final = 8
 """Runs up to which each is held out by itself. [-]"""
@@ -39,10 +35,7 @@ FOLDS: Final = 4
 COVERED: Final = 0.9
 """Share of steps that an error band holds. [-]"""
 
-JUDGED: Final = range(6, 61)
-"""Layouts whose held-out errors decide how many factors are kept; more tell it by their number. [-]"""
-
-TOLD: Final = 0.97
+TOLD: Final = 0.9
 """Share of what is unknown of a factor that may stay so where runs tell it. [-]"""
 
 
@@ -275,10 +268,8 @@ def held_out_errors(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed:
 
     Where the rest cannot bear all factors, the first of them that it can bear are fitted.
     """
-    return None if len(runs) < 2 else _held_out(runs, factors, fixed)
-
-
-def _held_out(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) -> Column:
+    if len(runs) < 2:
+        return None
     fold = np.arange(len(runs)) % (len(runs) if len(runs) <= SMALL else FOLDS)
     errors = np.zeros(len(runs))
     for part in np.unique(fold):
@@ -291,20 +282,6 @@ def _held_out(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Value
         found = {factor.key: float(value) for factor, value in zip(borne, values, strict=True)}
         errors[fold == part] = log_errors(inside, dict(fixed) | found)
     return errors
-
-
-def judged(
-    runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values, left: dict[str, str]
-) -> list[Factor]:
-    """Return the first so many factors, or none, with which held-out runs are priced best."""
-    if len(runs) not in JUDGED:
-        return list(factors)
-    counts = range(len(factors), -1, -1)
-    errors = [mean_error(_held_out(runs, factors[:count], fixed)) for count in counts]
-    best = counts[int(np.argmin(errors))]
-    for factor in factors[best:]:
-        left[_word(factor)] = "runs held out of the fit are priced better without it"
-    return list(factors[:best])
 
 
 def framework_memory(runs: Sequence[PricedRun], values: Values) -> Framework | None:
@@ -359,8 +336,6 @@ def fit_site(site: SiteRuns, profile: HardwareProfile, asked: Sequence[str] = ()
     else:
         chosen, left = chosen_factors(layouts, candidates, fixed)
     factors, values, errors = narrowed(layouts, [candidates[word] for word in chosen], fixed, left)
-    if left is not None and (kept := judged(layouts, factors, fixed, left)) != factors:
-        factors, values, errors = narrowed(layouts, kept, fixed, left)
     found = {factor.key: float(value) for factor, value in zip(factors, values, strict=True)}
     return SiteFit(
         runs=site,

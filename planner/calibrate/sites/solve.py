@@ -18,11 +18,8 @@ Each published source priced with constants that have not seen it: the error tha
 one other run has pinned the compute rate is least where that run counts with this spread.
 """
 
-SCATTER_RUNS: Final = 10
-"""Runs that the spread above counts for against the runs' own: few that agree by chance say less. [-]"""
-
-TAIL: Final = 4.0
-"""Degrees of freedom of what is known of a factor: most sites are near the usual value, a few are far. [-]"""
+SCATTER_RUNS: Final = 4
+"""Runs that the spread above counts for against the runs' own. [-]"""
 
 STEP: Final = 0.02
 """Change of a factor's logarithm that tells how runs depend on it. [-]"""
@@ -30,7 +27,7 @@ STEP: Final = 0.02
 LARGEST: Final = 0.3
 """Error above which a run says no more of the scatter. [-]"""
 
-FARTHEST: Final = 12.0
+FARTHEST: Final = 6.0
 """Spreads beyond which a factor is not taken. [-]"""
 
 ROUNDS: Final = 8
@@ -51,7 +48,7 @@ def scatter(errors: Column, factors: int) -> float:
     Examples
     --------
     >>> round(scatter(np.zeros(13), 1), 3), round(scatter(np.full(5, 0.2), 1), 3), scatter(np.full(1, 0.2), 1)
-    (0.067, 0.136, 0.1)
+    (0.05, 0.158, 0.1)
     """
     free = max(errors.size - factors, 0)
     left = np.clip(errors, -LARGEST, LARGEST)
@@ -62,11 +59,10 @@ def scatter(errors: Column, factors: int) -> float:
 def pinned(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) -> tuple[Column, Column]:
     r"""Return the values of factors and the standard errors of their logarithms.
 
-    .. math:: \min_x \sum_i \frac{w_i (e_i + J_i x)^2}{s^2}
-        + \sum_j \nu \log\left(1 + \frac{x_j^2}{\nu \sigma_j^2}\right)
+    .. math:: \min_x \sum_i \frac{w_i (e_i + J_i x)^2}{s^2} + \sum_j \frac{x_j^2}{\sigma_j^2}
 
-    with the runs' errors :math:`e`, their scatter :math:`s`, weights that fall for runs beyond two scatters,
-    and a prior of the factors: their widths :math:`\sigma` over public sites, with the tail of Student's t.
+    with the runs' errors :math:`e`, their scatter :math:`s`, the widths :math:`\sigma` of the factors, and
+    weights that fall for runs beyond two scatters.
 
     Parameters
     ----------
@@ -87,9 +83,8 @@ def pinned(runs: Sequence[PricedRun], factors: Sequence[Factor], fixed: Values) 
         spread = scatter(errors, len(factors))
         weights = 1 / np.sqrt(1 + (errors / (2 * spread)) ** 2) / spread**2
         slope = slopes(runs, factors, values, errors)
-        known = 1 / (widths**2 + point**2 / TAIL)
-        pull = (slope * weights[:, None]).T @ slope + np.diag(known)
-        change = -np.linalg.solve(pull, slope.T @ (weights * errors) + point * known)
+        pull = (slope * weights[:, None]).T @ slope + np.diag(1 / widths**2)
+        change = -np.linalg.solve(pull, slope.T @ (weights * errors) + point / widths**2)
         information = slope.T @ slope / spread**2 + np.diag(1 / widths**2)
         point = np.clip(point + change, -FARTHEST * widths, FARTHEST * widths)
         if float(np.max(np.abs(change) / widths)) < 1e-4:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,10 +109,3 @@ def some(value: Num | Truth) -> bool:
     False
     """
     return bool(value) if isinstance(value, SINGLE) else bool(np.any(value))
-
-
-def rounding_of(*numbers: Num) -> tuple[Callable[[Num], Num], Callable[[Num, Num], Num]]:
-    """Return what rounds up and takes the smaller of two: Python's own for one plan, numpy's for many."""
-    if all(isinstance(number, PLAIN) for number in numbers):
-        return math.ceil, min
-    return np.ceil, np.minimum

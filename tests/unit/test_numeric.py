@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.numeric import ceiling, either, least, most, root, rounding_of, some, whole
+from planner.numeric import ceiling, either, least, most, root, some, whole
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 WIDE = ANY.filter(lambda number: number != 0)
@@ -51,8 +51,6 @@ def test_conditions_of_one_plan_and_of_many() -> None:
 
 
 def test_one_plan_rounds_by_python_and_many_by_numpy() -> None:
-    up, smaller = rounding_of(1.5, 2)
-    assert (up(1.5), smaller(3.0, 2.0)) == (math.ceil(1.5), 2.0)
-    up, smaller = rounding_of(np.array([1.5]), 2.0)
-    assert same(up(np.array([1.5])), [2.0])
-    assert same(smaller(np.array([3.0]), 2.0), [2.0])
+    assert (ceiling(1.5), least(3.0, 2.0)) == (math.ceil(1.5), 2.0)
+    assert same(ceiling(np.array([1.5])), [2.0])
+    assert same(least(np.array([3.0]), 2.0), [2.0])

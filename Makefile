@@ -35,8 +35,9 @@ setup: $(READY)  ## make .venv, once, and again when pyproject.toml or constrain
 demo: setup  ## the main job: plans for a 70B model on 64 GPUs, and the files that start the best
 	$(RUN) planner search llama3-70b --hardware dgx-h100 --gpus 64 --seq-len 8192 --global-batch 1024 --runtime megatron-lm --emit out/ --force
 
-test: setup  ## all light tests: no network, no GPU, no torch
-	$(PYTEST)
+test: setup  ## all light tests, on all cores: no network, no GPU, no torch; `make docs` runs the documents' examples
+	$(PYTEST) -n auto --dist worksteal --deselect tests/cli/test_docs.py --ignore tests/speed
+	$(PYTEST) tests/speed
 
 test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check and training steps on the processor
 	$(TORCH_VENV)/bin/python -m pytest -m torch tests/torch
@@ -65,7 +66,7 @@ spelling: setup
 	$(RUN) codespell_lib README.md CONTRIBUTING.md CHANGELOG.md changelog.d docs planner
 
 docs: setup  ## run every example of README and docs, follow their links, look up their words
-	$(PYTEST) tests/cli/test_docs.py tests/unit/test_glossary.py
+	$(PYTEST) -n auto --dist worksteal tests/cli/test_docs.py tests/unit/test_glossary.py
 
 bench: setup  ## speed and accuracy figures
 	$(RUN) tests.speed.bench

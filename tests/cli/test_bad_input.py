@@ -375,6 +375,7 @@ def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     time.sleep(2.5)
     process.send_signal(signal.SIGINT)

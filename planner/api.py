@@ -20,7 +20,8 @@ from planner.cli.simulate_synthesized import synthesise_schedule
 from planner.cli.traits import trait_changes
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
-from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan, nearest
+from planner.errors import Infeasible, InputError, PlannerError, UnsupportedPlan, nearest
+from planner.inputs.bounded import table_lines
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware as _load_cluster
@@ -321,12 +322,9 @@ def validate_runs(path: str | Path) -> Document:
     InputError
         If it cannot be read.
     """
-    try:
-        with Path(path).open(encoding="utf-8", errors="replace", newline="") as lines:
-            table = read_runs(lines, str(path))
-            return as_json(validate(table.rows, shipped_catalogue(), predictions_with(shipped_values())))
-    except OSError as error:
-        raise InputError(Problem("path", repr(str(path)), f"a readable file ({error.strerror})")) from None
+    with table_lines(Path(path)) as lines:
+        table = read_runs(lines, str(path))
+        return as_json(validate(table.rows, shipped_catalogue(), predictions_with(shipped_values())))
 
 
 def as_document(answer: Estimate | SearchResult | Explanation) -> Document:

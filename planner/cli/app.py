@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from typing import Final
 
@@ -12,11 +13,13 @@ from planner.cli.variables import DEBUG
 
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
+TERMINATED: Final = 143
 
 
 def main() -> None:
     """Run the command line and exit with the code of the contract."""
     _open_closed_streams()
+    raise_on_sigterm()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -32,6 +35,21 @@ def main() -> None:
         raise
     except BaseException as error:
         sys.exit(ended(error))
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end, as by ``kill`` or a scheduler: it leaves nothing half-written either."""
+
+
+def raise_on_sigterm() -> None:
+    """Let SIGTERM end a command as an interrupt does, with what it began to write taken back."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, end)
 
 
 def _open_closed_streams() -> None:
@@ -56,6 +74,9 @@ def ended(error: BaseException) -> int:
     if isinstance(error, PlannerError):
         sys.stderr.write(message(error))
         return error.exit_code
+    if isinstance(error, Terminated):
+        sys.stderr.write("terminated\n")
+        return TERMINATED
     if isinstance(error, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
@@ -76,7 +97,9 @@ def ended(error: BaseException) -> int:
 
 def message(error: Exception) -> str:
     """Return the text for standard error: one fault a line, counted where there are several."""
-    lines = str(error).splitlines() or [type(error).__name__]
+    from planner.cli.printable import printable
+
+    lines = printable(str(error)).splitlines() or [type(error).__name__]
     if len(lines) == 1:
         return f"error: {lines[0]}\n"
     return "\n".join([f"error: {len(lines)} faults", *(f"  {line}" for line in lines)]) + "\n"

@@ -42,7 +42,7 @@ def calibrate(
     from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
     from planner.calibrate.sites.fit import fit_site
     from planner.calibrate.sites.runs import site_runs
-    from planner.cli.validate import opened
+    from planner.inputs.bounded import table_lines
     from planner.inputs.load_hardware import load_hardware
 
     profile = load_hardware(hardware, "--hardware")
@@ -51,7 +51,7 @@ def calibrate(
     check_place(out, force, "--out")
     name = "standard input" if str(runs) == "-" else runs.name
     asked = [word.strip().lower() for word in factors.split(",") if word.strip()]
-    with Progress(quiet, verbose) as progress, opened(runs) as lines:
+    with Progress(quiet, verbose) as progress, table_lines(runs) as lines:
         table = read_runs(lines, name)
         for warning in table.warnings:
             progress.tell(f"note: {warning}")

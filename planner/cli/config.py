@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 
 from planner.cli.files import PLAN_FORMAT, is_plan_file
 from planner.cli.options import Format, FormatOption
+from planner.cli.printable import to_stderr
 from planner.cli.variables import DEBUG, PREFIX
 
 PROJECT_FILE: Final = "planner.yaml"
@@ -167,7 +167,7 @@ def tell(context: Any, made: Mapping[str, Setting]) -> None:
         if name != "format" and _is_taken(context, KEYS[name].parameter or name)
     ]
     if taken:
-        sys.stderr.write(f"note: configured: {', '.join(taken)}\n")
+        to_stderr(f"note: configured: {', '.join(taken)}")
 
 
 def _is_taken(context: Any, parameter: str) -> bool:
@@ -204,7 +204,7 @@ def show(
         for item in every
     ]
     for line in unknown_variables():
-        sys.stderr.write(f"note: {line}\n")
+        to_stderr(f"note: {line}")
     legend = f"The user's file is {user_file()}." if origin and output is Format.table else ""
     emit_rows(rows, output, legend=legend)
 

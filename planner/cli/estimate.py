@@ -10,6 +10,7 @@ import typer
 from planner.cli.from_file import AnyJobOptions, FromOption
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.printable import to_stderr
 
 if TYPE_CHECKING:
     from planner.cli.from_file import Origin
@@ -54,7 +55,7 @@ def estimate(
         if shown.quiet
         else [*request.notes(), *job_notes(whole.model, whole.workload, [whole.hardware], [whole.gpus])]
     ):
-        typer.echo(f"note: {line}", err=True)
+        to_stderr(f"note: {line}")
     listed = defaults | _taken_split(chosen, answer.plan)
     emit_estimate(answer, shown.output, {} if shown.quiet else defaults, listed, request.origin)
     if save is not None and isinstance(answer, Estimate):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.printable import to_stderr
 from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def read_saved(path: Path, among: bool = False, text: str | None = None) -> Plan
     reading.finish()
     place = f"{path}: " if among else ""
     for line in (*saved.notes, *version_notes([saved.job.hardware])):
-        typer.echo(f"note: {place}{line}", err=True)
+        to_stderr(f"note: {place}{line}")
     return saved
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import tempfile
+import os
+import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,8 @@ from planner.errors import InputError, Problem
 if TYPE_CHECKING:
     from planner.report.plan_file import PlanFile
 
-STANDARD_INPUT: Final = Path("standard input")
-"""What messages call it; users write ``-``."""
+NAME_BYTES: Final = 255
+"""The longest name of a file on the usual file systems. [byte]"""
 
 PLAN_FORMAT: Final = "planner/plan/"
 """What the format of a plan file begins with."""
@@ -24,11 +25,11 @@ def is_plan_file(path: Path) -> bool:
     if str(path) == "-":
         return True
     try:
-        return (
-            path.is_file()
-            and f"format: {PLAN_FORMAT}" in path.read_text(encoding="utf-8", errors="replace")[:4096]
-        )
-    except OSError:
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            return f"format: {PLAN_FORMAT}".encode() in stream.read(4096)
+    except (OSError, ValueError):
         return False
 
 
@@ -40,25 +41,13 @@ def read_plan(path: Path, text: str | None = None) -> PlanFile:
     InputError
         If it cannot be read or is wrong, all faults at once.
     """
+    from planner.inputs.bounded import STANDARD_INPUT
+    from planner.inputs.yaml_file import read_text
     from planner.report.plan_file import read_plan_file
 
     if str(path) != "-":
         return read_plan_file(path)
-    return read_plan_file(STANDARD_INPUT, standard_input() if text is None else text)
-
-
-def standard_input() -> str:
-    """Return the text of standard input.
-
-    Raises
-    ------
-    InputError
-        If it is not UTF-8.
-    """
-    try:
-        return sys.stdin.read().removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        raise InputError(Problem(str(STANDARD_INPUT), "bytes that are no text", "UTF-8 text")) from None
+    return read_plan_file(STANDARD_INPUT, read_text(path) if text is None else text)
 
 
 def check_place(path: Path | None, force: bool, option: str) -> None:
@@ -67,13 +56,22 @@ def check_place(path: Path | None, force: bool, option: str) -> None:
     Raises
     ------
     InputError
-        If it exists and ``force`` is false, or if it is a folder, or its own folder is none.
+        If it exists and ``force`` is false, or if it is a folder, or its own folder is none, or its name is
+        one that no file can have.
     """
-    if path is None or _is_stream(path):
+    if path is None:
         return
-    if path.exists() and not force:
+    try:
+        if _is_stream(path):
+            return
+        exists, folder, place = path.exists(), path.is_dir(), path.parent.is_dir()
+        name = len(os.fsencode(path.name)) > NAME_BYTES
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, option, error) from None
+    if exists and not force:
         raise InputError(Problem(option, str(path), "a file that does not exist yet, or --force"))
-    for wrong, reason in ((path.is_dir(), "it is a folder"), (not path.parent.is_dir(), "no such folder")):
+    faults = ((folder, "it is a folder"), (not place, "no such folder"), (name, "File name too long"))
+    for wrong, reason in faults:
         if wrong:
             raise InputError(Problem(option, str(path), f"a place that can be written ({reason})"))
 
@@ -83,10 +81,16 @@ def _is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> None:
-    """Write a file beside its place and move it there, so that an interrupt leaves nothing half-written.
+def _unwritable(path: Path, option: str, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(Problem(option, str(path), f"a place that can be written ({reason})"))
 
-    A link stays one, to the new file; a pipe or a device is written to as it is.
+
+def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> None:
+    """Write a file beside its place and move it there, so that no interrupt leaves it half-written.
+
+    A link stays one, to the new file; a pipe or a device is written to as it is. A new file has the rights
+    that the user's umask gives, one that is replaced keeps its own.
 
     Parameters
     ----------
@@ -104,22 +108,22 @@ def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> No
     InputError
         If it exists and ``force`` is false, or if it cannot be written.
     """
+    check_place(path, force, option)
     part = None
     try:
-        check_place(path, force, option)
         if _is_stream(path):
             path.write_text(text, encoding="utf-8")
             return
         place = path.resolve()
-        with tempfile.NamedTemporaryFile("w", dir=place.parent, encoding="utf-8", delete=False) as stream:
-            part = Path(stream.name)
+        part = place.with_name(f".planner-{secrets.token_hex(8)}")
+        with part.open("x", encoding="utf-8") as stream:
             stream.write(text)
-        part.chmod(0o644)
+        if place.exists():
+            part.chmod(stat.S_IMODE(place.stat().st_mode))
         part.replace(place)
     except BaseException as error:
         if part is not None:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError | ValueError):
-            reason = getattr(error, "strerror", None) or str(error)
-            raise InputError(Problem(option, str(path), f"a place that can be written ({reason})")) from None
+            raise _unwritable(path, option, error) from None
         raise

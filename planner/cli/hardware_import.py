@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from planner.cli.files import write_whole
 from planner.cli.options import ForceOption, Format, FormatOption
 from planner.cli.output import emit_rows
+from planner.cli.printable import to_stderr
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import parse_yaml
 
@@ -43,7 +43,7 @@ def import_command(
     write_whole(out, text, force)
     _prove(out, text)
     for note in result.notes:
-        sys.stderr.write(f"note: {note}\n")
+        to_stderr(f"note: {note}")
     emit_rows(rows_of(result.content), output, legend=f"\nuse it with: --hardware {out}")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import LINE_BYTES
 from planner.sweep.row import CASE, Row, row_of
 
 HEAD: Final = json.dumps({"schema": CASE})[:-1].encode()
@@ -42,6 +44,9 @@ class Journal:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise self._fault(f"a place that can be written ({error.strerror})") from None
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            os.close(self._file)
+            raise self._fault("a regular file, which can be read again")
         self._lock()
         return self
 
@@ -73,18 +78,28 @@ class Journal:
         if self.afresh:
             os.ftruncate(self._file, 0)
             return {}
-        *lines, half = self.path.read_bytes().split(b"\n")
-        rows = [self._row(line, number) for number, line in enumerate(lines, 1)]
-        if half:
-            if not (half.startswith(HEAD) or HEAD.startswith(half) or lines):
-                raise self._fault("the results of a sweep, or --force with --no-resume")
-            os.ftruncate(self._file, sum(len(line) + 1 for line in lines))
-        return {row.key: row for row in rows}
+        rows: dict[str, Row] = {}
+        whole = 0
+        with self.path.open("rb") as stream:
+            for number, line in enumerate(iter(lambda: stream.readline(LINE_BYTES + 1), b""), 1):
+                if not line.endswith(b"\n"):
+                    self._cut(line, whole)
+                    break
+                row = self._row(line[:-1], number)
+                rows[row.key] = row
+                whole += len(line)
+        return rows
+
+    def _cut(self, half: bytes, whole: int) -> None:
+        """Cut a line half written at the end, unless the file is something else."""
+        if len(half) > LINE_BYTES or not (half.startswith(HEAD) or HEAD.startswith(half) or whole):
+            raise self._fault("the results of a sweep, or --force with --no-resume")
+        os.ftruncate(self._file, whole)
 
     def _row(self, line: bytes, number: int) -> Row:
         try:
             return row_of(json.loads(line))
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             words = f"the result of a case ({error}), or --force with --no-resume"
             raise InputError(
                 Problem(f"{self.path}:{number}", repr(line[:40].decode("latin-1")), words)

@@ -12,6 +12,7 @@ from planner.cli.complete import model as complete
 from planner.cli.files import write_whole
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
+from planner.cli.printable import to_stderr
 from planner.inputs.hf_config import read_hf_config
 from planner.inputs.load import load_model, model_names
 from planner.inputs.model_yaml import model_yaml
@@ -66,7 +67,7 @@ def import_command(
     imported = read_hf_config(path, name)
     text = model_yaml(imported.model)
     for note in imported.notes:
-        typer.echo(f"note: {note}", err=True)
+        to_stderr(f"note: {note}")
     if out is None:
         typer.echo(text, nl=False)
     else:

@@ -11,9 +11,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from planner.cli.options import Format
+from planner.cli.printable import as_cell, printable
 from planner.report.page import Page, Table
 
 Rows = Sequence[Mapping[str, Any]]
@@ -34,7 +36,7 @@ def emit_document(document: Any) -> None:
 def emit_page(page: Page, output: Format) -> None:
     """Write a page as Markdown, or as text: with rich on a terminal, plain elsewhere."""
     if output is Format.table and sys.stdout.isatty():
-        _rich(page)
+        _rich(_printable(page))
     else:
         sys.stdout.write(page_text(page, output))
 
@@ -42,7 +44,17 @@ def emit_page(page: Page, output: Format) -> None:
 def page_text(page: Page, output: Format) -> str:
     """Return a page as Markdown, or as plain text."""
     as_text = _markdown_part if output is Format.markdown else _plain_part
-    return "\n".join(as_text(part) for part in page)
+    return "\n".join(as_text(part) for part in _printable(page))
+
+
+def _printable(page: Page) -> Page:
+    """Return a page whose texts, some of which are of users' files, command no terminal."""
+    return [
+        printable(part)
+        if isinstance(part, str)
+        else replace(part, rows=tuple({k: printable(v) for k, v in row.items()} for row in part.rows))
+        for part in page
+    ]
 
 
 def emit_rows(
@@ -78,7 +90,7 @@ def as_csv(rows: Rows) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
     return stream.getvalue()
 
 

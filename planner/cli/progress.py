@@ -8,6 +8,8 @@ import time
 from types import TracebackType
 from typing import Any, Final, Self
 
+from planner.cli.printable import to_stderr
+
 PATIENCE: Final = 1.0
 """Seconds of silence before a bar appears. [s]"""
 
@@ -69,7 +71,7 @@ class Progress:
     def tell(self, line: str) -> None:
         """Write a line, unless quiet."""
         if not self.quiet:
-            sys.stderr.write(f"{line}\n")
+            to_stderr(line)
 
     def _draw(self, share: float, doing: str) -> None:
         if self._bar is None:

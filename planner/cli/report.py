@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,16 +85,10 @@ def source_text(path: Path) -> str:
     InputError
         If it cannot be read.
     """
-    from planner.cli.files import standard_input
-    from planner.errors import InputError, Problem
+    from planner.inputs.bounded import DOCUMENT_BYTES
+    from planner.inputs.yaml_file import read_text
 
-    if str(path) == "-":
-        return standard_input()
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise InputError(Problem("PLAN_OR_SEARCH", str(path), f"a readable file ({reason})")) from None
+    return read_text(path, DOCUMENT_BYTES)
 
 
 def search_document_of(text: str, path: Path) -> dict[str, Any] | None:
@@ -106,17 +99,9 @@ def search_document_of(text: str, path: Path) -> dict[str, Any] | None:
     InputError
         If it starts like JSON and is none.
     """
-    from planner.errors import InputError, Problem
+    from planner.inputs.yaml_file import parse_json
 
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise InputError(
-            Problem(str(path), f"broken JSON, {error}", "what `search --format json` printed")
-        ) from None
-    return dict(document)
+    return parse_json(text, str(path)) if text.lstrip().startswith("{") else None
 
 
 def plan_page(path: Path, text: str, tell: Tell | None, patience: Patience) -> HtmlPage:

@@ -18,6 +18,7 @@ from planner.cli.launch import (
 )
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.printable import to_stderr
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -104,7 +105,7 @@ def search(
         if shown.quiet
         else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
     ):
-        typer.echo(f"note: {line}", err=True)
+        to_stderr(f"note: {line}")
     emit_search(result, request, shown, asked.defaults, limits if points else None, made)
     if not result.plans:
         raise typer.Exit(1)

@@ -179,6 +179,7 @@ def play_bare(asked: BarePipeline, wanted: Wanted, spread: tuple[float, int], an
         if output is Format.json:
             emit_document(document(asked.schedule.name, None) | {"violations": list(asked.reasons)})
         raise UnsupportedPlan("\n".join(asked.reasons))
+    answer.check_trace(asked.pp * asked.vpp, asked.microbatches)
     with answer.progress as progress:
         progress(0.0, f"playing {asked.title}")
         timeline, beside = play_beside(asked, wanted, spread)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from planner.cli.files import write_whole
 from planner.cli.options import Format
 from planner.cli.progress import Progress
 from planner.cli.reading import Reading, shown
+from planner.errors import InputError, Problem
 from planner.simulate.ascii import picture
 from planner.techniques.schedules._engine import Timeline
 from planner.techniques.schedules._family import PassTimes
@@ -21,6 +21,10 @@ from planner.techniques.schedules._family import PassTimes
 MOST_RANKS: Final = 4096
 MOST_PASSES: Final = 2_000_000
 SYNTHESIZED: Final = ("synthesized", "synthesised")
+LONGEST: Final = 1e12
+"""The longest pass of a bare pipeline, in its unit."""
+MOST_TRACED: Final = 100_000
+"""Passes of a trace: about 100 MB, and as many as a viewer opens."""
 TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
 
 
@@ -33,6 +37,20 @@ class Answer:
     force: bool
     output: Format
     progress: Progress
+
+    def check_trace(self, chunks: int, microbatches: int) -> None:
+        """Refuse a trace of so many passes that nothing could open it.
+
+        Raises
+        ------
+        InputError
+            If one is asked for and the step has more than `MOST_TRACED` passes.
+        """
+        passes = 3 * chunks * microbatches
+        if self.trace_file is not None and passes > MOST_TRACED:
+            most = max(1, MOST_TRACED // (3 * chunks))
+            expected = f"at most {MOST_TRACED:,} in a trace, or no --trace"
+            raise InputError(Problem("--trace", f"{passes:,} passes", expected, f"{most:,} micro-batches"))
 
     def write_trace(self, make: Callable[[], Any]) -> None:
         """Write the trace, where one is asked for."""
@@ -72,7 +90,7 @@ def read_times(reading: Reading, text: str | None) -> PassTimes | None:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    fine = len(numbers) in (3, 4) and all(0 <= number < math.inf for number in numbers) and numbers[0] > 0
+    fine = len(numbers) in (3, 4) and all(0 <= number <= LONGEST for number in numbers) and numbers[0] > 0
     if not fine:
         reading.fault("--pass-times", shown(text), TIMES)
         return None

@@ -56,6 +56,7 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
     reading.finish()
     if saved is None:
         raise AssertionError("a fault was not told")
+    answer.check_trace(chunks, int(saved.plan.num_microbatches))
     for line in (*saved.changed, *version_notes([saved.job.hardware])):
         answer.progress.tell(f"note: {line}")
     refuse_broken(saved, answer.output)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import io
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +16,6 @@ import typer
 from planner.cli.options import Format, QuietOption, VerboseOption
 from planner.cli.output import as_csv
 from planner.cli.progress import Progress
-from planner.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from planner.calibrate.overlay import Overlay
@@ -62,10 +60,11 @@ def validate(
     from planner.calibrate.runs.table import read_runs
     from planner.calibrate.validate import as_json, json_parts
     from planner.cli.validate_text import as_markdown, as_rows, as_text
+    from planner.inputs.bounded import table_lines
 
     name = "standard input" if str(runs) == "-" else str(runs)
     on_top = read_overlay(overlay) if overlay is not None else None
-    with Progress(quiet, verbose) as progress, opened(runs) as lines:
+    with Progress(quiet, verbose) as progress, table_lines(runs) as lines:
         table = read_runs(lines, name)
         for warning in table.warnings:
             progress.tell(f"note: {warning}")
@@ -113,25 +112,3 @@ def rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Iterable[str]]:
-    """Open a run table, or standard input for ``-``; what is not UTF-8 is read as marks that no number has.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    if str(path) == "-":
-        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="")
-        return
-    try:
-        stream = path.open(encoding="utf-8", errors="replace", newline="")
-    except OSError as error:
-        raise InputError(
-            Problem("RUNS.csv", repr(str(path)), f"a readable file ({error.strerror})")
-        ) from None
-    with stream:
-        yield stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from itertools import groupby
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -173,12 +173,16 @@ Mixer = Annotated[Attention | LatentAttention, Field(discriminator="kind")]
 Ffn = Annotated[DenseFfn | Experts, Field(discriminator="kind")]
 
 
+MOST_NORMS: Final = 16
+"""Norms of a layer: known models have four at most, and each is priced by itself. [-]"""
+
+
 class Block(Record):
     """One layer: a mixer and a feed-forward, with the norms around them."""
 
     mixer: Mixer
     ffn: Ffn
-    norms: Count = 2
+    norms: Annotated[Count, Field(le=MOST_NORMS)] = 2
 
     def params(self, hidden: int, norm_width: int) -> int:
         """Parameters; ``norm_width`` is those of one norm. [element]"""

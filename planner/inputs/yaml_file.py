@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -15,8 +16,8 @@ from typing import Any, ClassVar, Final
 import yaml
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import STANDARD_INPUT, TEXT_BYTES, decoded, read_bytes
 
-MAX_BYTES: Final = 2_000_000
 MAX_NODES: Final = 200_000
 MAX_DEPTH: Final = 40
 
@@ -54,30 +55,15 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _decimal)
 _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file of at most `MAX_BYTES` bytes.
+def read_text(path: Path, limit: int = TEXT_BYTES) -> str:
+    """Return the text of a file, a pipe or a device, ``-`` for standard input: of at most ``limit`` bytes.
 
     Raises
     ------
     InputError
-        If it is missing, no regular file, unreadable, too large, or not UTF-8.
+        If it is missing, a folder, unreadable, too large, or not UTF-8.
     """
-    where = str(path)
-    try:
-        if not path.is_file():
-            found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
-            raise InputError(Problem(where, found, "a readable file"))
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise InputError(Problem(where, str(error), "a readable file")) from None
-    if len(raw) > MAX_BYTES:
-        raise InputError(Problem(where, f"more than {MAX_BYTES:,} bytes", "a file that people write"))
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise InputError(Problem(f"{where}:{line}", f"byte 0x{raw[error.start]:02x}", "UTF-8 text")) from None
+    return decoded(read_bytes(path, limit), str(STANDARD_INPUT if str(path) == "-" else path))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -117,18 +103,22 @@ def read_json(path: Path) -> dict[str, Any]:
     InputError
         If it cannot be read, is not JSON, repeats a key, nests too deeply, or is no object at the top.
     """
-    where = str(path)
+    return parse_json(read_text(path), str(path))
+
+
+def parse_json(text: str, where: str) -> dict[str, Any]:
+    """Return the object that JSON ``text`` holds; ``where`` names it in messages. Raises as `read_json`."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         table = dict(pairs)
         if len(table) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = sorted({name for name in names if names.count(name) > 1})
+            counted = Counter(name for name, _ in pairs)
+            twice = sorted(name for name, count in counted.items() if count > 1)
             raise InputError([Problem(where, f"key {name!r} twice", "each key once") for name in twice])
         return table
 
     try:
-        value = json.loads(read_text(path), object_pairs_hook=unique)
+        value = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}"
         raise InputError(Problem(place, f"no JSON ({error.msg})", "a JSON object")) from None

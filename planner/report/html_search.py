@@ -8,6 +8,7 @@ from typing import Any
 from planner.errors import InputError, Problem
 from planner.plan import DEGREES, Plan
 from planner.report.as_json import PLAN_KEYS, SEARCH, Document
+from planner.report.document import check_search
 from planner.report.estimate_page import layout
 from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import Point, memory_figure, pareto_figure, terms_figure
@@ -29,6 +30,7 @@ def search_report(document: Document, where: str, version: str) -> HtmlPage:
     if document.get("schema") != SEARCH:
         found = f"schema {document['schema']!r}" if "schema" in document else "no schema"
         raise InputError(Problem(where, found, f"{SEARCH}, as `planner search` prints it"))
+    check_search(document, where)
     try:
         return _page(document, version)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

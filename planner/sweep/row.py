@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from planner.sweep.grid import Options
 
@@ -46,6 +48,57 @@ class Outcome:
     elapsed_s: float = 0.0
 
 
+_OUTCOME: Final = {field.name for field in fields(Outcome)}
+
+Leaf = str | bool | int | Annotated[float, Field(allow_inf_nan=False)] | None
+
+
+def _sound(best: dict[str, Leaf]) -> dict[str, Leaf]:
+    """Refuse figures that no estimate has: negative ones."""
+    for name, value in best.items():
+        if isinstance(value, int | float) and value < 0:
+            raise ValueError(f"{name} is {value}, below zero")
+    return best
+
+
+class _Best(BaseModel):
+    """Figures of a plan that answers are made of; all others are let through."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    gpus: int
+    seq_len: int
+    global_batch: int
+    step_time_s: float
+    peak_gib: float
+    mfu: float
+    days_to_train: float | None
+    cost_usd_to_train: float | None
+
+
+class _Line(BaseModel):
+    """A line of a journal, which somebody may have changed since it was written."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    schema_: str = Field(alias="schema")
+    key: str
+    case: dict[str, str | None]
+    status: str
+    reason: str | None
+    best: Annotated[dict[str, Leaf], AfterValidator(_sound)] | None
+    nearest: dict[str, Any] | None
+    space: dict[str, Any] | None
+    elapsed_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """Ask for the figures of a plan where one fits."""
+        if self.status == FITS:
+            _Best.model_validate(self.best)
+        return self
+
+
 @dataclass(frozen=True)
 class Row:
     """A case with its outcome.
@@ -80,14 +133,16 @@ def row_of(document: Mapping[str, Any]) -> Row:
     Raises
     ------
     ValueError
-        If it is of another kind.
+        If it is of another kind, lacks a key, or holds what no search answers.
     """
-    fields = {"status", "reason", "best", "nearest", "space", "elapsed_s"}
     if document.get("schema") != CASE or document.get("status") not in STATUSES:
         raise ValueError(f"a line whose schema is {CASE}")
-    if not fields | {"key", "case"} <= set(document):
-        raise ValueError("a line with every key of a case")
-    return Row(document["key"], document["case"], Outcome(**{name: document[name] for name in fields}))
+    try:
+        line = _Line.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+    return Row(line.key, line.case, Outcome(**line.model_dump(include=_OUTCOME)))
 
 
 def counts(rows: Sequence[Row]) -> dict[str, int]:

@@ -189,9 +189,9 @@ def test_without_plotly_the_extra_is_named(plan: Path, tmp_path: Path) -> None:
     [
         ('{"schema": "planner/estimate/1"}', "planner/search/1"),
         ('{"schema": "planner/search/1", "plans": [{}], "baselines": []}', "whole document"),
-        ('{"schema": "planner/search/1", "plans": []}', "no 'baselines'"),
+        ('{"schema": "planner/search/1", "plans": []}', "baselines: found nothing"),
         ("{}", "no schema"),
-        ('{"schema": ', "broken JSON"),
+        ('{"schema": ', "no JSON"),
         ("model: llama3-8b\n", "format"),
         ("", ""),
     ],

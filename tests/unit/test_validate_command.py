@@ -95,8 +95,8 @@ def test_a_table_may_come_from_standard_input() -> None:
 def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
     result = call(str(tmp_path / "none.csv"))
     assert isinstance(result.exception, InputError)
-    assert "RUNS.csv: found" in str(result.exception)
-    assert "No such file" in str(result.exception)
+    assert "none.csv: found" in str(result.exception)
+    assert "no such file" in str(result.exception)
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "hello\n", "id,gpu\n"])

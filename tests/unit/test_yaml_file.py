@@ -9,9 +9,10 @@ import pytest
 from pydantic import Field
 
 from planner.errors import InputError
+from planner.inputs.bounded import TEXT_BYTES
 from planner.inputs.build import build
 from planner.inputs.record import Bytes, Count, Flag, Positive, Record
-from planner.inputs.yaml_file import MAX_BYTES, parse_yaml, read_json, read_yaml
+from planner.inputs.yaml_file import parse_yaml, read_json, read_yaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -90,7 +91,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     with path.open("wb") as stream:
         stream.truncate(100_000_000)
-    with pytest.raises(InputError, match=f"more than {MAX_BYTES:,} bytes"):
+    with pytest.raises(InputError, match=f"more than {TEXT_BYTES:,} bytes"):
         read_yaml(path)
 
 

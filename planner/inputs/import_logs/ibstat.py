@@ -59,7 +59,7 @@ def _ports(name: str, body: str, where: str) -> list[Adapter]:
     found = []
     for number, fields in zip(parts[::2], parts[1::2], strict=True):
         values = {key.strip(): value.strip() for key, value in _FIELD.findall(fields)}
-        rate = re.match(r"[\d.]+", values.get("Rate", ""))
+        rate = re.match(r"[0-9]+(\.[0-9]+)?", values.get("Rate", ""))
         if rate is None:
             raise InputError(
                 Problem(f"{where}: {name} port {number}", "no rate", "a line such as Rate: 400, in Gbit/s")

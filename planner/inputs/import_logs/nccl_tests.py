@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -137,6 +138,10 @@ def _tables(text: str, where: str) -> Iterator[_Table]:
     yield table
 
 
+LEAST_MICROSECONDS: Final = 1e-3
+"""The shortest time that such a tool prints. [us]"""
+
+
 def _add_row(table: _Table, line: str) -> None:
     match = _ROW.match(line)
     words = match[5].split() if match else []
@@ -147,7 +152,7 @@ def _add_row(table: _Table, line: str) -> None:
         times = [float(words[place]) for place in (0, 1, 2, 4)]
     except ValueError:
         return
-    if float(match[1]) <= 0 or times[0] <= 0:
+    if not all(map(math.isfinite, times)) or float(match[1]) <= 0 or times[0] < LEAST_MICROSECONDS:
         return
     table.redop = match[4] or ""
     counted = words[3:4] if table.operation == "alltoall" else (words[3], words[7])

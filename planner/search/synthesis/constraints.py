@@ -150,7 +150,7 @@ def cp_sat(problem: Problem, words: Words, bound: float, time_limit: float) -> F
         If OR-Tools is missing, or its search fails or ends without an answer.
     """
     question = {"problem": asdict(problem), "words": words, "bound": bound, "time_limit": time_limit}
-    command = [sys.executable, "-m", __name__]
+    command = [sys.executable, "-P", "-m", __name__]
     try:
         done = subprocess.run(
             command, input=json.dumps(question), capture_output=True, text=True, timeout=time_limit + GRACE

@@ -51,6 +51,14 @@ class AnyJobOptions(JobOptions):
             autocompletion=complete.model,
         ),
     ] = ""
+    vocab_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Tokens of the vocabulary, where the file of --from gives a shape without it.",
+            show_default=False,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -178,18 +186,16 @@ def asked_of(
         return Request(job, plan)
     from planner.runtimes._imports.dispatch import read_runner_file
 
-    found = read_runner_file(path)
+    vocab = _vocabulary(job)
+    found = read_runner_file(path, vocab)
+    given = {name for options in (job, plan) for name in _given(options)}
+    found.checked(given | {"model"} if job.model else given)
     job = without_settings(job, found, context)
     model = job.model or found.model_name or ""
     if not model and found.model is None:
         hint = "".join(f" ({note})" for note in found.notes if "MODEL" in note)
         raise InputError(Problem("MODEL", "nothing", f"a model, since {path} describes none{hint}"))
-    user = {
-        field.name: str(getattr(options, field.name))
-        for options in (job, plan)
-        for field in fields(options)
-        if getattr(options, field.name) is not None
-    }
+    user = {name: text for options in (job, plan) for name, text in _given(options).items()}
     values = completed({**found.options, **user} | _node(found, job))
     taken = {name: value for name, value in values.items() if name not in user and name not in DERIVED}
     filled = _filled(job, taken)
@@ -214,6 +220,22 @@ def without_settings(job: JobOptions, found: Imported, context: typer.Context | 
     }
     nothing: dict[str, Any] = dict.fromkeys(dropped)
     return replace(job, **nothing)
+
+
+def _vocabulary(job: JobOptions) -> int | None:
+    """Return what ``--vocab-size`` says."""
+    from planner.cli.reading import Reading
+
+    reading = Reading()
+    said = reading.count("--vocab-size", getattr(job, "vocab_size", None), most=10**9)
+    reading.finish()
+    return said
+
+
+def _given(options: JobOptions | PlanOptions) -> dict[str, str]:
+    """Return the options that the user has given, as text."""
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _filled(options: Options, values: Mapping[str, str]) -> Options:

@@ -188,7 +188,7 @@ def test_megatron_deepspeed_is_read_by_its_flags(tmp_path: Path) -> None:
 
 def test_an_unset_variable_is_a_fault_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.sh: --micro-batch-size: found '\$\{MBS\}'"):
-        read(tmp_path, "a.sh", SCRIPT.replace("--micro-batch-size 1", "--micro-batch-size $MBS"))
+        read(tmp_path, "a.sh", SCRIPT.replace("--micro-batch-size 1", "--micro-batch-size $MBS")).checked()
 
 
 @pytest.mark.parametrize(
@@ -462,4 +462,61 @@ def test_accelerate_starts_other_runtimes(
 )
 def test_other_files_are_refused_in_words(name: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected"):
-        read(tmp_path, name, text)
+        read(tmp_path, name, text).checked()
+
+
+@pytest.mark.parametrize("end", ['"$@"', "$@", "${@:1}", '"${@}"', "$*", '${1+"$@"}'])
+def test_the_arguments_of_a_script_are_none(tmp_path: Path, end: str) -> None:
+    text = f"torchrun --nproc_per_node 8 pretrain_gpt.py {' '.join(LLAMA.split())} --micro-batch-size 1 {end}"
+    found = read(tmp_path, "a.sh", text).checked()
+    assert found.options["micro_batch"] == "1"
+    assert found.unknown == ()
+
+
+def test_a_fault_is_none_where_the_user_gives_its_option(tmp_path: Path) -> None:
+    text = f"torchrun pretrain_gpt.py {' '.join(LLAMA.split())} --global-batch-size $GB --lr $LR"
+    found = read(tmp_path, "a.sh", text.replace("--num-attention-heads 32", "--num-attention-heads $H"))
+    with pytest.raises(InputError, match="--global-batch-size") as refused:
+        found.checked({"seq_len"})
+    assert len(refused.value.problems) == 2
+    found.checked({"global_batch", "model"})
+
+
+def test_one_expert_is_a_dense_model(tmp_path: Path) -> None:
+    text = f"torchrun pretrain_gpt.py {' '.join(LLAMA.split())} --num-experts 1 --moe-router-topk 2"
+    assert read(tmp_path, "a.sh", text).model_name == "llama3-8b"
+
+
+def test_what_is_to_be_filled_in_is_no_redirection() -> None:
+    script = read_script(
+        "run --vocab <PATH TO gpt-vocab.json> --fp16 --dir <A DIRECTORY> --last <in >out", "f"
+    )
+    assert script.commands == (("run", "--vocab", "PLACEHOLDER", "--fp16", "--dir", "PLACEHOLDER", "--last"),)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "vocab", "told"),
+    [
+        ("--tokenizer-type GPT2BPETokenizer", None, 50_257),
+        ("--tokenizer-type HuggingFaceTokenizer --tokenizer-model /data/Llama-3-8B/", None, 128_256),
+        ("--tokenizer-type HuggingFaceTokenizer --tokenizer-model /data/mine", None, None),
+        ("--tokenizer-type HuggingFaceTokenizer --tokenizer-model /data/mine", 999, 999),
+    ],
+)
+def test_the_vocabulary_of_a_known_tokenizer_is_taken(
+    tmp_path: Path, tokenizer: str, vocab: int | None, told: int | None
+) -> None:
+    path = tmp_path / "a.sh"
+    path.write_text(
+        f"torchrun pretrain_gpt.py {' '.join(SHAPE.split())} {tokenizer}".replace("14336", "14400")
+    )
+    found = read_runner_file(path, vocab).checked()
+    assert (found.model.vocab if found.model else None) == told
+
+
+def test_a_configuration_is_found_from_the_folder_that_the_script_is_run_in(tmp_path: Path) -> None:
+    (tmp_path / "train_configs").mkdir()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "train_configs" / "a.toml").write_text('[model]\nname = "llama3"\nflavor = "8B"\n')
+    text = "torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file ./train_configs/a.toml"
+    assert read(tmp_path / "scripts", "a.sh", text).model_name == "llama3-8b"

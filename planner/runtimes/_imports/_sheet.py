@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,9 @@ class Imported:
         Keys that were not understood.
     notes : tuple of str
         What was read otherwise than as written.
+    faults : tuple of (str, Problem)
+        What is wrong with the file, each with the option that says it in its place: a fault counts only where
+        the user does not give that option.
     """
 
     runtime: str
@@ -42,6 +45,20 @@ class Imported:
     changes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    faults: tuple[tuple[str, Problem], ...] = ()
+
+    def checked(self, given: Iterable[str] = ()) -> Imported:
+        """Return this, if nothing is wrong beside what the options that are ``given`` say in its place.
+
+        Raises
+        ------
+        InputError
+            With every fault that is left.
+        """
+        left = [problem for option, problem in self.faults if option not in set(given)]
+        if left:
+            raise InputError(left)
+        return self
 
 
 class Sheet:
@@ -55,7 +72,8 @@ class Sheet:
         self.places: dict[str, str] = {}
         self.changes: list[str] = []
         self.notes: list[str] = []
-        self.problems: list[Problem] = []
+        self.problems: dict[str, Problem] = {}
+        self.instead: dict[str, str] = {}
 
     def take(self, *keys: str) -> Any:
         """Return the value of the first key that is there, or None; all of them count as understood."""
@@ -80,10 +98,15 @@ class Sheet:
 
     def fault(self, key: str, found: str, expected: str, near: str = "") -> None:
         """Note a fault of the file."""
-        self.problems.append(Problem(f"{self.where}: {key}", found, expected, near))
+        self.problems.setdefault(key, Problem(f"{self.where}: {key}", found, expected, near))
+
+    def faulty(self, *keys: str) -> bool:
+        """Return whether the value of a key is a fault."""
+        return any(key in self.problems for key in keys)
 
     def say(self, option: str, value: object, *keys: str) -> None:
-        """Set an option; None and ``auto`` leave it open."""
+        """Set an option, which a user may give in the keys' place; None and ``auto`` leave it open."""
+        self.instead.update(dict.fromkeys(keys, option))
         if value is None or value == "auto":
             return
         self.options[option] = str(value)
@@ -100,16 +123,9 @@ class Sheet:
     def imported(
         self, runtime: str, model: ModelSpec | None = None, model_name: str | None = None
     ) -> Imported:
-        """Return what was found.
-
-        Raises
-        ------
-        InputError
-            With every fault noted.
-        """
-        if self.problems:
-            raise InputError(self.problems)
+        """Return what was found, with every fault noted."""
+        faults = tuple((self.instead.get(key, ""), fault) for key, fault in self.problems.items())
         return Imported(
             runtime, self.options, self.places, model, model_name, tuple(self.changes), self.unknown(),
-            tuple(self.notes),
+            tuple(self.notes), faults,
         )  # fmt: skip

@@ -146,6 +146,7 @@ def with_deepspeed(found: Imported, inner: Imported, config: Path) -> Imported:
         places={**inner.places, **{name: found.places[name] for name in options if name in found.places}},
         unknown=(*(key for key in found.unknown if key != CONFIG_FILE), *inner.unknown),
         notes=(*found.notes, *notes, *inner.notes),
+        faults=(*found.faults, *inner.faults),
     )
 
 

@@ -26,13 +26,20 @@ SCRIPTS: Final = ("train.sh", "train.sbatch")
 KINDS: Final = "a shell script, a DeepSpeed .json, a torchtitan .toml or an Accelerate .yaml"
 
 
-def read_runner_file(path: Path) -> Imported:
-    """Return what a runner's file says.
+def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
+    """Return what a runner's file says, its faults among it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    vocab : int, optional
+        Tokens of the vocabulary, where the file gives a model's shape without it.
 
     Raises
     ------
     InputError
-        If it is none of the files that can be read, or wrong; all faults at once.
+        If it is none of the files that can be read.
     """
     suffix = path.suffix.lower()
     if suffix in (".json", ".toml", ".yaml", ".yml"):
@@ -42,14 +49,16 @@ def read_runner_file(path: Path) -> Imported:
         return _from_toml(path, starter) if suffix == ".toml" else _from_yaml(path, starter)
     if suffix in (".py", ".csv", ".md", ".html"):
         raise InputError(Problem(str(path), f"a {suffix} file", KINDS))
-    return _from_script(path)
+    return _from_script(path, vocab)
 
 
-def _from_script(path: Path) -> Imported:
+def _from_script(path: Path, vocab: int | None) -> Imported:
     """Read a script, and the configuration that it names."""
     training = training_of(read_text(path), str(path))
     if training.kind == "megatron-lm":
         found, record = from_script(training, str(path))
+        if record is not None and vocab is not None:
+            record["vocab"] = vocab
         return _with_record(found, record, path, "--vocab-size")
     if training.kind == "torchtitan" and training.config is None:
         module = literals(_beside(path, f"{training.flags.get('--module', 'titan_plan')}.py"))
@@ -61,10 +70,17 @@ def _from_script(path: Path) -> Imported:
         return _with_record(torchtitan.from_flags(*arguments), record, path, "MODEL")
     if training.config is None:
         raise InputError(Problem(str(path), "a command without its configuration file", KINDS))
-    config = path.with_name(Path(training.config).name)
+    config = _named(Path(training.config), path)
     if config.suffix == ".json":
         return _from_json(config, training)
     return _from_toml(config, training) if config.suffix == ".toml" else _from_yaml(config, training)
+
+
+def _named(config: Path, script: Path) -> Path:
+    """Return the file that a script names: from its own folder, one above it, or beside it."""
+    folders = (script.absolute().parent, *script.absolute().parent.parents)
+    places = (config, *(folder / config for folder in folders))
+    return next((place for place in places if place.is_file()), script.with_name(config.name))
 
 
 def _from_json(path: Path, starter: Training | None) -> Imported:

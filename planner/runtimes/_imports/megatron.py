@@ -62,6 +62,9 @@ def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any
     sheet.say("gpus", training.gpus)
     sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
     record = model_record(sheet)
+    if sheet.problems:
+        sheet.instead.update(dict.fromkeys(sheet.problems, "model"))
+        record = None
     _degrees(sheet, record)
     _stages(sheet, record)
     _sharding(sheet)
@@ -244,7 +247,8 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
     sheet.say("micro_batch", micro, "--micro-batch-size")
     batch = sheet.whole("--global-batch-size")
     model = [sheet.options.get(name, "1") for name in ("tp", "pp", "cp")]
-    if batch is None and gpus and micro and all(degree.isdigit() and int(degree) for degree in model):
+    unsaid = batch is None and not sheet.faulty("--global-batch-size")
+    if unsaid and gpus and micro and all(degree.isdigit() and int(degree) for degree in model):
         tp, pp, cp = map(int, model)
         batch = micro * max(1, gpus // (tp * pp * cp))
         sheet.notes.append(f"no --global-batch-size: one micro-batch on every replica, {batch} sequences")

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports.tokenizers import vocabulary
 
 MOST_LAYERS = 10_000
 
@@ -23,7 +24,7 @@ def layer_pattern(text: str, layers: int) -> list[bool] | None:
     if text.isdigit() and int(text) > 0:
         return [layer % int(text) == 0 for layer in range(layers)]
     try:
-        found = _listed(ast.parse(text.strip(), mode="eval").body)
+        found = _listed(ast.parse(text.strip(" \t\"'"), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
         return None
     return [bool(mark) for mark in found] if len(found) == layers else None
@@ -59,7 +60,7 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
     rms = sheet.take("--normalization") == "RMSNorm"
     record: dict[str, Any] = {
         "hidden": hidden,
-        "vocab": sheet.whole("--vocab-size", "--pad-vocab-size-to"),
+        "vocab": _vocabulary(sheet),
         "tied_embeddings": not sheet.has("--untie-embeddings-and-output-weights"),
         "max_positions": sheet.whole("--max-position-embeddings"),
         "learned_positions": positions == "learned_absolute",
@@ -79,6 +80,18 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
         order.append(name)
     record |= {"blocks": blocks, "layers": order}
     return record | ({"prediction": {"layers": prediction, "block": order[-1]}} if prediction else {})
+
+
+def _vocabulary(sheet: Sheet) -> int | None:
+    """Return the vocabulary that is said, or that of a known tokenizer."""
+    said = sheet.whole("--vocab-size", "--pad-vocab-size-to")
+    kind, model = sheet.take("--tokenizer-type"), sheet.take("--tokenizer-model")
+    if said is not None or sheet.faulty("--vocab-size"):
+        return said
+    known = vocabulary(kind, model)
+    if known is not None:
+        sheet.notes.append(f"no --vocab-size: {known:,} tokens, those of {model or kind}")
+    return known
 
 
 def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
@@ -149,7 +162,7 @@ def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str
     shared = sheet.whole("--moe-shared-expert-intermediate-size")
     gate = sheet.has("--moe-shared-expert-gate")
     routed_bias = sheet.has("--moe-router-enable-expert-bias") or dense["bias"]
-    if count is None:
+    if count is None or count <= 1:
         return None, [False] * layers
     record = {
         "kind": "moe",

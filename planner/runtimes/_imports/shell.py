@@ -23,6 +23,13 @@ _BRACED: Final = re.compile(
 )
 _REDIRECT: Final = re.compile(r"\d*(?:<<-?|<<<|<>|>>|>&|<&|>\||&>>|&>|>|<)")
 _DIRECTIVE: Final = re.compile(r"^#SBATCH\s+(--[\w-]+)(?:[=\s]+(\S+))?", re.MULTILINE)
+_ARGUMENTS: Final = re.compile(
+    r'"\$(?:[@*]|\{[@*](?::\d+)?\})"|\$(?:[@*]|\{[@*](?::\d+)?\})'  # "$@", ${@:2}, $*
+)
+"""The arguments of the script itself: there are none."""
+_INNER_ARGUMENTS: Final = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
+_PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
+"""What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
 _ARITHMETIC: Final = re.compile(r"[\d\s+*/()%-]{1,200}")
 
 
@@ -85,7 +92,7 @@ def read_script(text: str, where: str) -> Script:
     InputError
         If a quote or a bracket is not closed, or if its variables grow without bound.
     """
-    reader = _Reader(text.replace("\r\n", "\n"), where)
+    reader = _Reader(_PLACEHOLDER.sub("PLACEHOLDER", text.replace("\r\n", "\n")), where)
     reader.run()
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
@@ -231,7 +238,9 @@ class _Reader:
         fields = _Fields()
         while self.at < len(self.text) and self.text[self.at] not in " \t\n;&|()<>":
             sign = self.text[self.at]
-            if sign == "\\":
+            if own := _ARGUMENTS.match(self.text, self.at):
+                self.at = own.end()
+            elif sign == "\\":
                 fields.add(
                     "" if self.text.startswith("\\\n", self.at) else self.text[self.at + 1 : self.at + 2]
                 )
@@ -274,6 +283,8 @@ class _Reader:
                 after = self.text[self.at + 1]
                 fields.add("" if after == "\n" else after)
                 self.at += 2
+            elif own := _INNER_ARGUMENTS.match(self.text, self.at):
+                self.at = own.end()
             elif sign in "$`":
                 fields.spread(self.expansion() or [""])
             else:

@@ -507,9 +507,8 @@ def test_the_vocabulary_of_a_known_tokenizer_is_taken(
     tmp_path: Path, tokenizer: str, vocab: int | None, told: int | None
 ) -> None:
     path = tmp_path / "a.sh"
-    path.write_text(
-        f"torchrun pretrain_gpt.py {' '.join(SHAPE.split())} {tokenizer}".replace("14336", "14400")
-    )
+    shape = " ".join(LLAMA.split()).replace("14336", "14400")
+    path.write_text(f"torchrun pretrain_gpt.py {shape} {tokenizer}")
     found = read_runner_file(path, vocab).checked()
     assert (found.model.vocab if found.model else None) == told
 

@@ -275,6 +275,7 @@ def emit_plan(
     model: str = "",
     hardware: str = "",
     force: bool = False,
+    unfit: bool = False,
 ) -> list[Path]:
     """Write the files that start a plan, all of them or none, and return their paths.
 
@@ -292,6 +293,8 @@ def emit_plan(
         As in `save_plan`.
     force : bool
         Whether files that exist are replaced.
+    unfit : bool
+        Whether files of a plan that does not fit are written.
 
     Raises
     ------
@@ -300,12 +303,12 @@ def emit_plan(
     UnsupportedPlan
         If the target cannot run the plan.
     Infeasible
-        If the plan does not fit and ``force`` is false.
+        If the plan does not fit and ``unfit`` is false.
     """
     launch = Launch(Path(folder), target, launcher, None, force)
     wanted = wanted_target(launch, answer.runtime)
-    if not answer.feasible and not answer.violations and not force:
-        raise Infeasible("the plan does not fit; force=True writes its files all the same")
+    if not answer.feasible and not answer.violations and not unfit:
+        raise Infeasible("the plan does not fit; unfit=True writes its files nevertheless")
     return write_plan(answer, _names(answer, model, hardware), wanted, launch)
 
 

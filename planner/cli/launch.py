@@ -70,6 +70,9 @@ def emit(
     launcher: LauncherOption = "torchrun",
     target_version: VersionOption = None,
     force: ForceOption = False,
+    unfit: Annotated[
+        bool, typer.Option("--unfit", help="Write the files of a plan that does not fit, too.")
+    ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -84,6 +87,7 @@ def emit(
     from planner.cli.progress import Progress
     from planner.cli.reading import Reading
     from planner.errors import UnsupportedPlan
+    from planner.units import GIB
 
     saved = read_plan(plan)
     reading = Reading()
@@ -100,7 +104,10 @@ def emit(
         for note in notes:
             progress.tell(note)
         progress(0.0, f"pricing {plan}")
-        answer = priced(saved.plan, saved.job, wanted.runtime, saved.names, force)
+        answer = priced(saved.plan, saved.job, wanted.runtime, saved.names, unfit)
+        if not answer.feasible:
+            needs, has = answer.peak / GIB, answer.capacity / GIB
+            progress.tell(f"warning: the plan needs {needs:.1f} GiB of {has:.1f}: expect it to run out")
         progress(0.5, f"writing {out}")
         order = "\n".join(saved.order) + "\n" if saved.order is not None else None
         if order is not None and wanted.runtime.order_command is None:
@@ -109,7 +116,7 @@ def emit(
     progress.tell(done)
 
 
-def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, force: bool) -> Estimate:
+def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = False) -> Estimate:
     """Return the estimate of a plan on the runtime that its files are for.
 
     Raises
@@ -117,7 +124,7 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, force: bool) ->
     UnsupportedPlan
         If the runtime cannot run it; the message has every reason.
     Infeasible
-        If it does not fit, and ``force`` is false.
+        If it does not fit, and ``unfit`` is false.
     """
     from planner.cost.price import Unpriced, price
     from planner.errors import Infeasible, UnsupportedPlan
@@ -126,8 +133,8 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, force: bool) ->
     answer = price(plan, job, runtime, names.memory_limit)
     if isinstance(answer, Unpriced) or answer.violations:
         raise UnsupportedPlan(refusal(runtime, answer.violations))
-    if not answer.feasible and not force:
-        raise Infeasible("the plan does not fit; --force writes its files all the same")
+    if not answer.feasible and not unfit:
+        raise Infeasible("the plan does not fit; --unfit writes its files nevertheless")
     return answer
 
 
@@ -185,7 +192,7 @@ def write_best(
         wanted = wanted_target(launch, best.runtime)
         if wanted.runtime.name != best.runtime.name:
             typer.echo(_told_apart(best.runtime, wanted.runtime), err=True)
-            best = priced(best.plan, best.job, wanted.runtime, names, force)
+            best = priced(best.plan, best.job, wanted.runtime, names)
             order = order if wanted.runtime.order_command is not None else None
         typer.echo(write_files(best, names, wanted, launch, order), err=True)
 

@@ -130,7 +130,9 @@ def test_a_plan_that_does_not_fit_or_breaks_a_rule_is_not_emitted(tmp_path: Path
     assert done.code == 1
     assert "does not fit" in done.err
     assert not out.exists()
-    assert planner("emit", str(path), "--out", str(out), "--force").code == 0
+    assert planner("emit", str(path), "--out", str(out), "--force").code == 1
+    warned = planner("emit", str(path), "--out", str(out), "--unfit")
+    assert (warned.code, "warning: the plan needs" in warned.err) == (0, True)
     broken = ("--runtime", "torchtitan", "--zero", "1", "--save", str(path), "--force")
     assert planner("estimate", *JOB, *broken).code == 1
     done = planner("emit", str(path), "--out", str(tmp_path / "other"))

@@ -145,12 +145,12 @@ def test_launch_files_outlive_the_model_file_that_they_were_made_from(tmp_path: 
     assert planner.load_plan(tmp_path / "out" / "plan.yaml").job.model == model
 
 
-def test_a_plan_that_does_not_fit_is_not_written_unless_forced(tmp_path: Path) -> None:
+def test_a_plan_that_does_not_fit_is_written_only_where_that_is_asked(tmp_path: Path) -> None:
     answer = planner.estimate_plan(JOB, zero=1, micro_batch=4)
     assert not answer.feasible
     with pytest.raises(planner.Infeasible):
-        planner.emit_plan(answer, tmp_path / "out")
-    assert planner.emit_plan(answer, tmp_path / "out", force=True)
+        planner.emit_plan(answer, tmp_path / "out", force=True)
+    assert planner.emit_plan(answer, tmp_path / "out", unfit=True)
 
 
 def test_runtimes_take_traits_as_the_command_line_does() -> None:

@@ -112,6 +112,8 @@ class Runtime:
         What to start for a scalar plan; None where it writes no files.
     own_split : callable, optional
         Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
+    bare_ends : bool
+        Whether the first stage of a pipeline may hold the embedding alone, and the last one the loss.
     order_command : OrderCommandMaker, optional
         The same where the passes run in an order made for the plan; None where it takes none.
     grouping : Grouping
@@ -140,6 +142,7 @@ class Runtime:
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
+    bare_ends: bool = False
     order_command: OrderCommandMaker | None = None
     grouping: Grouping = MESH
     settings: Settings = field(default_factory=dict)

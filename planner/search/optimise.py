@@ -86,7 +86,7 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
         scans.append(scan_of(request, job, runtime))
         reports.append(scans[-1].run(objective_column(request.objective)))
     refined = refine_each(request, scans, reports)
-    plans = [plan for refinement in refined for plan in refinement.plans]
+    plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
     ranked = sorted(plans, key=lambda plan: objective_value(request.objective, plan))[: request.top]
     lead = _lead_job(ranked, jobs)
     removed: Counter[str] = Counter()
@@ -94,7 +94,7 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
         removed.update(report.removed)
     return SearchResult(
         plans=tuple(ranked),
-        baselines=tuple(baselines(*lead, request.fixed, request.memory_limit, request.oom_risk)),
+        baselines=tuple(baselines(request, *lead)),
         enumerated=sum(report.enumerated for report in reports),
         valid=sum(report.valid for report in reports),
         fits=sum(report.fits for report in reports),

@@ -111,7 +111,7 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
     return Scan(
         job=job,
         runtime=runtime,
-        space=make_space(job, degrees, split),
+        space=make_space(job, degrees, split, runtime.bare_ends),
         choices=choices_of(runtime, request.fixed),
         limit=capacity * safe_share(request.oom_risk, runtime.traits.memory_spread),
         capacity=capacity,

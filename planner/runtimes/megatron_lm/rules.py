@@ -14,7 +14,7 @@ import numpy as np
 from planner.formulas.pipeline import round_microbatches
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.numeric import Num
-from planner.plan import Plan, even_split
+from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, exactly, fits_model, offered
@@ -180,7 +180,6 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     several = np.greater(plan.pp, 1)
     interleaved = plan.schedule == "interleaved-1f1b"
     chunked = np.greater(plan.vpp, 1)
-    split = plan.stage_layers
     rounds = np.logical_not(chunked)
     if np.any(chunked):
         group = round_microbatches(plan.pp, plan.num_microbatches)
@@ -207,18 +206,4 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
             ),
         ),
     ]
-    if split is not None:
-        rules.append(
-            Rule(
-                "stage-layers-add-up",
-                np.equal(plan.pp * plan.vpp, len(split))
-                & (sum(split) == model.num_layers)
-                & (min(split) >= 0),
-                lambda: (
-                    f"stage layers {'-'.join(map(str, split))}",
-                    f"{plan.pp * plan.vpp:g} numbers, none negative, that add up to {model.num_layers}",
-                    "-".join(map(str, even_split(model.num_layers, int(plan.pp * plan.vpp)))),
-                ),
-            )
-        )
     return rules

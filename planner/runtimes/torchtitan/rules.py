@@ -14,7 +14,6 @@ from planner.runtimes._offered import (
     mesh_shard_rule,
     optimizer_rules,
     sequence_rule,
-    split_rules,
     technique_rules,
     ties_rule,
     uses,
@@ -73,7 +72,6 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
 def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     flat = np.equal(plan.pp, 1)
     rules = [
-        *split_rules(plan, model),
         Rule(
             "no-stages-without-pipeline",
             np.logical_not(flat) | np.equal(plan.vpp, 1),

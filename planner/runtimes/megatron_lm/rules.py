@@ -184,7 +184,7 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     if np.any(chunked):
         group = round_microbatches(plan.pp, plan.num_microbatches)
         rounds = rounds | (np.greater_equal(plan.num_microbatches, plan.pp) & divides(1.0, group))
-    rules = [
+    return [
         offered("schedule-offered", "schedule", plan.schedule, SCHEDULES, several),
         Rule(
             "chunks-fit-schedule",
@@ -206,4 +206,3 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
             ),
         ),
     ]
-    return rules

@@ -207,7 +207,7 @@ def _gpu_counts(
     reading: Reading,
     defaults: dict[str, Any],
 ) -> tuple[int, ...] | None:
-    """Return the counts to price, rising: of a range those that fill nodes and that every cluster can have."""
+    """Return the counts to price, rising: of a range those that fill nodes and that all clusters can have."""
     if not given:
         sizes = {profile.pool.gpus for _, profile in clusters}
         size = sizes.pop() if len(sizes) == 1 else None

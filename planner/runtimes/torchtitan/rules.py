@@ -132,8 +132,8 @@ def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
 def _expert_shard_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     """Return the rule that experts which are cut along their rows are cut evenly.
 
-    Where more ranks share the weights of a layer's experts than there are experts, torchtitan shards dimension
-    1 of (experts, inner, hidden) and (experts, hidden, inner); FSDP2 refuses uneven parts of it.
+    Where more ranks share the weights of a layer's experts than there are experts, torchtitan shards
+    dimension 1 of (experts, inner, hidden) and (experts, hidden, inner); FSDP2 refuses uneven parts of it.
 
     References
     ----------
@@ -152,7 +152,7 @@ def _expert_shard_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
         def tell(count: int = experts.experts, rows: int = int(rows)) -> tuple[str, str, str]:
             return (
                 f"experts in {float(shards):g} shards with ep {plan.ep:g}",
-                f"shards that divide the experts' {rows} common rows, or at most {count} ranks for {count} experts",
+                f"shards that divide the {rows} rows that experts share, or at most {count} ranks",
                 f"{nearest_divisors(float(shards), rows)} shards, or a larger pp",
             )
 

@@ -25,12 +25,16 @@ later ones read it, with a warning, only where the first is unset (``c10/core/Al
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a plan is for: the model, the cluster, how much of it, and the workload."""
+    """Everything that a plan is for: the model, the cluster, how much of it, and the workload.
+
+    ``idle`` accelerators of the cluster are left over, since no plan can use them too.
+    """
 
     model: ModelSpec
     hardware: HardwareProfile
     gpus: int
     workload: Workload
+    idle: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.cost.estimate import Estimate
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
+from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.nearest import nearest_that_fits
 from planner.search.refine import Refinement, refine
 from planner.search.request import Request, objective_bound, objective_column, objective_value, scan_of
@@ -41,6 +42,8 @@ class SearchResult:
         Time of the search, and of pricing. [s]
     optimality : mapping
         Method, whether the best is proved best, bound, gap, and over which space.
+    fewer : Fewer, optional
+        A smaller number of accelerators on which a step takes no longer than the best plan's.
     """
 
     plans: tuple[Estimate, ...]
@@ -55,10 +58,11 @@ class SearchResult:
     elapsed: float
     scan: float
     optimality: Mapping[str, object]
+    fewer: Fewer | None = None
 
 
 def search(request: Request, progress: Progress | None = None) -> SearchResult:
-    """Rank the plans of a request.
+    """Rank the plans of a request; where no plan can use as many accelerators, those on fewer.
 
     Parameters
     ----------
@@ -77,6 +81,18 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
     InputError
         If a technique's name is unknown.
     """
+    started = time.perf_counter()
+    result = search_counts(request, progress)
+    if not result.valid and (smaller := on_fewer(request)) is not None:
+        other = search_counts(smaller, progress)
+        result = other if other.plans else result
+    if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
+        result = replace(result, fewer=does_as_well(request, result.plans[0]))
+    return replace(result, elapsed=time.perf_counter() - started)
+
+
+def search_counts(request: Request, progress: Progress | None = None) -> SearchResult:
+    """Rank the plans of a request that use all accelerators of one of its counts."""
     started = time.perf_counter()
     jobs = list(request.jobs())
     scans, reports = [], []

@@ -59,9 +59,9 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
         "hardware": {
             "name": job.hardware.name,
             "gpus": job.gpus,
-            "idle_gpus": job.idle,
             "gpus_per_node": pool.gpus_per_node,
             "scaleup_domain": pool.scaleup_domain,
+            "idle_gpus": job.idle,
         },
         "workload": {
             name: getattr(work, name)
@@ -151,10 +151,10 @@ def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Docume
                 "removed": dict(result.removed),
             },
             "nearest": None if result.nearest is None else dict(result.nearest),
-            "fewer": result.fewer and {"gpus": result.fewer.gpus, "step_time_s": result.fewer.step},
             "elapsed_s": result.elapsed,
             "scan_s": result.scan,
             "optimality": {name: result.optimality.get(name) for name in OPTIMALITY_KEYS},
+            "fewer": result.fewer and {"gpus": result.fewer.gpus, "step_time_s": result.fewer.step},
         }
     )
     return document

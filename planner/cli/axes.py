@@ -24,6 +24,11 @@ WORLD: Final = ("tp", "pp", "cp", "dp")
 """Degrees whose product is the number of accelerators."""
 
 
+UNPRICED: Final = {
+    "a2a+p2p": "whose groups of all-to-all inside a ring (--hierarchical-context-parallel-sizes) have no price"
+}
+"""Methods of context parallelism that runners have and no price."""
+
 MOST_TOLD: Final = 6
 """Counts of accelerators that a message lists."""
 
@@ -50,7 +55,11 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
     axes["offload"] = _offload(options.offload, reading)
     tables = {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES}
     for name, table in tables.items():
-        entry: Any = reading.named(option(name), getattr(options, name), table)
+        text = getattr(options, name)
+        if text in UNPRICED:
+            reading.fault(option(name), f"{text!r}, {UNPRICED[text]}", "a method with a price", "ring")
+            continue
+        entry: Any = reading.named(option(name), text, table)
         axes[name] = None if entry is None else entry.name
     axes["stage_layers"] = reading.whole_list("--stage-layers", options.stage_layers)
     return {name: value for name, value in axes.items() if value is not None}

@@ -24,7 +24,7 @@ AS_WELL: Final = 1.05
 """Time over that of all accelerators up to which fewer do as well: less than any error band. [-]"""
 
 ATTAINABLE: Final = 0.6
-"""Model FLOPs over the peak that no job is expected to exceed, so that fewer accelerators need no look. [-]"""
+"""Model FLOPs over the peak that no job is expected to exceed: beyond, fewer accelerators need no look. [-]"""
 
 
 @dataclass(frozen=True)

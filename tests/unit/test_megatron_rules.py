@@ -38,7 +38,7 @@ LEGAL = {"tp": 8.0, "pp": 4.0, "sequence_parallel": True}
     ("fields", "work", "rule"),
     [
         ({"tp": 3.0}, {}, {"tp-divides-heads", "tp-fits-query-groups", "tp-divides-ffn", "sequence-divides"}),
-        ({"sequence_parallel": True, "tp": 1.0}, {}, {"sequence-parallel-needs-tp"}),
+        ({"sequence_parallel": True, "tp": 1.0}, {}, set()),
         ({}, {"seq_len": 8188}, {"sequence-divides"}),
         ({"cp": 2.0, "sequence_parallel": False}, {"seq_len": 8190}, {"sequence-divides"}),
         ({"cp": 2.0, "tp": 4.0, "cp_method": "all-to-all"}, {}, set()),
@@ -54,7 +54,7 @@ LEGAL = {"tp": 8.0, "pp": 4.0, "sequence_parallel": True}
         ({**INTERLEAVED, "num_microbatches": 11.0}, {}, {"rounds-fill-pipeline"}),
         ({**INTERLEAVED, "num_microbatches": 10.0}, {}, set()),
         ({"stage_layers": (19, 21, 21, 19)}, {}, set()),
-        ({"etp": 2.0}, {}, {"etp-needs-experts"}),
+        ({"etp": 2.0}, {}, set()),
         ({"zero_shards": 1.0}, {}, set()),
         ({"zero_shards": 4.0}, {}, {"zero-shards-divide"}),
         ({"zero_shards": 4.0, "zero": 0}, {}, set()),

@@ -83,7 +83,7 @@ def _near_groups(tp: Num, groups: int) -> str:
 
 
 def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rules on sequence length and sequence parallelism."""
+    """Return the rules on sequence length and sequence parallelism, which is switched off at tp 1."""
     seq_len, positions = job.workload.seq_len, job.model.max_positions
     ranks = plan.cp * (plan.tp if plan.sequence_parallel else 1.0)
     halves = np.where(np.greater(plan.cp, 1), 2 * plan.cp, 1.0)
@@ -100,11 +100,6 @@ def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
                     * int(np.lcm(int(ranks), int(halves)))
                 ),
             ),
-        ),
-        Rule(
-            "sequence-parallel-needs-tp",
-            np.logical_or(not plan.sequence_parallel, np.greater(plan.tp, 1)),
-            lambda: ("sequence parallelism with tp 1", "tp 2 or more; it is switched off otherwise", "none"),
         ),
     ]
     if job.model.learned_positions and positions is not None:
@@ -154,9 +149,9 @@ def context_rules(plan: Plan, arch: Architecture) -> list[Rule]:
 
 
 def expert_rules(plan: Plan, arch: Architecture) -> list[Rule]:
-    """Return the rules on experts."""
+    """Return the rules on experts; without any, their tensor parallel degree says nothing."""
     if arch.experts is None:
-        return [exactly("etp-needs-experts", "etp", plan.etp, 1.0, "the model has no experts")]
+        return []
     rules = [
         Rule(
             "experts-need-sequence-parallel",

@@ -25,7 +25,7 @@ WORLD: Final = ("tp", "pp", "cp", "dp")
 
 
 UNPRICED: Final = {
-    "a2a+p2p": "whose groups of all-to-all inside a ring (--hierarchical-context-parallel-sizes) have no price"
+    "a2a+p2p": "whose rings of all-to-all groups (--hierarchical-context-parallel-sizes) have no price"
 }
 """Methods of context parallelism that runners have and no price."""
 

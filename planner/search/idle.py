@@ -23,9 +23,6 @@ SEARCHED: Final = 2
 AS_WELL: Final = 1.05
 """Time over that of all accelerators up to which fewer do as well: less than any error band. [-]"""
 
-ATTAINABLE: Final = 0.6
-"""Model FLOPs over the peak that no job is expected to exceed: beyond, fewer accelerators need no look. [-]"""
-
 
 @dataclass(frozen=True)
 class Fewer:
@@ -79,11 +76,13 @@ def on_fewer(request: Request) -> Request | None:
 def does_as_well(request: Request, best: Estimate) -> Fewer | None:
     """Return the smallest count found, by powers of two of nodes, on which a step takes no longer.
 
-    Only a plan that leaves most of the peak unused is looked at.
+    Only counts are looked at on which computing and the exchange of experts' tokens alone, at the best plan's
+    rates, are done in time.
     """
     found: Fewer | None = None
     gpus, node = best.job.gpus, best.job.hardware.pool.gpus_per_node
-    while (gpus := next(smaller_counts(gpus, node), 0)) and best.mfu * best.job.gpus / gpus <= ATTAINABLE:
+    work = (best.time.compute + best.time.ep_comm) * best.job.gpus
+    while (gpus := next(smaller_counts(gpus, node), 0)) and work / gpus <= best.step * AS_WELL:
         steps = [_fastest(scan) for scan in _scans(request, gpus)]
         if min(steps) > best.step * AS_WELL:
             break

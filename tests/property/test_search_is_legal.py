@@ -80,3 +80,11 @@ def test_what_is_fixed_against_a_rule_finds_nothing_and_names_the_rule(
     told = result.nearest["breaks"]
     assert isinstance(told, dict)
     assert rule in {fault["rule"] for fault in told["rules"]}
+
+
+def test_activations_on_the_host_that_are_asked_for_are_in_every_plan_and_baseline() -> None:
+    job = Job(load_model("llama3-8b"), load_hardware("dgx-h100"), 8, Workload(seq_len=8192, global_batch=32))
+    result = search_plans(job, top=5, offload="activations")
+    shown = [*result.plans, *(baseline for _, baseline in result.baselines)]
+    assert len(shown) > 5
+    assert all(one.plan.offload.startswith("activations:") for one in shown)

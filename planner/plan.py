@@ -119,7 +119,8 @@ def _entry(column: Num, index: tuple[int, ...]) -> float:
 def even_split(layers: int, parts: int) -> tuple[int, ...]:
     """Layers of each part, as equal as can be; a remainder goes to the middle, away from both ends.
 
-    The first stage holds the most activations and the embedding, the last one the head.
+    The first stage holds the most activations and the embedding, the last one the head. Of more parts than
+    layers the ends hold none, the last one first: the loss takes more time than the embedding.
 
     Examples
     --------
@@ -127,6 +128,11 @@ def even_split(layers: int, parts: int) -> tuple[int, ...]:
 
     >>> even_split(126, 16)
     (7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7)
+
+    Three layers between embedding and loss:
+
+    >>> even_split(3, 5), even_split(3, 4)
+    ((0, 1, 1, 1, 0), (1, 1, 1, 0))
     """
     base, rest = divmod(layers, parts)
     by_distance = sorted(range(parts), key=lambda part: (-min(part, parts - 1 - part), part))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import PLAIN, Num
-from planner.plan import DEGREES, Plan
+from planner.plan import DEGREES, Plan, even_split
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
 
@@ -92,13 +92,19 @@ def _whole(plan: Plan) -> Mask:
     return holds
 
 
-def structural_rules(plan: Plan, model: ModelSpec, workload: Workload, gpus: int) -> list[Rule]:
-    """Return the rules that hold for any runtime: degrees make up the cluster, the batch and the model."""
+def structural_rules(
+    plan: Plan, model: ModelSpec, workload: Workload, gpus: int, bare_ends: bool = False
+) -> list[Rule]:
+    """Return the rules that hold for any runtime: degrees make up the cluster, the batch and the model.
+
+    ``bare_ends`` says whether the first stage may hold the embedding alone, and the last one the loss.
+    """
     return [
         _whole_rule(plan),
         _world_rule(plan, gpus),
         _batch_rule(plan, workload.global_batch),
-        _stages_rule(plan, model),
+        _stages_rule(plan, model, bare_ends),
+        *_split_rules(plan, model, bare_ends),
         *_expert_rules(plan, model),
     ]
 
@@ -151,17 +157,44 @@ def _batch_remedy(plan: Plan, batch: int) -> str:
     return f"global batch {max(1, round(batch / whole)) * whole:.0f}"
 
 
-def _stages_rule(plan: Plan, model: ModelSpec) -> Rule:
-    layers = model.num_layers
+def most_stages(model: ModelSpec, bare_ends: bool) -> int:
+    """Return how many virtual stages a model can be cut into: one for each layer, and for bare ends."""
+    return model.num_layers + (2 if bare_ends else 0)
+
+
+def _stages_rule(plan: Plan, model: ModelSpec, bare_ends: bool) -> Rule:
+    most = most_stages(model, bare_ends)
+    extra = ", the embedding and the loss" if bare_ends else ""
     return Rule(
         "stages-have-layers",
-        plan.pp * plan.vpp <= layers,
+        plan.pp * plan.vpp <= most,
         lambda: (
             f"pp {plan.pp:.0f} · vpp {plan.vpp:.0f} stages",
-            f"at most {layers}, one for each layer",
-            f"pp {min(int(plan.pp), layers)}, vpp {max(1, int(layers // plan.pp))}",
+            f"at most {most}, one for each layer{extra}",
+            f"pp {min(int(plan.pp), most)}, vpp {max(1, int(most // plan.pp))}",
         ),
     )
+
+
+def _split_rules(plan: Plan, model: ModelSpec, bare_ends: bool) -> list[Rule]:
+    """Return the rule on a given split: one entry for each virtual stage, and all layers placed."""
+    split, layers = plan.stage_layers, model.num_layers
+    if split is None:
+        return []
+    inner = split[1:-1] if bare_ends else split
+    filled = min(split, default=-1) >= 0 and all(inner)
+    least = "layers on all but the first and the last" if bare_ends else "one layer or more"
+
+    def tell() -> tuple[str, str, str]:
+        stages = int(plan.pp * plan.vpp)
+        return (
+            f"stage layers {'-'.join(map(str, split)) or 'none'}",
+            f"{stages} stages with {least} that add up to {layers}",
+            "-".join(map(str, even_split(layers, stages))),
+        )
+
+    right = filled and sum(split) == layers
+    return [Rule("split-has-all-stages", np.equal(plan.pp * plan.vpp, len(split)) & right, tell)]
 
 
 def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

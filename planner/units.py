@@ -41,6 +41,23 @@ DIMENSIONS: Final[dict[str, dict[str, float]]] = {
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z%/]*)\s*")
 
 
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:[,_]\d{3})+(?![\d,_])")
+
+
+def ungrouped(text: str) -> str:
+    """Return a number without the signs that group its thousands; other commas stay where they are.
+
+    Examples
+    --------
+    >>> ungrouped("16,384"), ungrouped("1_000_000 GiB"), ungrouped("16,24,32"), ungrouped("1,5T")
+    ('16384', '1000000 GiB', '16,24,32', '1,5T')
+    """
+    grouped = _GROUPED.match(text.strip())
+    if grouped is None:
+        return text
+    return re.sub("[,_]", "", grouped[0]) + text.strip()[grouped.end() :]
+
+
 def parse(text: object, dimension: str) -> float:
     """Return ``text`` such as ``"3.35 TB/s"`` as a float in the base unit of ``dimension``.
 

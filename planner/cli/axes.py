@@ -24,6 +24,15 @@ WORLD: Final = ("tp", "pp", "cp", "dp")
 """Degrees whose product is the number of accelerators."""
 
 
+UNPRICED: Final = {
+    "a2a+p2p": "whose rings of all-to-all groups (--hierarchical-context-parallel-sizes) have no price"
+}
+"""Methods of context parallelism that runners have and no price."""
+
+MOST_TOLD: Final = 6
+"""Counts of accelerators that a message lists."""
+
+
 def option(name: str) -> str:
     """Return the option of a plan's axis.
 
@@ -46,7 +55,11 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
     axes["offload"] = _offload(options.offload, reading)
     tables = {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES}
     for name, table in tables.items():
-        entry: Any = reading.named(option(name), getattr(options, name), table)
+        text = getattr(options, name)
+        if text in UNPRICED:
+            reading.fault(option(name), f"{text!r}, {UNPRICED[text]}", "a method with a price", "ring")
+            continue
+        entry: Any = reading.named(option(name), text, table)
         axes[name] = None if entry is None else entry.name
     axes["stage_layers"] = reading.whole_list("--stage-layers", options.stage_layers)
     return {name: value for name, value in axes.items() if value is not None}
@@ -82,7 +95,7 @@ def check_world(axes: Mapping[str, Any], counts: tuple[int, ...], reading: Readi
         return
     found = " · ".join(f"{name} {degree}" for name, degree in given.items())
     place = " ".join(option(name) for name in given)
-    told = str(counts[0]) if len(counts) == 1 else f"{counts[0]}..{counts[-1]}"
+    told = f"{counts[0]}..{counts[-1]}" if len(counts) > MOST_TOLD else ", ".join(map(str, counts))
     rule = f"{told} accelerators" if whole else f"a divisor of {told} accelerators"
     total = f" = {product}" if len(given) > 1 else ""
     reading.fault(place, f"{found}{total}", rule, _nearest_degree(given, product, counts))
@@ -121,9 +134,8 @@ def count_of(axes: Mapping[str, Any], counts: tuple[int, ...] | None, reading: R
         reading.fault("--gpus", "nothing", "the number of accelerators, such as --gpus 64")
         return None
     if len(counts) > 1:
-        reading.fault(
-            "--gpus", f"{counts[0]}..{counts[-1]}", "one number, since nothing is searched", str(counts[0])
-        )
+        found = ", ".join(map(str, counts))
+        reading.fault("--gpus", found, "one number, since nothing is searched", str(counts[0]))
         return None
     faulty = {problem.where for problem in reading.problems} & {option(name) for name in WORLD}
     filled = ({} if faulty else {"tp": 1, "pp": 1, "cp": 1}) | dict(axes)
@@ -133,8 +145,8 @@ def count_of(axes: Mapping[str, Any], counts: tuple[int, ...] | None, reading: R
 
 def one_count(text: str | None) -> tuple[int, ...] | None:
     """Return the number of accelerators that the user has written, whatever else is wrong; no range."""
-    ends = Reading().counts("--gpus", text)
-    return None if ends is None or ends[0] != ends[1] else ends[:1]
+    spans = Reading().counts("--gpus", text)
+    return spans[0][:1] if spans is not None and len(spans) == 1 and len(set(spans[0])) == 1 else None
 
 
 def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Plan, dict[str, Any]]:

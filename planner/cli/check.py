@@ -46,7 +46,9 @@ def check(
 ) -> None:
     """Run one rank's share of a plan's layers here, and say by how much its estimate should move."""
     from planner.cli.files import read_plan
-    from planner.cost.estimate import estimate
+    from planner.cost.price import Unpriced, price
+    from planner.errors import UnsupportedPlan
+    from planner.launchers._emit import refusal
     from planner.profile.check import check_plan
     from planner.profile.device import open_device
     from planner.profile.health import check_free, check_works, uuid_of
@@ -55,12 +57,14 @@ def check(
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise InputError(Problem("--tolerance", f"{tolerance:g}", "a share above 0, such as 0.1"))
     saved = read_plan(plan)
+    priced = price(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
+    if isinstance(priced, Unpriced) or priced.violations:
+        raise UnsupportedPlan(refusal(saved.runtime, priced.violations))
     opened = open_device(device)
     notes = list(saved.notes)
     if not allow_busy:
         check_free(opened, open_driver(uuid_of(opened)))
         notes += check_works(opened)
-    priced = estimate(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
     with Progress(quiet, verbose) as progress:
         checked = check_plan(priced, opened, progress)
     for note in (*notes, *checked.notes):

@@ -84,7 +84,7 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
         if len(values or ()) > 1:
             reading.fault(name, ", ".join(values or ()), "one, since a single plan is priced")
     axes = read_axes(plan, reading)
-    asked = read_job(job, reading)
+    asked = read_job(job, reading, several=False)
     counts = asked.gpu_counts if asked is not None else one_count(job.gpus)
     gpus = count_of(axes, counts, reading) if asked is not None or counts is not None else None
     check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from planner.cli.config import KEYS
 from planner.cli.options import JobOptions
-from planner.cli.reading import Reading
+from planner.cli.reading import Reading, Span
 from planner.cli.traits import trait_changes
 from planner.errors import nearest
 from planner.inputs.hardware import HardwareProfile
@@ -87,20 +87,23 @@ class Asked:
         return next(text for text, known in self.clusters if known == profile)
 
 
-def read_job(options: JobOptions, reading: Reading, files: Files = FILES) -> Asked | None:
-    """Return what is asked, or None where a fault was noted."""
+def read_job(
+    options: JobOptions, reading: Reading, files: Files = FILES, several: bool = True
+) -> Asked | None:
+    """Return what is asked, or None where a fault was noted; ``several`` allows a list of accelerators."""
     defaults: dict[str, Any] = {}
     model = reading.attempt(files.model, options.model)
     clusters = _clusters(options, reading, files)
     workload = _workload(options, model, reading, defaults)
     chosen = _runtimes(options, reading, defaults)
     limit = reading.memory("--memory-limit", options.memory_limit)
-    counts = _gpu_counts(options, clusters, reading, defaults)
+    spans = reading.counts("--gpus", options.gpus, several)
+    counts = _gpu_counts(options.gpus is not None, spans, clusters, reading, defaults)
     for _, profile in clusters:
         check_precision(profile, workload, reading)
     if reading.problems or model is None or workload is None:
         return None
-    per_node = int(options.gpus_per_node) if options.gpus_per_node else None
+    per_node = Reading().count("--gpus-per-node", options.gpus_per_node)
     texts = tuple(options.changes or ())
     return Asked(options.model, model, clusters, counts, per_node, workload, chosen, texts, limit, defaults)
 
@@ -198,34 +201,40 @@ def _runtimes(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -
 
 
 def _gpu_counts(
-    options: JobOptions,
+    given: bool,
+    spans: tuple[Span, ...] | None,
     clusters: tuple[tuple[str, HardwareProfile], ...],
     reading: Reading,
     defaults: dict[str, Any],
 ) -> tuple[int, ...] | None:
-    """Return the counts to price: those that fill nodes and that every cluster can have."""
-    ends = reading.counts("--gpus", options.gpus)
-    if options.gpus is None:
+    """Return the counts to price, rising: of a range those that fill nodes and that all clusters can have."""
+    if not given:
         sizes = {profile.pool.gpus for _, profile in clusters}
         size = sizes.pop() if len(sizes) == 1 else None
         if size is not None:
             defaults["gpus"] = size
         return (size,) if size is not None else None
-    if ends is None or not clusters:
+    if spans is None or not clusters:
         return None
+    _check_most(max(low for low, _ in spans), clusters, reading)
+    most = int(min(1e9, *(profile.pool.max_gpus for _, profile in clusters)))
+    node = min(profile.pool.gpus_per_node for _, profile in clusters)
+    found = {count for low, high in spans for count in range_counts(low, min(high, max(low, most)), node)}
+    counts = tuple(sorted(found))
+    if len(counts) > 1:
+        defaults["gpus"] = ", ".join(map(str, counts))
+    return counts
+
+
+def _check_most(count: int, clusters: tuple[tuple[str, HardwareProfile], ...], reading: Reading) -> None:
+    """Note more accelerators than a cluster can have."""
     for _, profile in clusters:
         most = profile.pool.max_gpus
-        if ends[0] > most:
+        if count > most:
             holder = "the first pool of " if len(profile.pools) > 1 else ""
             expected = f"at most {most:.0f}, since {holder}{profile.name} has no more"
-            reading.fault("--gpus", str(ends[0]), expected, f"{most:.0f}")
-            return None
-    most = min([float(ends[1]), *(profile.pool.max_gpus for _, profile in clusters)])
-    node = min(profile.pool.gpus_per_node for _, profile in clusters)
-    counts = range_counts(ends[0], int(most), node)
-    if len(counts) > 1:
-        defaults["gpus"] = ", ".join(str(count) for count in counts)
-    return counts
+            reading.fault("--gpus", str(count), expected, f"{most:.0f}")
+            return
 
 
 def range_counts(low: int, high: int, node: int) -> tuple[int, ...]:

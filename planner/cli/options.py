@@ -62,7 +62,11 @@ class JobOptions:
     ] = None
     gpus: Annotated[
         Text,
-        _option("gpus", "N|A..B", "Accelerators, or a range to choose from. [default: what the profile has]"),
+        _option(
+            "gpus",
+            "N|A..B|A,B",
+            "Accelerators; a range or a list to choose from. [default: what the profile has]",
+        ),
     ] = None
     gpus_per_node: Annotated[
         Text, _option("gpus-per-node", "N", "Accelerators of a node in use. [default: all]")

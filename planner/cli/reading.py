@@ -10,7 +10,10 @@ from typing import Final, ParamSpec, TypeVar
 
 from planner.errors import InputError, Problem, nearest
 from planner.registry import E, find
-from planner.units import GIB, parse
+from planner.units import GIB, parse, ungrouped
+
+Span = tuple[int, int]
+"""The ends of a range of counts, both of them in it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,7 +74,7 @@ class Reading:
         if text is None:
             return None
         expected = f"a whole number from {least:,}" + (f" to {most:,}" if most < MOST else "")
-        plain = text.strip().replace("_", "").replace(",", "")
+        plain = ungrouped(text.strip())
         number = int(plain) if _COUNT.fullmatch(plain) else None
         if number is not None and least <= number <= most:
             return number
@@ -85,7 +88,7 @@ class Reading:
 
     def length(self, option: str, text: str | None, most: int = MOST) -> int | None:
         """Return a whole number of tokens, also as ``128Ki``; ``128k`` may be one of two and is refused."""
-        match = _AMOUNT.fullmatch((text or "").strip())
+        match = _AMOUNT.fullmatch(ungrouped((text or "").strip()))
         scale = match[3].lower() if match else ""
         if text is None or match is None or scale not in ("k", "m", "ki", "mi") or match[2]:
             return self.count(option, text, most=most)
@@ -101,7 +104,7 @@ class Reading:
         """Return a positive number such as ``1.5T``, ``15e12`` or ``4Mi``."""
         if text is None:
             return None
-        match = _AMOUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
+        match = _AMOUNT.fullmatch(ungrouped(text.strip()))
         scale = _SCALES.get(match[3].lower()) if match else None
         number = float(f"{match[1]}e{match[2] or 0}") * scale if match and scale else 0.0
         if 0 < number < 1e30:
@@ -150,10 +153,22 @@ class Reading:
         self.fault(option, shown(text), f"one of {', '.join(choices)}", nearest(text, choices))
         return None
 
-    def counts(self, option: str, text: str | None) -> tuple[int, int] | None:
-        """Return the ends of a range ``A..B``; both are N for a bare N."""
+    def counts(self, option: str, text: str | None, several: bool = True) -> tuple[Span, ...] | None:
+        """Return the ends of each range ``A..B`` of a list ``A..B,C,D``; both are N for a bare N.
+
+        Commas separate the items of a list: ``128,256`` are two. Where thousands alone can be meant, as in
+        ``1,024`` or where no list is taken, they are one number.
+        """
         if text is None:
             return None
+        if not several or re.search(r",0", text):
+            span = self._span(option, text)
+            return None if span is None else (span,)
+        spans = [self._span(option, item) for item in text.split(",")]
+        return tuple(dict.fromkeys(span for span in spans if span)) if all(spans) else None
+
+    def _span(self, option: str, text: str) -> Span | None:
+        """Return the ends of a range ``A..B``; both are N for a bare N."""
         low, dots, high = text.partition("..")
         first = self.count(option, low)
         last = self.count(option, high) if dots else first

@@ -94,6 +94,7 @@ def search(
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
+        request = in_use(request, result)
         limits = memory_front(request, points, progress) if points and result.plans else ()
         made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
     if made and objective == "time":
@@ -112,6 +113,14 @@ def search(
     faster = (one for one in made or () if one.kept and objective != "memory")
     order = next((one.text for one in faster if one.answer is result.plans[0]), None)
     write_best(result.plans[0], asked, save, launch, force, order)
+
+
+def in_use(request: Request, result: SearchResult) -> Request:
+    """Return the request with the accelerators that its plans use, where they cannot use all."""
+    if not result.plans or not result.plans[0].job.idle:
+        return request
+    lead = result.plans[0].job
+    return replace(request, gpu_counts=(lead.gpus,), cluster_gpus=lead.gpus + lead.idle)
 
 
 def read_seconds(text: str | None, request: Request) -> float | None:
@@ -178,18 +187,15 @@ def check_names(target: str | None, launcher: str) -> None:
 
 
 def check_launch(launch: Launch, request: Request) -> None:
-    """Refuse, before anything is searched, what no files could be written for.
+    """Refuse names, before anything is searched, for which no files could be written.
 
     Raises
     ------
     InputError
-        If a name is unknown, or the accelerators do not fill whole nodes.
+        If a name is unknown.
     """
-    from planner.launchers._family import node_shape
-
-    for job, runtime in request.jobs():
+    for runtime in request.runtimes:
         wanted_target(launch, runtime)
-        node_shape(job)
 
 
 def read(

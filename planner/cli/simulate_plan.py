@@ -14,10 +14,10 @@ from planner.cli.simulate_asked import Answer, check_size
 from planner.cli.simulation_page import document, figures, show
 from planner.cli.versions import version_notes
 from planner.cost.case import case_of
-from planner.cost.estimate import all_rules
+from planner.cost.legal import all_rules
 from planner.errors import Infeasible, UnsupportedPlan
 from planner.report.page import counted, significant
-from planner.rules import structural_rules, violations
+from planner.rules import violations
 from planner.simulate.plan import play_plan
 from planner.simulate.plan_trace import plan_trace
 from planner.units import GIB, percent
@@ -84,8 +84,7 @@ def refuse_broken(saved: PlanFile, output: Format) -> None:
         With every rule that it breaks.
     """
     plan, job = saved.plan, saved.job
-    whole = structural_rules(plan, job.model, job.workload, job.gpus)
-    broken = violations(whole) or violations(all_rules(plan, case_of(plan, job, saved.runtime)))
+    broken = violations(all_rules(plan, case_of(plan, job, saved.runtime)))
     reasons = [f"{fault.rule}: {fault.found}; needs {fault.expected}" for fault in broken]
     if reasons:
         if output is Format.json:

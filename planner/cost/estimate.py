@@ -11,7 +11,7 @@ from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
 from planner.cost.layout import with_split
-from planner.cost.legal import technique_rules
+from planner.cost.legal import all_rules
 from planner.cost.money import Bill, bill_of
 from planner.cost.parts import PlanParts
 from planner.cost.played import is_played, played_seconds
@@ -26,7 +26,7 @@ from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.fitted import error_band
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
 from planner.plan import Plan
-from planner.rules import Rule, Violation, structural_rules, violations
+from planner.rules import Violation, violations
 from planner.runtimes._family import Job, Runtime
 
 
@@ -235,13 +235,6 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         sent=sent_bytes(parts),
         bill=bill_of(job, step),
     )
-
-
-def all_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return every rule of a plan or batch: structural, of its techniques, and of its runtime."""
-    job = case.job
-    rules = structural_rules(plan, job.model, job.workload, job.gpus)
-    return rules + technique_rules(plan, case) + case.runtime.rules(plan, job)
 
 
 def _played_step(parts: PlanParts) -> StepPrice:

@@ -1,4 +1,8 @@
-"""Rules that a plan's techniques set, whatever the runtime."""
+"""The rules of a plan: of its degrees, its techniques, the cluster's nodes, and its runtime.
+
+`all_rules` is the one list. An estimate asks it for a plan; a search keeps the rows that obey its parts,
+`degree_rules` first and those of offload and runtime last.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,58 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.plan import Plan
-from planner.rules import Mask, Rule, divides
+from planner.rules import Mask, Rule, divides, structural_rules
+from planner.runtimes._family import Job, Runtime
 from planner.techniques.offload._family import host_state_bytes
 from planner.techniques.schedules import plain_schedule
 from planner.units import show
 
 
+def all_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return every rule of a plan or batch of plans."""
+    return [
+        *degree_rules(plan, case.job, case.runtime),
+        *technique_rules(plan, case),
+        *case.runtime.rules(plan, case.job),
+    ]
+
+
 def technique_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return the rules of schedule, context method, sharding and sequence parallelism."""
+    """Return the rules that hold whatever the runtime: of techniques, cluster and nodes."""
+    return [*pass_rules(plan, case), *offload_rules(plan, case)]
+
+
+def degree_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules without which a plan has no price: its degrees cut everything into whole parts."""
+    return structural_rules(plan, job.model, job.workload, job.gpus, runtime.bare_ends)
+
+
+def pass_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules of schedule, context method, sharding, sequence parallelism, and of the nodes."""
     return [
         _schedule_rule(plan, case),
         _heads_rule(plan, case),
         _shards_rule(plan, case),
         _sequence_rule(plan, case),
         _precision_rule(case),
-        *offload_rules(plan, case),
         _pool_rule(case),
+        nodes_rule(case.job),
     ]
+
+
+def nodes_rule(job: Job) -> Rule:
+    """Return the rule that launchers set: every node starts as many ranks, or there is one node."""
+    per_node = job.hardware.pool.gpus_per_node
+    low = job.gpus // per_node * per_node
+    return Rule(
+        "nodes-are-whole",
+        job.gpus <= per_node or job.gpus % per_node == 0,
+        lambda: (
+            f"{job.gpus} accelerators on nodes of {per_node}",
+            f"whole nodes of {per_node}, since every node starts as many ranks",
+            f"{low} or {low + per_node}",
+        ),
+    )
 
 
 def _precision_rule(case: Case) -> Rule:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, all_rules, estimate
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.legal import all_rules, degree_rules
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
-from planner.rules import Violation, structural_rules, violations
+from planner.rules import Violation, violations
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._offered import split_rules
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,8 @@ class Unpriced:
 
 def price(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None = None) -> Estimate | Unpriced:
     """Return the estimate of a plan, or the rules that it breaks where it has no price."""
-    whole = [*structural_rules(plan, job.model, job.workload, job.gpus), *split_rules(plan, job.model)]
-    if not violations(whole):
+    if not violations(degree_rules(plan, job, runtime)):
         return estimate(plan, job, runtime, memory_limit)
-    broken = {item.rule: item for item in violations([*whole, *all_rules(plan, case_of(plan, job, runtime))])}
+    broken = {item.rule: item for item in violations(all_rules(plan, case_of(plan, job, runtime)))}
     visible = float(job.hardware.pool.accelerator.memory_visible)
     return Unpriced(job, runtime, plan, tuple(broken.values()), min(visible, memory_limit or visible))

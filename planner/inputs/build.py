@@ -29,6 +29,7 @@ _EXPECTED = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
+    "too_short": "at least one entry",
 }
 _BOUNDS = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}
 _SIGNS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}

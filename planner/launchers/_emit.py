@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from planner.cost.case import case_of
 from planner.cost.layout import with_split
+from planner.cost.legal import all_rules
 from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, Settings
 from planner.launchers._shell import job_name
 from planner.plan import Plan
-from planner.rules import Violation, structural_rules, violations
+from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._settings import assumed, changed, unheard
@@ -122,8 +123,7 @@ def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:
 
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
-    rules = [*structural_rules(plan, job.model, job.workload, job.gpus), *runtime.rules(plan, job)]
-    faults = violations(rules)
+    faults = violations(all_rules(plan, case_of(plan, job, runtime)))
     if faults:
         raise UnsupportedPlan(refusal(runtime, faults))
 

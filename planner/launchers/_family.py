@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from planner.cost.legal import nodes_rule
 from planner.errors import InputError, Problem
 from planner.plan import Plan
+from planner.rules import violations
 from planner.runtimes._family import Command, Job
 
 VARIABLES: Final = {
@@ -82,10 +84,6 @@ def node_shape(job: Job) -> tuple[int, int]:
         If the accelerators do not fill whole nodes.
     """
     per_node = job.hardware.pool.gpus_per_node
-    if job.gpus <= per_node:
-        return 1, job.gpus
-    if job.gpus % per_node:
-        low = job.gpus // per_node * per_node
-        expected = f"whole nodes of {per_node}, since every node starts as many ranks"
-        raise InputError(Problem("--gpus", str(job.gpus), expected, f"{low} or {low + per_node}"))
-    return job.gpus // per_node, per_node
+    if broken := violations([nodes_rule(job)]):
+        raise InputError(Problem("--gpus", str(job.gpus), broken[0].expected, broken[0].nearest))
+    return (job.gpus // per_node, per_node) if job.gpus > per_node else (1, job.gpus)

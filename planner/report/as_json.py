@@ -61,6 +61,7 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
             "gpus": job.gpus,
             "gpus_per_node": pool.gpus_per_node,
             "scaleup_domain": pool.scaleup_domain,
+            "idle_gpus": job.idle,
         },
         "workload": {
             name: getattr(work, name)
@@ -153,6 +154,7 @@ def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Docume
             "elapsed_s": result.elapsed,
             "scan_s": result.scan,
             "optimality": {name: result.optimality.get(name) for name in OPTIMALITY_KEYS},
+            "fewer": result.fewer and {"gpus": result.fewer.gpus, "step_time_s": result.fewer.step},
         }
     )
     return document

@@ -68,6 +68,7 @@ def job_line(job: Job, runtime: Runtime) -> str:
     work = job.workload
     fine = f", {work.method}" if work.method != "full" else ""
     many, batch = counted(job.gpus, "accelerator"), counted(work.global_batch, "sequence")
+    many = f"{job.gpus:,} of {counted(job.gpus + job.idle, 'accelerator')}" if job.idle else many
     return (
         f"{job.model.name} ({job.model.params / 1e9:.4g} B parameters) on {many} of {job.hardware.name}, "
         f"{runtime.title}; {batch} of {counted(work.seq_len, 'token')}, "

@@ -32,6 +32,7 @@ def flat_row(answer: Estimate | Unpriced) -> dict[str, Any]:
         "model": document["model"]["name"],
         "hardware": document["hardware"]["name"],
         "gpus": document["hardware"]["gpus"],
+        "idle_gpus": document["hardware"]["idle_gpus"],
         **document["workload"],
         **{name: document["plan"][name] for name in PLAN_KEYS},
         "stage_layers": "-".join(map(str, split)) if split else None,

@@ -11,7 +11,7 @@ from planner.cost.estimate import Estimate
 from planner.report.as_json import Document, plain, plan_record
 from planner.report.estimate_page import layout
 from planner.report.page import Page, Table, significant
-from planner.search.optimise import search
+from planner.search.optimise import search_counts
 from planner.search.request import Request
 from planner.units import GIB
 
@@ -78,7 +78,7 @@ def memory_front(
         return ()
     tell(0.0, "the least memory that fits")
     plain_request = replace(request, objective="time", top=1, uniform=True)
-    least = search(replace(plain_request, objective="memory")).plans
+    least = search_counts(replace(plain_request, objective="memory")).plans
     if not least:
         return ()
     most = float(request.clusters[0].pool.accelerator.memory_visible)
@@ -90,7 +90,7 @@ def memory_front(
         if not patience.allows(what):
             continue
         tell(number / (points + 1), what)
-        for plan in search(replace(plain_request, memory_limit=limit)).plans:
+        for plan in search_counts(replace(plain_request, memory_limit=limit)).plans:
             found[plan.plan] = plan
     return tuple(undominated(found.values()))
 
@@ -115,7 +115,8 @@ def best_at_counts(
         if not patience.allows(what):
             continue
         tell(0.0, what)
-        best += search(replace(request, gpu_counts=(gpus,), objective="time", top=1, uniform=True)).plans
+        asked = replace(request, gpu_counts=(gpus,), objective="time", top=1, uniform=True)
+        best += search_counts(asked).plans
     return tuple(best)
 
 

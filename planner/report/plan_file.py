@@ -77,7 +77,7 @@ class _Axes(Record):
     cp_method: str = "ring"
     schedule: str = "1f1b"
     offload: str = "none"
-    stage_layers: tuple[Count, ...] | None = None
+    stage_layers: Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
 
 
 class _Document(Record):

@@ -23,7 +23,8 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if lead is None:
         page += other_runtimes(request) or nothing_fits(result)
     else:
-        page += [_plans(result, request), *_uneven(result), *adapter_lines(job.workload.method)]
+        page += [*_idle(result), _plans(result, request), *_uneven(result)]
+        page += adapter_lines(job.workload.method)
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]
@@ -31,6 +32,22 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if defaults:
         page.append(f"Not given, so taken: {listed(defaults)}.")
     return page
+
+
+def _idle(result: SearchResult) -> Page:
+    """Return how many accelerators are left over, or that fewer would do."""
+    lead, fewer = result.plans[0], result.fewer
+    lines = []
+    if lead.job.idle:
+        asked, idle = lead.job.gpus + lead.job.idle, counted(lead.job.idle, "accelerator")
+        stand = "stands" if lead.job.idle == 1 else "stand"
+        lines = [f"{idle} {stand} idle: no plan that obeys all rules uses {asked:,}."]
+    if fewer is not None:
+        lines.append(
+            f"{fewer.gpus:,} of the {lead.job.gpus:,} accelerators do as well: "
+            f"{significant(fewer.step)} s a step (--gpus {fewer.gpus})."
+        )
+    return [" ".join(lines)] if lines else []
 
 
 def _plans(result: SearchResult, request: Request) -> Table:

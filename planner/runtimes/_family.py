@@ -25,12 +25,16 @@ later ones read it, with a warning, only where the first is unset (``c10/core/Al
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a plan is for: the model, the cluster, how much of it, and the workload."""
+    """Everything that a plan is for: the model, the cluster, how much of it, and the workload.
+
+    ``idle`` accelerators of the cluster are left over, since no plan can use them too.
+    """
 
     model: ModelSpec
     hardware: HardwareProfile
     gpus: int
     workload: Workload
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ class Runtime:
         What to start for a scalar plan; None where it writes no files.
     own_split : callable, optional
         Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
+    bare_ends : bool
+        Whether the first stage of a pipeline may hold the embedding alone, and the last one the loss.
     order_command : OrderCommandMaker, optional
         The same where the passes run in an order made for the plan; None where it takes none.
     grouping : Grouping
@@ -140,6 +146,7 @@ class Runtime:
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
+    bare_ends: bool = False
     order_command: OrderCommandMaker | None = None
     grouping: Grouping = MESH
     settings: Settings = field(default_factory=dict)

@@ -178,25 +178,6 @@ def stage_layers(plan: Plan, model: ModelSpec) -> tuple[int, ...]:
     return plan.stage_layers or even_split(model.num_layers, int(plan.pp * plan.vpp))
 
 
-def split_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    """Return the rules on a given split: one entry for each virtual stage, and all layers placed."""
-    if plan.stage_layers is None:
-        return []
-    split = plan.stage_layers
-    text = "-".join(map(str, split))
-    return [
-        Rule(
-            "split-has-all-stages",
-            np.equal(plan.pp * plan.vpp, len(split)) & (sum(split) == model.num_layers) & (min(split) > 0),
-            lambda: (
-                f"stage layers {text}",
-                f"{plan.pp * plan.vpp:g} stages of one layer or more that add up to {model.num_layers}",
-                "-".join(map(str, even_split(model.num_layers, int(plan.pp * plan.vpp)))),
-            ),
-        )
-    ]
-
-
 def mesh_shard_rule(plan: Plan) -> Rule:
     """Return the rule of a mesh replicate · shard · cp: sharding spans every context-parallel rank."""
     group = plan.dp * plan.cp

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.fit import safe_share
 from planner.runtimes._family import Job, Runtime
-from planner.search.choices import choices_of, fixed_degrees
-from planner.search.scan import Scan
-from planner.search.space import make_space
+from planner.search.request import Request, scan_of
+
+FLAT: Final = {"tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "etp": 1}
+"""Degrees of a plan that is data parallel alone."""
 
 
-def baselines(
-    job: Job, runtime: Runtime, fixed: Mapping[str, object], memory_limit: float | None, oom_risk: float
-) -> Iterator[tuple[str, Estimate]]:
+def baselines(request: Request, job: Job, runtime: Runtime) -> Iterator[tuple[str, Estimate]]:
     """Price the baselines of a job: the fastest of each kind that fits, or the one that needs least memory.
+
+    What the user has fixed holds for them too; one that cannot be had so is left out.
 
     Yields
     ------
@@ -26,21 +28,20 @@ def baselines(
         ``data-parallel``: no model parallelism, the highest ZeRO stage that the runtime has.
         ``rule-of-thumb``: tensor parallelism inside the node, then the fewest pipeline stages that fit.
     """
-    names = {name: fixed[name] for name in ("cp_method", "offload") if name in fixed}
+    fixed = request.fixed
     zero = max(runtime.zero_stages)
-    flat = {"tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "etp": 1, "zero": zero, **names}
-    found = _best(job, runtime, flat, memory_limit, oom_risk)
-    if found is not None:
-        yield "data-parallel", found
+    if all(fixed.get(axis, degree) == degree for axis, degree in FLAT.items()):
+        found = _best(request, job, runtime, {**FLAT, "zero": zero})
+        if found is not None:
+            yield "data-parallel", found
     widest = max(block.mixer.heads for block in job.model.blocks.values())
-    tensor = int(np.gcd(np.gcd(job.hardware.pool.scaleup_domain, widest), job.gpus))
+    taken = math.prod(int(str(fixed.get(axis, 1))) for axis in ("pp", "cp", "dp"))
+    tensor = int(np.gcd(np.gcd(job.hardware.pool.scaleup_domain, widest), max(1, job.gpus // taken)))
     tensor = min(tensor, job.hardware.pool.gpus_per_node)
-    thumb = {"tp": tensor, "cp": 1, "vpp": 1, "zero": 1 if 1 in runtime.zero_stages else zero, **names}
+    thumb = {"tp": tensor, "cp": 1, "vpp": 1, "zero": 1 if 1 in runtime.zero_stages else zero}
     best: Estimate | None = None
-    for stages in (1, 2, 4, 8, 16, 32, 64):
-        if job.gpus % (tensor * stages) or stages > job.model.num_layers:
-            continue
-        found = _best(job, runtime, {**thumb, "pp": stages}, memory_limit, oom_risk)
+    for stages in (1, 2, 4, 8, 16, 32, 64) if "pp" not in fixed else (fixed["pp"],):
+        found = _best(request, job, runtime, {**thumb, "pp": stages})
         best = found or best
         if found is not None and found.feasible:
             break
@@ -48,15 +49,13 @@ def baselines(
         yield "rule-of-thumb", best
 
 
-def _best(
-    job: Job, runtime: Runtime, fixed: Mapping[str, object], memory_limit: float | None, oom_risk: float
-) -> Estimate | None:
-    """Return the fastest safe plan with these degrees, or else the smallest one."""
-    degrees, _ = fixed_degrees(fixed)
-    capacity = float(job.hardware.pool.accelerator.memory_visible)
-    capacity = min(capacity, memory_limit or capacity)
-    limit = capacity * safe_share(oom_risk, runtime.traits.memory_spread)
-    scan = Scan(job, runtime, make_space(job, degrees), choices_of(runtime, fixed), limit, capacity, keep=1)
+def _best(request: Request, job: Job, runtime: Runtime, wanted: Mapping[str, object]) -> Estimate | None:
+    """Return the fastest safe plan with these axes and those of the user, or else the smallest one."""
+    asked = replace(request, fixed={**wanted, **request.fixed}, uniform=True)
+    scan = scan_of(asked, job, runtime, keep=1)
     report = scan.run(lambda result: np.asarray(result.step))
     chosen = report.best[0] if report.best else report.smallest
-    return estimate(replace(chosen.plan), job, runtime, memory_limit) if chosen is not None else None
+    if chosen is None:
+        return None
+    plan = replace(chosen.plan, stage_layers=scan.split)
+    return estimate(plan, job, runtime, request.memory_limit)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import case_of
-from planner.cost.legal import offload_rules, technique_rules
+from planner.cost.legal import offload_rules, pass_rules
 from planner.numeric import Column
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
@@ -219,7 +219,7 @@ class Legality:
         there = part.rows >= 0
         twins = there & twin_passes(plan, names, self.choices)
         removed["same-as-another"] += len(states) * int(np.count_nonzero(twins))
-        rules = technique_rules(plan, case_of(plan, self.job, self.runtime))
+        rules = pass_rules(plan, case_of(plan, self.job, self.runtime))
         return obeying(rules, there & ~twins, len(states), removed)
 
     def _legal_states(

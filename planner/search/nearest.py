@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import all_rules, estimate
+from planner.cost.estimate import estimate
+from planner.cost.legal import all_rules
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Job, Runtime
@@ -72,11 +73,11 @@ def fewest_broken(request: Request, job: Job, runtime: Runtime) -> dict[str, obj
     Up to `MOST_ASKED` combinations of techniques are asked, each with as many degrees.
     """
     scan = scan_of(request, job, runtime, keep=1)
-    if not scan.space.size:
+    known = scan.space.nearly or scan.space.rows
+    size = len(np.atleast_1d(known.tp))
+    if not size:
         return None
-    rows = plan_rows(
-        scan.space.rows, np.unique(np.linspace(0, scan.space.size - 1, MOST_ASKED).astype(np.intp))
-    )
+    rows = plan_rows(known, np.unique(np.linspace(0, size - 1, MOST_ASKED).astype(np.intp)))
     found: list[tuple[int, Plan]] = []
     for passes, states in islice(product(scan.choices.passes(), scan.choices.states()), MOST_ASKED):
         plan = named(rows, passes, states, scan.shards)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.cost.estimate import Estimate
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
+from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.nearest import nearest_that_fits
 from planner.search.refine import Refinement, refine
 from planner.search.request import Request, objective_bound, objective_column, objective_value, scan_of
@@ -41,6 +42,8 @@ class SearchResult:
         Time of the search, and of pricing. [s]
     optimality : mapping
         Method, whether the best is proved best, bound, gap, and over which space.
+    fewer : Fewer, optional
+        A smaller number of accelerators on which a step takes no longer than the best plan's.
     """
 
     plans: tuple[Estimate, ...]
@@ -55,10 +58,11 @@ class SearchResult:
     elapsed: float
     scan: float
     optimality: Mapping[str, object]
+    fewer: Fewer | None = None
 
 
 def search(request: Request, progress: Progress | None = None) -> SearchResult:
-    """Rank the plans of a request.
+    """Rank the plans of a request; where no plan can use as many accelerators, those on fewer.
 
     Parameters
     ----------
@@ -78,6 +82,18 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
         If a technique's name is unknown.
     """
     started = time.perf_counter()
+    result = search_counts(request, progress)
+    if not result.valid and (smaller := on_fewer(request)) is not None:
+        other = search_counts(smaller, progress)
+        result = other if other.plans else result
+    if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
+        result = replace(result, fewer=does_as_well(request, result.plans[0]))
+    return replace(result, elapsed=time.perf_counter() - started)
+
+
+def search_counts(request: Request, progress: Progress | None = None) -> SearchResult:
+    """Rank the plans of a request that use all accelerators of one of its counts."""
+    started = time.perf_counter()
     jobs = list(request.jobs())
     scans, reports = [], []
     for index, (job, runtime) in enumerate(jobs):
@@ -86,7 +102,7 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
         scans.append(scan_of(request, job, runtime))
         reports.append(scans[-1].run(objective_column(request.objective)))
     refined = refine_each(request, scans, reports)
-    plans = [plan for refinement in refined for plan in refinement.plans]
+    plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
     ranked = sorted(plans, key=lambda plan: objective_value(request.objective, plan))[: request.top]
     lead = _lead_job(ranked, jobs)
     removed: Counter[str] = Counter()
@@ -94,7 +110,7 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
         removed.update(report.removed)
     return SearchResult(
         plans=tuple(ranked),
-        baselines=tuple(baselines(*lead, request.fixed, request.memory_limit, request.oom_risk)),
+        baselines=tuple(baselines(request, *lead)),
         enumerated=sum(report.enumerated for report in reports),
         valid=sum(report.valid for report in reports),
         fits=sum(report.fits for report in reports),

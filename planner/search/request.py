@@ -50,6 +50,8 @@ class Request:
     uniform : bool
         Whether every layer of a plan keeps the same recompute choice and every stage nearly equal layers; if
         not, the best plans are assigned by the solver too.
+    cluster_gpus : int, optional
+        Accelerators that there are, where ``gpu_counts`` are fewer because no plan can use them all.
     """
 
     model: ModelSpec
@@ -63,13 +65,15 @@ class Request:
     memory_limit: float | None = None
     oom_risk: float = 0.05
     uniform: bool = False
+    cluster_gpus: int | None = None
 
     def jobs(self) -> Iterator[tuple[Job, Runtime]]:
         """Yield every combination of cluster, number of accelerators and runtime."""
         for hardware in self.clusters:
             for gpus in self.gpu_counts:
+                idle = (self.cluster_gpus or gpus) - gpus
                 for runtime in self.runtimes:
-                    yield Job(self.model, hardware, gpus, self.workload), runtime
+                    yield Job(self.model, hardware, gpus, self.workload, idle), runtime
 
 
 def objective_column(name: str) -> Callable[[StepPrice], Column]:
@@ -111,7 +115,7 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
     return Scan(
         job=job,
         runtime=runtime,
-        space=make_space(job, degrees, split),
+        space=make_space(job, degrees, split, runtime.bare_ends),
         choices=choices_of(runtime, request.fixed),
         limit=capacity * safe_share(request.oom_risk, runtime.traits.memory_spread),
         capacity=capacity,

@@ -326,7 +326,9 @@ class Scan:
         best = report.best[0].value if report.best else np.inf
         worst = report.tight[-1].bound if len(report.tight) >= self.keep_tight else np.inf
         hopeful = legal & (result.total_bytes > self.limit) & (result.bound < min(best, worst))
-        rows = np.flatnonzero(hopeful & (np.asarray(plan.pp) > 1) & (np.asarray(plan.vpp) == 1))
+        pp = np.asarray(plan.pp)
+        divided = (pp > 1) & (pp <= case.model.num_layers) & (np.asarray(plan.vpp) == 1)
+        rows = np.flatnonzero(hopeful & divided)
         if not rows.size:
             return
         some = {piece: taken(cost, rows) for piece, cost in costs.items()}

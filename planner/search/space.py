@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.inputs.model import ModelSpec
 from planner.numeric import Column
 from planner.plan import Plan
-from planner.rules import divisors
+from planner.rules import Mask, divisors, most_stages, structural_rules
 from planner.runtimes._family import Job
 
 AXES = ("tp", "cp", "pp", "micro_batch", "vpp", "ep", "etp")
@@ -43,11 +42,14 @@ class Space:
         Cells of the full grid.
     removed : Counter
         Cells removed by each structural rule.
+    nearly : Plan, optional
+        Where no row is left, those that got the farthest, if any: they break what the user has fixed.
     """
 
     rows: Plan
     cells: int
     removed: Counter[str] = field(default_factory=Counter)
+    nearly: Plan | None = None
 
     @property
     def size(self) -> int:
@@ -55,27 +57,31 @@ class Space:
         return len(np.atleast_1d(self.rows.tp))
 
 
-def axis_values(job: Job, fixed: Mapping[str, int]) -> dict[str, list[int]]:
+def axis_values(job: Job, fixed: Mapping[str, int], bare_ends: bool = False) -> dict[str, list[int]]:
     """Return the values of every axis: divisors of what the axis divides, or the user's own."""
     model, gpus = job.model, job.gpus
+    most = most_stages(model, bare_ends)
+    stages = [pp for pp in divisors(gpus) if pp <= most]
     experts = [ffn.experts for ffn in model.expert_kinds]
     widest = max(block.mixer.heads for block in model.blocks.values())
     values = {
         "tp": [tp for tp in divisors(gpus) if tp <= widest],
         "cp": [cp for cp in divisors(gpus) if 2 * cp <= job.workload.seq_len or cp == 1],
-        "pp": [pp for pp in divisors(gpus) if pp <= model.num_layers],
+        "pp": stages,
         "micro_batch": divisors(job.workload.global_batch),
-        "vpp": _chunk_counts(model, [pp for pp in divisors(gpus) if pp <= model.num_layers]),
+        "vpp": _chunk_counts(range(model.num_layers, most + 1), stages),
         "ep": [ep for ep in divisors(gpus) if all(count % ep == 0 for count in experts)] if experts else [1],
         "etp": divisors(gpus) if experts else [1],
     }
     return {axis: [fixed[axis]] if axis in fixed else values[axis] for axis in AXES}
 
 
-def _chunk_counts(model: ModelSpec, stages: list[int]) -> list[int]:
-    layers = model.num_layers
-    even = {chunks for pp in stages for chunks in divisors(layers // pp) if layers % pp == 0}
-    return sorted(even | set(range(1, min(MANY_CHUNKS, layers) + 1)))
+def _chunk_counts(sizes: Sequence[int], stages: list[int]) -> list[int]:
+    """Return the chunks of a rank that cut a model of some of these sizes evenly, and few ones. [layer]"""
+    even = {
+        chunks for size in sizes for pp in stages if pp and size % pp == 0 for chunks in divisors(size // pp)
+    }
+    return sorted(even | set(range(1, min(MANY_CHUNKS, sizes[0]) + 1)))
 
 
 class _Rows:
@@ -115,12 +121,24 @@ class _Rows:
         if dropped:
             self.columns = {name: column[mask] for name, column in self.columns.items()}
 
+    def keep_all(self, masks: Mapping[str, Mask]) -> None:
+        """Drop the rows outside any of these masks, each counted for the first."""
+        left = np.ones(len(self.columns["tp"]), dtype=bool)
+        for rule, mask in masks.items():
+            kept = left & mask
+            self._count(rule, int(np.count_nonzero(left)) - int(np.count_nonzero(kept)))
+            left = kept
+        if not left.all():
+            self.columns = {name: column[left] for name, column in self.columns.items()}
+
     def _count(self, rule: str, dropped: int) -> None:
         if dropped:
             self.removed[rule] += round(dropped * self.weight)
 
 
-def make_space(job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None = None) -> Space:
+def make_space(
+    job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None = None, bare_ends: bool = False
+) -> Space:
     """Return every structurally legal combination of degrees.
 
     Parameters
@@ -131,8 +149,10 @@ def make_space(job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None
         Degrees that the user has set, by name.
     split : tuple of int, optional
         Layers of each virtual stage, where the user has set them.
+    bare_ends : bool
+        Whether the first stage may hold the embedding alone, and the last one the loss.
     """
-    values = axis_values(job, fixed)
+    values = axis_values(job, fixed, bare_ends)
     cells = int(np.prod([float(len(values[axis])) for axis in AXES]))
     rows = _Rows(cells)
     for axis in ("tp", "cp", "pp"):
@@ -149,13 +169,19 @@ def make_space(job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None
     rows.keep("batch-divides", (passes >= 1) & (np.mod(passes, 1) == 0))
     rows.cross("vpp", values["vpp"])
     columns = rows.columns
-    rows.keep("stages-have-layers", columns["pp"] * columns["vpp"] <= job.model.num_layers)
+    most = most_stages(job.model, bare_ends)
+    rows.keep("stages-have-layers", columns["pp"] * columns["vpp"] <= most)
     rows.keep("chunks-need-stages", (rows.columns["pp"] > 1) | (rows.columns["vpp"] == 1))
     rows.keep("chunks-are-alike", _alike(rows.columns, job.model.num_layers))
     if split is not None:
         rows.keep("fixed-by-user", rows.columns["pp"] * rows.columns["vpp"] == len(split))
     _cross_experts(rows, job, values)
-    return Space(_plan(rows.columns, job), cells, rows.removed)
+    made = _plan(rows.columns, job, split)
+    rules = structural_rules(made, job.model, job.workload, job.gpus, bare_ends)
+    rows.keep_all({rule.name: rule.holds for rule in rules})
+    left = _plan(rows.columns, job, split)
+    nearly = made if len(made.tp) and not len(left.tp) else None  # type: ignore[arg-type]
+    return Space(left, cells, rows.removed, nearly)
 
 
 def _alike(columns: Mapping[str, Column], layers: int) -> NDArray[np.bool_]:
@@ -181,7 +207,7 @@ def _cross_experts(rows: _Rows, job: Job, values: Mapping[str, list[int]]) -> No
     )
 
 
-def _plan(columns: Mapping[str, Column], job: Job) -> Plan:
+def _plan(columns: Mapping[str, Column], job: Job, split: tuple[int, ...] | None) -> Plan:
     passes = job.workload.global_batch / (columns["micro_batch"] * columns["dp"])
     whole: dict[str, Any] = {name: columns[name] for name in (*AXES, "dp")}
-    return Plan(num_microbatches=passes, zero_shards=np.ones_like(passes), **whole)
+    return Plan(num_microbatches=passes, zero_shards=np.ones_like(passes), stage_layers=split, **whole)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from planner.sweep.row import FITS, Row
 from planner.sweep.run import Case, Execute, Sweep, run
+from planner.units import ungrouped
 
 
 def ladders_of(cases: Sequence[Case], axis: str) -> list[list[Case]]:
     """Return the cases of each setting of the other axes, by ascending numbers of ``axis``."""
     names = [name for name in (cases[0].options if cases else ()) if name != axis]
-    rungs = sorted(cases, key=lambda case: int(str(case.options[axis]).replace(",", "").replace("_", "")))
+    rungs = sorted(cases, key=lambda case: int(ungrouped(str(case.options[axis]))))
     settings: dict[tuple[str | None, ...], list[Case]] = {
         tuple(case.options[name] for name in names): [] for case in cases
     }

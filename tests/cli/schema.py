@@ -12,7 +12,7 @@ PLAN_KEYS = [
 ESTIMATE_KEYS = [
     ("schema", None),
     ("model", ["name", "params", "active_params"]),
-    ("hardware", ["name", "gpus", "gpus_per_node", "scaleup_domain"]),
+    ("hardware", ["name", "gpus", "gpus_per_node", "scaleup_domain", "idle_gpus"]),
     ("workload", ["seq_len", "global_batch", "precision", "optimizer", "method"]),
     ("runtime", None),
     ("defaults", None),
@@ -49,7 +49,17 @@ STAGE_KEYS = [
     "allocated_gib", "reserve_gib", "framework_gib", "total_gib",
 ]  # fmt: skip
 
-SEARCH_KEYS = ["schema", "plans", "baselines", "space", "nearest", "elapsed_s", "scan_s", "optimality"]
+SEARCH_KEYS = [
+    "schema",
+    "plans",
+    "baselines",
+    "space",
+    "nearest",
+    "elapsed_s",
+    "scan_s",
+    "optimality",
+    "fewer",
+]
 
 
 def key_tree(document: dict[str, Any]) -> list[tuple[str, list[str] | None]]:

@@ -185,16 +185,22 @@ def test_degrees_that_do_not_multiply_to_the_accelerators(
 
 
 def test_accelerators_that_no_product_of_degrees_reaches() -> None:
-    """1009 is prime: no head, sequence or batch divides by it; 992 is 31 stages of 32."""
-    told = refused(planner("search", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "1009"))
+    """1009 is prime: no head, sequence or batch divides by it; 992 is 31 stages of 32. No experts."""
+    told = refused(planner("search", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "1009", "--ep", "8"))
     assert "--gpus: found 1009" in told
     assert "nearest: 992 or 1024" in told
 
 
-def test_files_are_asked_for_whole_nodes_before_anything_is_searched(tmp_path: Path) -> None:
-    ask = ("search", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "17", "--emit", str(tmp_path / "out"))
-    assert "nearest: 16 or 24" in refused(planner(*ask))
-    assert "torchrun" in refused(planner(*ask[:-1], str(tmp_path / "out"), "--launcher", "torchrnu"))
+def test_files_are_written_for_whole_nodes_and_names_are_read_before_anything_is_searched(
+    tmp_path: Path,
+) -> None:
+    out = str(tmp_path / "out")
+    ask = ("search", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "17", "--emit", out)
+    assert "torchrun" in refused(planner(*ask, "--launcher", "torchrnu"))
+    done = planner(*ask, "--top", "1", "--uniform")
+    assert done.code == 0
+    assert "1 accelerator stands idle" in done.out
+    assert "--nnodes 2" in (tmp_path / "out" / "train.sh").read_text() or "16" in done.out
 
 
 def test_more_accelerators_than_a_cluster_has(tmp_path: Path) -> None:

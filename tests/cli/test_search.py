@@ -186,6 +186,7 @@ def test_part_of_a_node_keeps_the_ports_of_an_accelerator() -> None:
         "gpus": 4,
         "gpus_per_node": 2,
         "scaleup_domain": 2,
+        "idle_gpus": 0,
     }
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import all_rules, estimate
+from planner.cost.estimate import estimate
+from planner.cost.legal import all_rules
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import all_rules
+from planner.cost.legal import all_rules
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec

@@ -79,6 +79,41 @@ def test_amounts(text: str, value: float) -> None:
     assert reading.problems == []
 
 
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("16,24,32", ((16, 16), (24, 24), (32, 32))),
+        ("16, 24", ((16, 16), (24, 24))),
+        ("128,256", ((128, 128), (256, 256))),
+        ("8,16..32", ((8, 8), (16, 32))),
+        ("1,024", ((1024, 1024),)),
+        ("2,048..4_096", ((2048, 4096),)),
+        ("16384", ((16384, 16384),)),
+        ("16,,24", None),
+        ("32..16", None),
+    ],
+)
+def test_a_list_of_accelerators_is_a_list(text: str, spans: tuple[tuple[int, int], ...] | None) -> None:
+    reading = Reading()
+    assert reading.counts("--gpus", text) == spans
+    assert bool(reading.problems) == (spans is None)
+
+
+def test_one_number_of_accelerators_may_have_its_thousands_grouped() -> None:
+    assert Reading().counts("--gpus", "16,384", several=False) == ((16384, 16384),)
+    assert Reading().counts("--gpus", "16,24", several=False) is None
+
+
+@pytest.mark.parametrize("text", ["10,24", "16,24,32", "1_6", "1,0245", "0,128", "1,024,", "1,02"])
+def test_a_comma_that_groups_no_thousands_is_refused(text: str) -> None:
+    for read in ("count", "amount", "length"):
+        reading = Reading()
+        assert getattr(reading, read)("--x", text) is None
+        assert len(reading.problems) == 1
+    assert float(Reading().count("--x", "1,024") or 0) == 1024.0
+    assert Reading().amount("--x", "1,5T") is None
+
+
 @given(st.text())
 def test_any_text_is_a_number_or_a_fault(text: str) -> None:
     for read in ("count", "amount", "memory", "counts", "whole_list"):

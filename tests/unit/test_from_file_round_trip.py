@@ -76,8 +76,10 @@ def as_run(plan: Plan, job: Job, target: str) -> dict[str, object]:
         del seen["cp_method"]
     if plan.pp == 1:
         del seen["schedule"]
-    if target != "megatron-lm" and plan.tp == 1:
+    if plan.tp == 1:
         del seen["sequence_parallel"]
+    if target == "megatron-lm" and not job.model.expert_kinds:
+        del seen["etp"]
     return seen
 
 

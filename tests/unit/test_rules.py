@@ -59,6 +59,11 @@ def test_a_good_plan_breaks_nothing() -> None:
         ({"micro_batch": 2, "workload": {"global_batch": 8}}, "batch-divides", "global batch 32"),
         ({"pp": 16}, "stages-have-layers", "pp 12, vpp 1"),
         ({"ep": 2}, "experts-divide", "1"),
+        ({"pp": 4, "stage_layers": (3, 3, 3)}, "split-has-all-stages", "3-3-3-3"),
+        ({"pp": 4, "stage_layers": (3, 3, 3, 4)}, "split-has-all-stages", "3-3-3-3"),
+        ({"pp": 4, "stage_layers": (-1, 4, 4, 5)}, "split-has-all-stages", "3-3-3-3"),
+        ({"pp": 4, "stage_layers": (0, 4, 4, 4)}, "split-has-all-stages", "3-3-3-3"),
+        ({"pp": 4, "stage_layers": ()}, "split-has-all-stages", "3-3-3-3"),
     ],
 )
 def test_a_broken_rule_says_what_would_be_right(fields: dict[str, Any], rule: str, nearest: str) -> None:

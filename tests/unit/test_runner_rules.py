@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planner.api import load_model
 from planner.cost.case import case_of
 from planner.cost.layout import split_of
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
-from planner.rules import violations
+from planner.rules import structural_rules, violations
 from planner.runtimes._family import Runtime
-from planner.runtimes._offered import split_rules, stage_layers
+from planner.runtimes._offered import stage_layers
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.fsdp import ENTRY as FSDP
 from planner.runtimes.nanotron import ENTRY as NANOTRON
@@ -85,7 +86,6 @@ ILLEGAL = [
     (TORCHTITAN, jobs.DENSE, {"pp": 4, "schedule": "interleaved-1f1b"}, "schedule-chunks"),
     (TORCHTITAN, jobs.DENSE, {"pp": 32, "micro_batch": 16}, "schedule-micro-batches"),
     (TORCHTITAN, jobs.DENSE, PIPE | {"micro_batch": 32, "num_microbatches": 9.0}, "schedule-micro-batches"),
-    (TORCHTITAN, jobs.DENSE, {"pp": 4, "stage_layers": (8, 8, 8, 7)}, "split-has-all-stages"),
     (TORCHTITAN, jobs.DENSE, {"pp": 4, "schedule": "zb-h1"}, "schedule-offered"),
     (TORCHTITAN, jobs.DENSE, {"cp": 2, "cp_method": "ring"}, "cp-method-offered"),
     (TORCHTITAN, jobs.DENSE, {"zero": 0, "cp": 2, "cp_method": "all-gather"}, "replicas-without-context"),
@@ -168,7 +168,43 @@ def test_a_plan_without_a_split_is_priced_and_searched_with_nanotrons_own() -> N
 
 def test_the_nearest_split_is_the_one_that_a_plan_without_has() -> None:
     """32 layers in twelve chunks: the eight longer ones away from the embedding and the head."""
-    plan = Plan(pp=4.0, vpp=3.0, stage_layers=(8, 8, 8, 8))
-    (told,) = violations(split_rules(plan, jobs.DENSE))
+    task = jobs.job(jobs.DENSE, 4)
+    plan = jobs.plan(task, pp=4, vpp=3, stage_layers=(8, 8, 8, 8))
+    (told,) = violations(structural_rules(plan, task.model, task.workload, task.gpus))
+    assert told.rule == "split-has-all-stages"
     assert told.nearest == "2-2-3-3-3-3-3-3-3-3-2-2"
     assert stage_layers(replace(plan, stage_layers=None), jobs.DENSE) == (2, 2, *[3] * 8, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "axes", "legal"),
+    [
+        (128, {}, True),
+        (192, {}, False),
+        (256, {}, True),
+        (192, {"ep": 2}, False),
+        (192, {"ep": 64}, False),
+        (256, {"ep": 64}, True),
+        (192, {"zero_shards": 64}, True),
+        (192, {"zero_shards": 96}, False),
+        (192, {"zero": 0}, True),
+        (192, {"pp": 2}, True),
+        (320, {"ep": 16}, False),
+        (384, {"pp": 2}, False),
+        (384, {"tp": 4, "etp": 4}, False),
+        (384, {"tp": 4, "ep": 8}, False),
+        (512, {"tp": 4, "ep": 8}, True),
+        (1024, {}, False),
+    ],
+)
+def test_torchtitan_cuts_experts_evenly_where_more_ranks_share_them_than_there_are(
+    gpus: int, axes: dict[str, Any], legal: bool
+) -> None:
+    """128 experts of 768 by 2048: beyond 128 ranks FSDP2 cuts dimension 1, of 768 (over etp) and 2048 rows.
+
+    Each case is worked by hand: 192 shards leave a rest of 2048, 96 of 2048, 3 of 2048, 20 of 768, 512 of
+    1024 shards leave a rest of 768.
+    """
+    task = jobs.job(load_model("qwen3-30b-a3b"), gpus, global_batch=1920 * 8)
+    found = {one.rule for one in violations(TORCHTITAN.rules(jobs.plan(task, **axes), task))}
+    assert ("expert-shards-even" not in found) == legal

@@ -32,7 +32,7 @@ def work_of(kind: str) -> Job:
 
 def every_plan(kind: str) -> Iterator[Plan]:
     work, megatron = work_of(kind), runtime()
-    axes = axis_values(work, {})
+    axes = axis_values(work, {}, bare_ends=True)
     names = product(megatron.zero_stages, megatron.schedules, (False, True))
     for (zero, schedule, split), cell in product(names, product(*(axes[axis] for axis in AXES))):
         degrees = dict(zip(AXES, map(float, cell), strict=True))
@@ -60,7 +60,7 @@ def priced(kind: str) -> dict[Plan, Estimate]:
 def scanned(kind: str, limit: float = ENDLESS, objective: str = "time", keep: int = 100_000) -> ScanReport:
     work = work_of(kind)
     choices = choices_of(runtime(), FIXED)
-    scan = Scan(work, runtime(), make_space(work, {}), choices, limit, limit, keep=keep)
+    scan = Scan(work, runtime(), make_space(work, {}, bare_ends=True), choices, limit, limit, keep=keep)
     return scan.run(objective_column(objective))
 
 
@@ -74,7 +74,7 @@ def test_it_prices_every_legal_plan_and_no_other(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_cell_is_priced_or_removed_by_one_rule(kind: str) -> None:
     report = scanned(kind)
-    axes = axis_values(work_of(kind), {})
+    axes = axis_values(work_of(kind), {}, bare_ends=True)
     cells = np.prod([len(axes[axis]) for axis in AXES])
     assert report.enumerated == cells * 2 * 2 * 4 == report.valid + sum(report.removed.values())
     assert min(report.removed.values()) > 0
@@ -106,7 +106,15 @@ def test_what_may_run_out_is_counted_and_not_offered() -> None:
     work = work_of("dense")
     peaks = sorted(one.peak for one in priced("dense").values())
     limit, capacity = peaks[len(peaks) // 3], peaks[len(peaks) // 2]
-    scan = Scan(work, runtime(), make_space(work, {}), choices_of(runtime(), FIXED), limit, capacity, keep=10)
+    scan = Scan(
+        work,
+        runtime(),
+        make_space(work, {}, bare_ends=True),
+        choices_of(runtime(), FIXED),
+        limit,
+        capacity,
+        keep=10,
+    )
     report = scan.run(objective_column("time"))
     assert report.fits == sum(peak <= capacity for peak in peaks)
     assert report.close == report.fits - sum(peak <= limit for peak in peaks)
@@ -132,7 +140,7 @@ def test_shards_that_the_user_fixes() -> None:
     scan = Scan(
         work,
         runtime(),
-        make_space(work, {}),
+        make_space(work, {}, bare_ends=True),
         choices_of(runtime(), FIXED | {"zero_shards": 4}),
         ENDLESS,
         ENDLESS,
@@ -176,7 +184,15 @@ def test_a_plan_without_stages_is_offered_under_one_schedule() -> None:
     """Torchtitan's ten schedules are the same program where there is no pipeline."""
     work = work_of("dense")
     titan = runtime("torchtitan")
-    scan = Scan(work, titan, make_space(work, {}), choices_of(titan, {}), ENDLESS, ENDLESS, keep=100_000)
+    scan = Scan(
+        work,
+        titan,
+        make_space(work, {}, bare_ends=True),
+        choices_of(titan, {}),
+        ENDLESS,
+        ENDLESS,
+        keep=100_000,
+    )
     plans = [candidate.plan for candidate in scan.run(objective_column("time")).best]
     assert {plan.schedule for plan in plans if plan.pp == 1} == {"1f1b"}
     assert len({plan.schedule for plan in plans if plan.pp == 2}) > 3

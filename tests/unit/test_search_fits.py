@@ -11,6 +11,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.layout import piece_costs, priced_layers, ranks_of
 from planner.cost.step import piece_totals
+from planner.plan import even_split
 from planner.search.choices import choices_of
 from planner.search.fits import fits_any, least_state_bytes
 from planner.search.legality import named
@@ -63,6 +64,8 @@ def test_states_alone_are_no_more_than_the_whole(name: str) -> None:
 
 
 def random_split(draw: np.random.Generator, layers: int, parts: int) -> tuple[int, ...]:
+    if parts > layers:
+        return even_split(layers, parts)
     cuts = sorted(draw.choice(np.arange(1, layers), parts - 1, replace=False).tolist())
     return tuple(int(size) for size in np.diff([0, *cuts, layers]))
 

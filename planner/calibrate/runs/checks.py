@@ -26,7 +26,7 @@ from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
 from planner.units import GIB
 
-LOOSE_RULES: Final = ("batch-divides", "stages-have-layers")
+LOOSE_RULES: Final = ("batch-divides", "stages-have-layers", "split-has-all-stages")
 """Rules that real runs bend: a smaller last micro-batch, virtual stages with only embedding or head."""
 MAX_LAYERS: Final = 10_000
 FULL: Final = 100.0

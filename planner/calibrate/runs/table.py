@@ -120,18 +120,25 @@ class Fault:
 
 
 def _whole(text: str) -> int:
-    number = float(text)
+    number = _number(text)
     if number != int(number) or not 1 <= number <= LARGEST:
         raise ValueError
     return int(number)
 
 
+def _number(text: str) -> float:
+    """Return a number; Python reads ``16_24`` as one, people do not."""
+    if "_" in text:
+        raise ValueError
+    return float(text)
+
+
 def _count(text: str) -> int:
-    return 0 if float(text) == 0 else _whole(text)
+    return 0 if _number(text) == 0 else _whole(text)
 
 
 def _amount(text: str) -> float:
-    number = float(text)
+    number = _number(text)
     if not 1 / LARGEST <= number <= LARGEST:
         raise ValueError
     return number
@@ -158,7 +165,7 @@ def _switch(text: str) -> int:
 
 
 def _kernel(text: str) -> int:
-    return {0.0: 0, 1.0: 1, 2.0: 2, 3.0: 3}[float(text)]
+    return {0.0: 0, 1.0: 1, 2.0: 2, 3.0: 3}[_number(text)]
 
 
 def _shards(text: str) -> str:

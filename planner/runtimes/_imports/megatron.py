@@ -121,7 +121,7 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         chunks = len(split) // pp if pp > 0 and len(split) % pp == 0 else chunks
     elif layers is not None and pp > 1:
         if per_stage:
-            chunks = max(1, layers // pp // per_stage)
+            chunks = max(1, (layers + sum(extra)) // pp // per_stage)
         split = _even(layers, pp, chunks or 1, ends, extra)
     if chunks is not None and chunks != 1:
         sheet.say(

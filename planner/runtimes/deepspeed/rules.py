@@ -16,7 +16,6 @@ from planner.runtimes._offered import (
     is_plain_causal,
     optimizer_rules,
     sequence_rule,
-    split_rules,
     technique_rules,
     ties_rule,
     unsplit_sequence_rule,
@@ -89,7 +88,6 @@ def _pipeline_rules(plan: Plan, model: ModelSpec, work: Workload) -> list[Rule]:
     others = (("tp", plan.tp), ("cp", plan.cp), ("ep", plan.ep))
     engine = "the pipeline engine runs the script's own stages, which are not split further"
     rules = [
-        *split_rules(plan, model),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "the pipeline engine has one stage per rank"),
         Rule(
             "pipeline-needs-zero-0-1",

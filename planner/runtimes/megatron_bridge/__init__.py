@@ -87,6 +87,7 @@ ENTRY = Runtime(
     methods=("full", "lora"),
     own_rules=rules,
     hybrid_sharding=True,
+    bare_ends=MEGATRON_LM.bare_ends,
     command=command,
     grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (1.0,)},

@@ -26,7 +26,7 @@ def adapter_section(plan: Plan, job: Job) -> Section:
         "dim": job.workload.lora_rank,
         "alpha": 2 * job.workload.lora_rank,
         "dropout": 0.0,
-        "sequence_parallel_input_regather": plan.sequence_parallel,
+        "sequence_parallel_input_regather": plan.sequence_parallel and bool(plan.tp > 1),
     }
     if job.model.expert_kinds:
         fields["share_expert_adapters"] = False

@@ -162,7 +162,7 @@ def _parallel(plan: Plan, model: ModelSpec, work: Workload) -> Section:
         "pipeline_model_parallel_size": int(plan.pp),
         "virtual_pipeline_model_parallel_size": int(plan.vpp) if plan.vpp > 1 else None,
         "context_parallel_size": int(plan.cp),
-        "sequence_parallel": plan.sequence_parallel,
+        "sequence_parallel": plan.sequence_parallel and bool(plan.tp > 1),
     }
     if plan.ep > 1 or model.expert_kinds:
         fields |= {"expert_model_parallel_size": int(plan.ep), "expert_tensor_parallel_size": int(plan.etp)}

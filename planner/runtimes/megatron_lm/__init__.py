@@ -68,6 +68,8 @@ ENTRY = Runtime(
     methods=("full",),
     own_rules=rules,
     hybrid_sharding=True,
+    # transformer_config.py, `account_for_embedding_in_pipeline_split` and the same for the loss.
+    bare_ends=True,
     command=command,
     grouping=CORE,
     settings=SETTINGS,

@@ -183,7 +183,7 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
     if arch.experts is not None or plan.ep > 1:
         flags += ["--expert-model-parallel-size", f"{plan.ep:.0f}"]
         flags += ["--expert-tensor-parallel-size", f"{plan.etp:.0f}"]
-    flags += ["--sequence-parallel"] if plan.sequence_parallel else []
+    flags += ["--sequence-parallel"] if plan.sequence_parallel and plan.tp > 1 else []
     flags += ["--cp-comm-type", CP_COMM[plan.cp_method]] if plan.cp > 1 else []
     if not is_even(plan, model):
         flags += ["--pipeline-model-parallel-layout", layout_string(plan, model)]

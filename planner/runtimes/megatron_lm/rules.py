@@ -14,7 +14,7 @@ import numpy as np
 from planner.formulas.pipeline import round_microbatches
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.numeric import Num
-from planner.plan import Plan, even_split
+from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, exactly, fits_model, offered
@@ -83,7 +83,7 @@ def _near_groups(tp: Num, groups: int) -> str:
 
 
 def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rules on sequence length and sequence parallelism."""
+    """Return the rules on sequence length and sequence parallelism, which is switched off at tp 1."""
     seq_len, positions = job.workload.seq_len, job.model.max_positions
     ranks = plan.cp * (plan.tp if plan.sequence_parallel else 1.0)
     halves = np.where(np.greater(plan.cp, 1), 2 * plan.cp, 1.0)
@@ -100,11 +100,6 @@ def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
                     * int(np.lcm(int(ranks), int(halves)))
                 ),
             ),
-        ),
-        Rule(
-            "sequence-parallel-needs-tp",
-            np.logical_or(not plan.sequence_parallel, np.greater(plan.tp, 1)),
-            lambda: ("sequence parallelism with tp 1", "tp 2 or more; it is switched off otherwise", "none"),
         ),
     ]
     if job.model.learned_positions and positions is not None:
@@ -154,9 +149,9 @@ def context_rules(plan: Plan, arch: Architecture) -> list[Rule]:
 
 
 def expert_rules(plan: Plan, arch: Architecture) -> list[Rule]:
-    """Return the rules on experts."""
+    """Return the rules on experts; without any, their tensor parallel degree says nothing."""
     if arch.experts is None:
-        return [exactly("etp-needs-experts", "etp", plan.etp, 1.0, "the model has no experts")]
+        return []
     rules = [
         Rule(
             "experts-need-sequence-parallel",
@@ -180,12 +175,11 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     several = np.greater(plan.pp, 1)
     interleaved = plan.schedule == "interleaved-1f1b"
     chunked = np.greater(plan.vpp, 1)
-    split = plan.stage_layers
     rounds = np.logical_not(chunked)
     if np.any(chunked):
         group = round_microbatches(plan.pp, plan.num_microbatches)
         rounds = rounds | (np.greater_equal(plan.num_microbatches, plan.pp) & divides(1.0, group))
-    rules = [
+    return [
         offered("schedule-offered", "schedule", plan.schedule, SCHEDULES, several),
         Rule(
             "chunks-fit-schedule",
@@ -207,18 +201,3 @@ def pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
             ),
         ),
     ]
-    if split is not None:
-        rules.append(
-            Rule(
-                "stage-layers-add-up",
-                np.equal(plan.pp * plan.vpp, len(split))
-                & (sum(split) == model.num_layers)
-                & (min(split) >= 0),
-                lambda: (
-                    f"stage layers {'-'.join(map(str, split))}",
-                    f"{plan.pp * plan.vpp:g} numbers, none negative, that add up to {model.num_layers}",
-                    "-".join(map(str, even_split(model.num_layers, int(plan.pp * plan.vpp)))),
-                ),
-            )
-        )
-    return rules

@@ -14,7 +14,6 @@ from planner.runtimes._offered import (
     fits_model,
     optimizer_rules,
     sequence_rule,
-    split_rules,
     technique_rules,
     uses,
     whole_shard_rule,
@@ -119,7 +118,6 @@ def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
         return (f"stage layers {split}", f"nanotron's own split {words}", f"stage layers {words}")
 
     return [
-        *split_rules(plan, model),
         Rule("split-is-own", _split_holds(plan, model), tell),
         Rule(
             "enough-micro-batches",

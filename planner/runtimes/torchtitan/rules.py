@@ -14,7 +14,6 @@ from planner.runtimes._offered import (
     mesh_shard_rule,
     optimizer_rules,
     sequence_rule,
-    split_rules,
     technique_rules,
     ties_rule,
     uses,
@@ -73,7 +72,6 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
 def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     flat = np.equal(plan.pp, 1)
     rules = [
-        *split_rules(plan, model),
         Rule(
             "no-stages-without-pipeline",
             np.logical_not(flat) | np.equal(plan.vpp, 1),
@@ -127,4 +125,36 @@ def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
                 f"etp {float(degree):g}",
             ),
         ),
+        *_expert_shard_rules(plan, model),
     ]
+
+
+def _expert_shard_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rule that experts which are cut along their rows are cut evenly.
+
+    Where more ranks share the weights of a layer's experts than there are experts, torchtitan shards
+    dimension 1 of (experts, inner, hidden) and (experts, hidden, inner); FSDP2 refuses uneven parts of it.
+
+    References
+    ----------
+    .. [1] torchtitan, distributed/fsdp.py, ``apply_fsdp_to_decoder``: ``efsdp_ep_size > num_experts``.
+    .. [2] PyTorch, torch/distributed/fsdp/_fully_shard/_fsdp_param.py, ``_init_sharded_param``.
+    """
+    sharded = np.where(plan.zero == 0, 1.0, plan.zero_shards)
+    parallel = np.greater(plan.ep, 1)
+    shards = np.where(parallel, sharded * plan.tp / plan.ep, sharded)
+    ranks = np.where(parallel, sharded * plan.tp, plan.dp * plan.cp * plan.tp)
+    rules = []
+    for experts in model.expert_kinds:
+        rows = np.gcd(model.hidden, experts.inner)
+        even = divides(shards, model.hidden) & divides(shards, experts.inner / plan.etp)
+
+        def tell(count: int = experts.experts, rows: int = int(rows)) -> tuple[str, str, str]:
+            return (
+                f"experts in {float(shards):g} shards with ep {plan.ep:g}",
+                f"shards that divide the {rows} rows that experts share, or at most {count} ranks",
+                f"{nearest_divisors(float(shards), rows)} shards, or a larger pp",
+            )
+
+        rules.append(Rule("expert-shards-even", np.less_equal(ranks, experts.experts) | even, tell))
+    return rules

@@ -15,7 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, all_rules, estimate
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.legal import all_rules
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import violations

@@ -50,7 +50,7 @@ class PlanCosts:
 
 def is_assignable(plan: Plan, case: Case) -> bool:
     """Whether a rank holds one run of layers, once, so that its memory is a sum over them."""
-    return bool(plan.pp > 1 and plan.vpp == 1 and is_splittable(case))
+    return bool(1 < plan.pp <= case.model.num_layers and plan.vpp == 1 and is_splittable(case))
 
 
 def plan_costs(

@@ -8,6 +8,7 @@ from planner.sweep.front import fitting
 from planner.sweep.questions._family import Question, Reply, would_fit
 from planner.sweep.ranges import multiples
 from planner.sweep.row import NOTHING_FITS, Row
+from planner.units import ungrouped
 
 
 def longest(rows: Sequence[Row], _limit: float) -> Reply:
@@ -17,7 +18,7 @@ def longest(rows: Sequence[Row], _limit: float) -> Reply:
         return {"seq_len": None, "peak_gib": None, "note": would_fit(rows)}
     length = int(found.best["seq_len"])
     tried = [row.case.get("seq_len") for row in rows if row.outcome.status == NOTHING_FITS]
-    over = [number for number in (int(text.replace(",", "")) for text in tried if text) if number > length]
+    over = [number for number in (int(ungrouped(text)) for text in tried if text) if number > length]
     note = f"{min(over)} does not fit" if over else "the longest that was tried"
     return {"seq_len": length, "peak_gib": found.best["peak_gib"], "note": note}
 

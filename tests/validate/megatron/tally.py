@@ -29,7 +29,6 @@ FIRST_STEP = {
 """Rules that Megatron-LM keeps too, but after its arguments are checked."""
 
 CHANGED = {
-    "sequence-parallel-needs-tp": "switched off in silence",
     "recompute-module": "a module that the model lacks is passed over in silence",
     "recompute-layers-in-chunks": "the plan counts layers of a stage, the flag those of a chunk",
     "zero-shards-divide": "a fraction of shards cannot be said in the flag",

@@ -1,0 +1,90 @@
+"""Whatever is fixed: every plan that a search shows is legal by an estimate, and keeps what is fixed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from planner.api import estimate_plan, load_hardware, load_model, search_plans
+from planner.errors import InputError
+from planner.inputs.workload import Workload
+from planner.runtimes._family import Job
+
+MODELS = ("llama3-8b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2")
+RUNTIMES = ("megatron-lm", "megatron-bridge", "torchtitan", "deepspeed", "fsdp", "nanotron")
+COUNTS = (4, 8, 12, 16, 24, 48, 64)
+PINS: dict[str, tuple[Any, ...]] = {
+    "tp": (1, 2, 3, 4, 8),
+    "pp": (1, 2, 3, 4, 8),
+    "vpp": (1, 2, 3, 4),
+    "cp": (1, 2, 3),
+    "ep": (1, 2, 3, 8, 16),
+    "etp": (1, 2, 4),
+    "dp": (1, 2, 4, 8),
+    "zero": (0, 1, 2, 3),
+    "zero_shards": (2, 4, 8),
+    "micro_batch": (1, 2, 3, 5),
+    "sequence_parallel": (True, False),
+    "recompute": ("none", "full", "selective"),
+    "stage_layers": ((8, 8, 8, 8), (9, 8, 8, 7), (0, 16, 16, 0), (32,), (30, 30)),
+}
+AXES = (
+    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "zero_shards", "micro_batch", "recompute",
+    "sequence_parallel", "cp_method", "schedule", "offload", "stage_layers",
+)  # fmt: skip
+
+
+def drawn(seed: int) -> tuple[Job, str, dict[str, Any]]:
+    draw = random.Random(seed)
+    work = Workload(seq_len=2048, global_batch=draw.choice((16, 48, 64)))
+    job = Job(load_model(draw.choice(MODELS)), load_hardware("dgx-h200"), draw.choice(COUNTS), work)
+    pinned = draw.sample(sorted(PINS), draw.choice((0, 1, 1, 2, 3)))
+    return job, draw.choice(RUNTIMES), {name: draw.choice(PINS[name]) for name in pinned}
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_what_a_search_shows_an_estimate_calls_legal(seed: int) -> None:
+    job, runtime, fixed = drawn(seed)
+    try:
+        result = search_plans(job, runtime, top=3, **fixed)
+    except InputError:
+        return
+    for plan in [*result.plans, *(baseline for _, baseline in result.baselines)]:
+        axes = {name: getattr(plan.plan, name) for name in AXES}
+        axes = {name: int(value) if isinstance(value, float) else value for name, value in axes.items()}
+        known = estimate_plan(plan.job, runtime, **axes)
+        assert known.violations == plan.violations == (), (fixed, axes)
+        assert known.step == plan.step
+        kept = {name: axes[name] for name in fixed}
+        assert kept == fixed
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "fixed", "rule"),
+    [
+        ("llama3-8b", 16, {"ep": 8}, "experts-divide"),
+        ("mixtral-8x7b", 32, {"ep": 16}, "experts-divide"),
+        ("llama3-8b", 16, {"pp": 4, "stage_layers": (8, 8, 8, 9)}, "split-has-all-stages"),
+    ],
+)
+def test_what_is_fixed_against_a_rule_finds_nothing_and_names_the_rule(
+    model: str, gpus: int, fixed: dict[str, Any], rule: str
+) -> None:
+    job = Job(load_model(model), load_hardware("dgx-h100"), gpus, Workload(seq_len=2048, global_batch=256))
+    result = search_plans(job, **fixed)
+    assert result.plans == result.baselines == ()
+    assert result.removed[rule] > 0
+    assert result.nearest is not None
+    told = result.nearest["breaks"]
+    assert isinstance(told, dict)
+    assert rule in {fault["rule"] for fault in told["rules"]}
+
+
+def test_activations_on_the_host_that_are_asked_for_are_in_every_plan_and_baseline() -> None:
+    job = Job(load_model("llama3-8b"), load_hardware("dgx-h100"), 8, Workload(seq_len=8192, global_batch=32))
+    result = search_plans(job, top=5, offload="activations")
+    shown = [*result.plans, *(baseline for _, baseline in result.baselines)]
+    assert len(shown) > 5
+    assert all(one.plan.offload.startswith("activations:") for one in shown)

@@ -1,0 +1,108 @@
+"""Stages without layers: the embedding or the loss stands alone, a layer each as Megatron-core counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planner.api import estimate_plan, load_hardware, load_model, search_plans, simulate_plan
+from planner.inputs.workload import Workload
+from planner.runtimes._family import Job
+from planner.runtimes.megatron_lm.layout import layout_layers
+from tests.cli.command import planner
+
+OURS = ("llama3.1-405b", 16, 8, (0, *[1] * 126, 0))
+THEIRS = ("qwen3-235b-a22b", 32, 3, (0, *[1] * 94, 0))
+
+
+def job(model: str, gpus: int = 512) -> Job:
+    return Job(load_model(model), load_hardware("dgx-h100"), gpus, Workload(seq_len=4096, global_batch=256))
+
+
+@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+@pytest.mark.parametrize(("model", "pp", "vpp", "split"), [OURS, THEIRS])
+def test_embedding_and_loss_may_stand_alone(
+    model: str, pp: int, vpp: int, split: tuple[int, ...], runtime: str
+) -> None:
+    axes = {"tp": 4, "pp": pp, "vpp": vpp, "sequence_parallel": True}
+    known = estimate_plan(job(model), runtime, **axes)
+    assert known.violations == ()
+    assert known.plan.stage_layers == split
+    given = estimate_plan(job(model), runtime, **axes, stage_layers=split)
+    assert (given.violations, given.step, given.peak) == ((), known.step, known.peak)
+    first, second, *_, last = (stage.weights for stage in known.stages)
+    layers = (second / vpp) * (vpp - 1)
+    embedding = 2.0 * known.job.model.vocab * known.job.model.hidden / 4
+    assert first == pytest.approx(layers + embedding, rel=2e-3)
+    assert last == pytest.approx(layers + embedding, rel=2e-3)
+    assert simulate_plan(known).makespan == pytest.approx(known.step, rel=0.02)
+
+
+def test_one_stage_more_than_layers_leaves_the_loss_alone() -> None:
+    known = estimate_plan(job("llama3-8b", 66), "megatron-lm", pp=33, dp=2)
+    assert known.plan.stage_layers == (*[1] * 32, 0)
+    assert {one.rule for one in known.violations} == {"nodes-are-whole"}
+
+
+@pytest.mark.parametrize("runtime", ["torchtitan", "deepspeed"])
+def test_other_runtimes_need_a_layer_on_each_stage(runtime: str) -> None:
+    with pytest.raises(Exception, match="stages-have-layers"):
+        estimate_plan(job("llama3-8b", 136), runtime, pp=34, dp=4)
+
+
+def test_no_inner_stage_may_be_empty() -> None:
+    with pytest.raises(Exception, match="split-has-all-stages"):
+        estimate_plan(job("llama3-8b", 64), "megatron-lm", pp=4, stage_layers=(16, 0, 16, 0))
+
+
+def test_a_search_offers_them() -> None:
+    found = search_plans(job("llama3.1-405b"), "megatron-lm", pp=16, vpp=8, tp=8, top=1)
+    assert found.plans[0].plan.stage_layers == OURS[3]
+
+
+def test_files_say_them_and_are_read_back(tmp_path: Path) -> None:
+    """The layout string, and Megatron's own two switches with a layer for each chunk, are the same split."""
+    plan, out = tmp_path / "plan.yaml", tmp_path / "out"
+    asked = (
+        *("estimate", "llama3.1-405b", "--hardware", "dgx-h200", "--gpus", "512", "--seq-len", "4096"),
+        *("--global-batch", "256", "--tp", "8", "--pp", "16", "--vpp", "8", "--sequence-parallel"),
+        *("--format", "json"),
+    )
+    known = planner(*asked, "--save", str(plan)).json
+    assert known["defaults"]["stage_layers"] == list(OURS[3])
+    assert planner("emit", str(plan), "--out", str(out)).code == 0
+    script = (out / "train.sh").read_text()
+    layout = "--pipeline-model-parallel-layout 'E|(t|)*126L'"
+    assert layout in script
+    assert tuple(layout_layers("E|(t|)*126L")) == OURS[3]
+    switches = (
+        "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split "
+        "--num-layers-per-virtual-pipeline-stage 1"
+    )
+    (tmp_path / "own.sh").write_text(script.replace(layout, switches))
+    for path in (out / "train.sh", tmp_path / "own.sh"):
+        read = planner("estimate", "--from", str(path), "--hardware", "dgx-h200", "--format", "json")
+        answer = json.loads(read.out)
+        assert answer["plan"] == known["plan"]
+        assert answer["step_time_s"] == known["step_time_s"]
+        assert answer["memory"] == known["memory"]
+    assert planner("emit", str(plan), "--out", str(out / "b"), "--target", "megatron-bridge").code == 0
+    assert "pipeline_model_parallel_layout='E|(t|)*126L'" in (out / "b" / "train.py").read_text()
+
+
+def test_sequence_parallelism_at_tp_1_is_switched_off() -> None:
+    on, off = (estimate_plan(job("llama3-8b", 64), sequence_parallel=flag, zero=1) for flag in (True, False))
+    assert (on.violations, on.step, on.peak) == ((), off.step, off.peak)
+
+
+def test_the_split_of_experts_that_a_model_lacks_says_nothing() -> None:
+    one, two = (estimate_plan(job("llama3-8b", 64), tp=2, etp=etp) for etp in (1, 2))
+    assert (two.violations, two.step, two.peak) == ((), one.step, one.peak)
+
+
+def test_a_method_that_has_no_price_is_refused_with_its_reason() -> None:
+    done = planner("estimate", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--cp-method", "a2a+p2p")
+    assert done.code == 2
+    assert "hierarchical-context-parallel-sizes" in done.err

@@ -120,12 +120,12 @@ class Case:
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that nccl-tests reach."""
-        return self.pool.tiers
+        return job_tiers(self.pool, self.job.gpus)
 
     @cached_property
     def tensor_tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
-        return scaled_tiers(self.pool, self.traits.tp_bandwidth_share)
+        return job_tiers(self.pool, self.job.gpus, self.traits.tp_bandwidth_share)
 
     @cached_property
     def derate(self) -> float:
@@ -223,9 +223,9 @@ class Case:
 
 
 @remembered(most=1024)
-def scaled_tiers(pool: Pool, share: float) -> tuple[Tier, ...]:
-    """Return the interconnect of a pool at a share of its rates."""
-    return tuple(tier.scaled(share) for tier in pool.tiers)
+def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
+    """Return the interconnect of a pool at a share of its rates, as a job of so many ranks lies in it."""
+    return tuple(replace(tier.scaled(share), job=float(gpus)) for tier in pool.tiers)
 
 
 def filled_expert_shards(case: Case, plan: Plan) -> Num:

@@ -11,6 +11,7 @@ from planner.cost.padding import expert_padding, head_elements, pads_rows, stage
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
+from planner.formulas.spread import spread
 from planner.numeric import Num, either, least, most, some
 from planner.plan import Plan
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
@@ -255,10 +256,12 @@ def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, 
     Num
         Time beside the passes. [s]
     """
-    domains = plan.zero_shards * plan.tp / case.pool.scaleup_domain
     share = case.traits.sharded_wait * case.sharding.shards_parameters
     exposed = exposed_traffic_seconds(case, plan, traffic, slowest)
-    return exposed + wait_seconds(plan.num_microbatches * micro, domains, share) if share else exposed
+    if not share:
+        return exposed
+    met = spread(case.pool.scaleup_domain, case.job.gpus, 1.0, plan.zero_shards * plan.tp)
+    return exposed + wait_seconds(plan.num_microbatches * micro, met.domains, share)
 
 
 def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: Num) -> Num:

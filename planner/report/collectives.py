@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.formulas.collectives import (
-    Tier,
-    all_to_all_seconds,
-    point_to_point_seconds,
-)
+from planner.formulas.collectives import Tier, all_to_all_seconds
+from planner.formulas.messages import point_to_point_seconds
 from planner.formulas.ring_start import all_reduce_seconds, started_ring_seconds
 from planner.inputs.hardware import HardwareProfile
 from planner.numeric import Num

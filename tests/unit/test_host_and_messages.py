@@ -13,7 +13,8 @@ from planner.cost.communication import message_bytes, stage_message_seconds
 from planner.cost.estimate import estimate
 from planner.cost.operators import Pricer
 from planner.cost.step import hop_seconds
-from planner.formulas.collectives import point_to_point_seconds, ring_seconds
+from planner.formulas.collectives import ring_seconds
+from planner.formulas.messages import point_to_point_seconds
 from planner.plan import Plan
 from planner.simulate.plan import play_plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime

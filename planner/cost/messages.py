@@ -1,0 +1,79 @@
+"""Messages between the stages of a pipeline: how many a rank takes in, and which tier each comes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from planner.cost.case import Case
+from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
+from planner.formulas.collectives import Tier
+from planner.formulas.messages import message_tier, tier_seconds
+from planner.numeric import Num
+from planner.plan import Plan
+
+Placement = Callable[[int, int, int], int]
+"""Rank of a chunk from (chunk, pp, vpp)."""
+
+MessageCounts = Mapping[int, Num]
+"""Messages by the place of the tier that they come over, innermost first. [-]"""
+
+
+def chunk_tiers(
+    placement: Placement, degrees: tuple[int, int], chunks: range, tiers: Sequence[Tier], stride: float
+) -> tuple[int | None, ...]:
+    """Return the tier of the message from each chunk to the next; None where both are on one rank.
+
+    The tier is that of the slowest pair of ranks, of ``stride`` in each stage.
+    """
+    homes = [placement(chunk, *degrees) for chunk in (*chunks, chunks[-1])]
+    return tuple(
+        None if one == other else message_tier(tiers, float(one), float(other), stride)
+        for one, other in pairwise(homes)
+    )
+
+
+@lru_cache(maxsize=4096)
+def rank_messages(
+    placement: Placement, degrees: tuple[int, int], tiers: tuple[Tier, ...], stride: float
+) -> tuple[Mapping[int, float], ...]:
+    """Return the messages that each rank takes in for a micro-batch, by tier: two for each chunk.
+
+    As in a played step, the first chunk's forward and the last one's backward are counted as if they had the
+    message beside them. A second route passes the same neighbours in the other direction. What stays on a
+    rank, where a V turns, is no message.
+    """
+    pp, vpp = degrees
+    if pp == 1:
+        return ({},)
+    chunks = pp * vpp
+    crossed = chunk_tiers(placement, degrees, range(chunks), tiers, stride)
+    counts: tuple[dict[int, float], ...] = tuple({} for _ in range(pp))
+    for chunk in range(chunks):
+        mine = counts[placement(chunk, pp, vpp)]
+        for boundary in (max(chunk - 1, 0), min(chunk, chunks - 2)):
+            tier = crossed[boundary]
+            if tier is not None:
+                mine[tier] = mine.get(tier, 0.0) + 1.0
+    return counts
+
+
+def pipeline_messages(case: Case, pp: int, vpp: int) -> tuple[Mapping[int, float], ...]:
+    """Return the messages that each rank of a pipeline over the whole job takes in, by tier."""
+    return rank_messages(case.schedule.placement, (pp, vpp), case.tiers, case.job.gpus / pp)
+
+
+def each_message_seconds(case: Case, plan: Plan, tokens: Num, tier: Tier) -> Num:
+    """Seconds that a message over a tier keeps the rank that it comes to. [s]"""
+    way = tier_seconds(message_bytes(case, plan, tokens), tier)
+    return way * exposed_message_share(case, plan) + beside_message_seconds(case, plan, tokens)
+
+
+def hop_seconds(case: Case, plan: Plan, messages: MessageCounts) -> Num:
+    """Exposed seconds of messages that each micro-batch costs a rank, or all of them, by their counts. [s]"""
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    seconds: Num = 0.0
+    for place, count in messages.items():
+        seconds = seconds + count * each_message_seconds(case, plan, tokens, case.tiers[place])
+    return seconds

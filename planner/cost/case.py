@@ -123,6 +123,11 @@ class Case:
         return job_tiers(self.pool, self.job.gpus)
 
     @cached_property
+    def fast_tier(self) -> Tier:
+        """The fast links that join a scale-up domain."""
+        return self.tiers[self.pool.node.package is not None]
+
+    @cached_property
     def tensor_tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
         return job_tiers(self.pool, self.job.gpus, self.traits.tp_bandwidth_share)
@@ -224,8 +229,14 @@ class Case:
 
 @remembered(most=1024)
 def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
-    """Return the interconnect of a pool at a share of its rates, as a job of so many ranks lies in it."""
-    return tuple(replace(tier.scaled(share), job=float(gpus)) for tier in pool.tiers)
+    """Return the interconnect of a pool at a share of its rates, as a job of so many ranks lies in it.
+
+    Of a domain that joins several nodes a job may take a part (`Pool.segment`): then that is what it joins.
+    """
+    tiers = [replace(tier.scaled(share), job=float(gpus)) for tier in pool.tiers]
+    node, whole = pool.gpus_per_node, pool.scaleup_domain
+    part = float(node * pool.segment(-(-gpus // node)) if node < whole < gpus else whole)
+    return tuple(replace(tier, domain=part) if tier.domain == whole else tier for tier in tiers)
 
 
 def filled_expert_shards(case: Case, plan: Plan) -> Num:

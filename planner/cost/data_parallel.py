@@ -9,9 +9,8 @@ from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.memory import StageWeights
 from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
-from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
+from planner.formulas.collectives import lying, pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
-from planner.formulas.spread import spread
 from planner.numeric import Num, either, least, most, some
 from planner.plan import Plan
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
@@ -260,8 +259,12 @@ def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, 
     exposed = exposed_traffic_seconds(case, plan, traffic, slowest)
     if not share:
         return exposed
-    met = spread(case.pool.scaleup_domain, case.job.gpus, 1.0, plan.zero_shards * plan.tp)
-    return exposed + wait_seconds(plan.num_microbatches * micro, met.domains, share)
+    return exposed + wait_seconds(plan.num_microbatches * micro, sharding_domains(case, plan), share)
+
+
+def sharding_domains(case: Case, plan: Plan) -> Num:
+    """Fast domains that the ranks of a copy of the states, and their tensor-parallel ones, lie in. [-]"""
+    return lying(case.fast_tier, 1.0, plan.zero_shards * plan.tp).domains
 
 
 def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: Num) -> Num:
@@ -300,7 +303,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     share: Num = traits.dp_exposed
     if sharding.shards_parameters:
         window = traits.dp_window * slowest
-        beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
+        beyond = sharding_domains(case, plan) > 1
         share = either(beyond, most(share, traits.sharded_exposed), share)
         exposed = exposed_seconds(last, window, share)
     else:

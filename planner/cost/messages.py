@@ -64,6 +64,12 @@ def pipeline_messages(case: Case, pp: int, vpp: int) -> tuple[Mapping[int, float
     return rank_messages(case.schedule.placement, (pp, vpp), case.tiers, case.job.gpus / pp)
 
 
+def far_and_near(case: Case, pp: int, vpp: int) -> bool:
+    """Whether messages of a pipeline come over several tiers, and its step ends for all ranks at once."""
+    tiers = {tier for counts in pipeline_messages(case, pp, vpp) for tier in counts}
+    return len(tiers) > 1 and not case.traits.stages_end_apart
+
+
 def each_message_seconds(case: Case, plan: Plan, tokens: Num, tier: Tier) -> Num:
     """Seconds that a message over a tier keeps the rank that it comes to. [s]"""
     way = tier_seconds(message_bytes(case, plan, tokens), tier)

@@ -12,7 +12,7 @@ from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.cost.layout import split_of
-from planner.cost.messages import chunk_tiers
+from planner.cost.messages import chunk_tiers, far_and_near
 from planner.cost.stages import ENDS, Piece
 from planner.formulas.messages import tier_seconds
 from planner.plan import Plan
@@ -24,9 +24,12 @@ MOST_PASSES: Final = 20_000
 
 
 def is_played(case: Case, plan: Plan) -> bool:
-    """Whether the passes of a scalar plan are priced by playing: not too many, in an order that can run."""
+    """Whether the passes of a scalar plan are priced by playing: not too many, in an order that can run.
+
+    They are where ranks fill their waits, and where some messages come from farther away than others.
+    """
     schedule, degrees = case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
-    if not case.plays or plan.pp == 1:
+    if plan.pp == 1 or not (case.plays or far_and_near(case, *degrees[:2])):
         return False
     passes = 3.0 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
     whole = len(split_of(plan, case)) == degrees[0] * degrees[1]

@@ -157,7 +157,8 @@ def price_passes(
     The bubble of unlike stages is that of a pipeline whose other stages take their mean time: for 1F1B the
     sum of all stages less the slowest, which is exact where the slowest is the last. With no more
     micro-batches than stages, and under some schedules always, a played step whose early stages take longer
-    hides up to half of the bubble: in 1F1B stage :math:`i` takes :math:`\sum_{k<i} t_k + m t_i`, and the
+    hides up to half of the bubble, and so does a step some of whose messages come from farther away than
+    others: in 1F1B stage :math:`i` takes :math:`\sum_{k<i} t_k + m t_i`, and the
     largest of these is never below :math:`m + (p-1)/2` mean stages.
 
     References
@@ -168,7 +169,7 @@ def price_passes(
     hops = hop_seconds(case, plan, stages.all_messages)
     micro = stage_sum(costs, stages, "seconds") + hop
     everything = whole_model(costs, totals, "seconds") + hops
-    forward = whole_model(costs, totals, "forward") / everything
+    forward = (whole_model(costs, totals, "forward") + hops / 2) / everything
     weight = whole_model(costs, totals, "weight_gradient") / everything
     share = (forward, 1.0 - forward - weight, weight)
     even = everything / plan.pp
@@ -176,7 +177,7 @@ def price_passes(
     hidden = 0.0 if case.traits.p2p_occupies else hops / everything
     floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
     held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
-    closed = np.logical_and(np.greater(plan.num_microbatches, plan.pp), not case.plays)
+    closed = np.greater(plan.num_microbatches, plan.pp) & ~np.logical_or(case.plays, stages.far_and_near)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
         bound=either(closed, work + fill, floor),

@@ -9,7 +9,7 @@ from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.memory import StageWeights
 from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
-from planner.formulas.collectives import lying, pieces_seconds, ring_sent_bytes
+from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num, either, least, most, some
 from planner.plan import Plan
@@ -264,7 +264,7 @@ def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, 
 
 def sharding_domains(case: Case, plan: Plan) -> Num:
     """Fast domains that the ranks of a copy of the states, and their tensor-parallel ones, lie in. [-]"""
-    return lying(case.fast_tier, 1.0, plan.zero_shards * plan.tp).domains
+    return case.fast_tier.spread(1.0, plan.zero_shards * plan.tp).domains
 
 
 def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: Num) -> Num:

@@ -51,7 +51,7 @@ class Stages:
 
     @property
     def far_and_near(self) -> Truth:
-        """Whether messages of one pipeline come over several tiers, so that equal chunks take unlike times."""
+        """Whether messages of a pipeline come over several tiers, so that equal chunks take unlike times."""
         used = [np.greater(count, 0.0) for count in self.all_messages.values()]
         return np.greater(np.sum(used, axis=0), 1) if len(used) > 1 else np.False_
 

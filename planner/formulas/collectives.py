@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from planner.formulas.spread import Spread, spread
-from planner.numeric import Num, Truth, either, least, most
+from planner.numeric import Num, either, least, most
 
 
 @dataclass(frozen=True)
@@ -55,34 +53,23 @@ class Tier:
         """Return the tier at a share of its rates."""
         return replace(self, bandwidth=self.bandwidth * share, pair_bandwidth=self.pair_bandwidth * share)
 
+    def spread(self, stride: Num, ranks: Num) -> Spread:
+        """Return how groups of ``ranks`` members, ``stride`` ranks from the next, lie in the domains.
 
-def lying(tier: Tier, stride: Num, ranks: Num) -> Spread:
-    """How groups of ``ranks`` members, each ``stride`` ranks from the next, lie in a tier's domains.
+        Examples
+        --------
+        Eight ranks, every fourth one, in nodes of eight: two in each node.
 
-    Examples
-    --------
-    Eight ranks, every fourth one, in nodes of eight: two in each node.
-
-    >>> lying(Tier("nvlink", 8, 450e9, 6e-6, 450e9), 4.0, 8.0).fewest
-    2.0
-    """
-    return spread(tier.domain, tier.job, stride, ranks)
-
-
-def passes(below: Spread, here: Spread) -> Truth:
-    """Whether some group has members in several domains of one tier that share one of the next tier."""
-    return np.logical_or(here.largest > below.largest, below.domains > here.domains)
+        >>> Tier("nvlink", 8, 450e9, 6e-6, 450e9).spread(4.0, 8.0).fewest
+        2.0
+        """
+        return spread(self.domain, self.job, stride, ranks)
 
 
 def _peers(tier: Tier, below: Spread, here: Spread) -> Num:
     """Domains of the tier below that talk to one another, as few as can be, or where they crowd, as many."""
     few = either(here.fewest > below.fewest, here.fewest, here.largest)
     return (here.largest if tier.host_staged else few) / below.fewest
-
-
-def alone(ranks: Num) -> Spread:
-    """Return the spread over domains of one accelerator."""
-    return Spread(ranks, 1.0, 1.0)
 
 
 def group_bandwidth(tier: Tier, members: Num) -> Num:
@@ -126,11 +113,11 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
     """Return the latency of a ring pass [s] and its time for each byte that goes round [s/byte]."""
     slowest: Num = 0.0
     latency: Num = 0.0
-    below = alone(ranks)
+    below = Spread.of_each(ranks)
     for tier in tiers:
-        here = lying(tier, stride, ranks)
+        here = tier.spread(stride, ranks)
         rate = below.fewest * group_bandwidth(tier, _peers(tier, below, here))
-        slowest = most(slowest, passes(below, here) / rate)
+        slowest = most(slowest, here.joins(below) / rate)
         latency = latency + (below.domains - here.domains) * tier.latency
         below = here
     return latency, slowest
@@ -257,9 +244,9 @@ def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
     """
     slowest: Num = 0.0
     latency: Num = 0.0
-    below = alone(ranks)
+    below = Spread.of_each(ranks)
     for tier in tiers:
-        here = lying(tier, stride, ranks)
+        here = tier.spread(stride, ranks)
         share = (here.largest - below.fewest) / ranks
         slowest = most(slowest, share / group_bandwidth(tier, _peers(tier, below, here)))
         latency = latency + (below.domains / here.domains - 1.0) * tier.latency

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.formulas.collectives import Tier, group_bandwidth, lying
+from planner.formulas.collectives import Tier, group_bandwidth
 from planner.formulas.spread import Spread
 from planner.numeric import Num
 
@@ -82,9 +82,9 @@ def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: S
     """
     slowest: Num = 0.0
     latency: Num = 0.0
-    below = Spread(ranks, 1.0, 1.0)
+    below = Spread.of_each(ranks)
     for depth, tier in enumerate(tiers):
-        here = lying(tier, stride, ranks)
+        here = tier.spread(stride, ranks)
         inside = here.largest
         needed = float(copies) if depth == 0 else distinct_domains(below.domains, copies)
         leaving = needed * (inside - below.fewest) / (inside if depth else ranks)

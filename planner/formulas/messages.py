@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.formulas.collectives import Tier, alone, lying, passes
-from planner.formulas.spread import crosses
+from planner.formulas.collectives import Tier
+from planner.formulas.spread import Spread, crosses
 from planner.numeric import Num, either, most
 
 
@@ -140,10 +140,10 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
     """
     latency: Num = 0.0
     slowest: Num = 0.0
-    below = alone(ranks)
+    below = Spread.of_each(ranks)
     for tier in tiers:
-        here = lying(tier, stride, ranks)
-        crossing = passes(below, here)
+        here = tier.spread(stride, ranks)
+        crossing = here.joins(below)
         slowest = either(crossing, most(slowest, 1.0 / link_rate(tier)), slowest)
         latency = either(crossing, most(latency, tier.latency), latency)
         below = here

@@ -10,7 +10,6 @@ from planner.formulas.collectives import (
     PROTOCOL_LATENCY,
     Tier,
     group_bandwidth,
-    lying,
     ring_seconds,
 )
 from planner.numeric import Num
@@ -67,7 +66,7 @@ def started_ring_seconds(
     root = np.sqrt(tier.ramp / 4 + large) - np.sqrt(tier.ramp / 4)
     wire = passes * nbytes * (root * root / LARGE_BYTES)
     hops = passes * (ranks - 1) * (PROTOCOL_LATENCY[1] * tier.latency)
-    leaves = np.greater(lying(tier, stride, ranks).domains, 1.0)
+    leaves = np.greater(tier.spread(stride, ranks).domains, 1.0)
     return np.where(leaves, line, hops + wire + np.sqrt(tier.ramp * wire))
 
 

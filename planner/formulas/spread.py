@@ -35,6 +35,15 @@ class Spread:
     fewest: Num
     largest: Num
 
+    @classmethod
+    def of_each(cls, ranks: Num) -> Spread:
+        """Return the spread of a group over its ranks, each a domain of its own."""
+        return cls(ranks, 1.0, 1.0)
+
+    def joins(self, below: Spread) -> Truth:
+        """Whether these domains join members of some group that those of the tier below hold apart."""
+        return np.logical_or(self.largest > below.largest, below.domains > self.domains)
+
 
 def spread(domain: float, job: float, stride: Num, ranks: Num) -> Spread:
     """Return how the groups of one kind lie in the domains of a tier.

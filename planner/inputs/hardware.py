@@ -205,7 +205,7 @@ class Pool(Record):
         return self.node.scaleup.domain
 
     def segment(self, nodes: int) -> int:
-        """Nodes of one scale-up domain that a job of ``nodes`` takes, where a domain joins several of them. [-]
+        """Nodes that a job of ``nodes`` takes of one scale-up domain, where that joins several. [-]
 
         Equal parts of each domain, as large as can be, where they fill half of one; else one domain after the
         other is filled.

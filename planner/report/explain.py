@@ -12,7 +12,6 @@ import numpy as np
 from planner.cost.case import job_tiers
 from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.operators import Operator
-from planner.formulas.collectives import lying
 from planner.inputs.fitted import fitted
 from planner.inputs.hardware import Accelerator, Pool
 from planner.inputs.kernels import GENERIC, RELATIVES
@@ -128,7 +127,7 @@ def groups(answer: Estimate) -> tuple[Group, ...]:
     for axis, (ranks, stride) in members.items():
         if ranks <= 1:
             continue
-        tier = next((tier for tier in tiers if lying(tier, stride, ranks).domains == 1), tiers[-1])
+        tier = next((tier for tier in tiers if tier.spread(stride, ranks).domains == 1), tiers[-1])
         found.append(Group(axis, int(ranks), int(stride), tier.name, tier.bandwidth, tier.domain))
     return tuple(found)
 

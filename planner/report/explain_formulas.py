@@ -331,6 +331,7 @@ def formulas_page(uses: Sequence[Use]) -> Page:
 
 
 def _told(name: str, value: Any, text: FormulaText) -> str:
+    value = (value,) if isinstance(value, Tier) else value
     if isinstance(value, tuple):
         return "; ".join(
             f"{tier.name} {show(tier.bandwidth, 'byte/s')}, {show(tier.latency, 's')}" for tier in value

@@ -13,7 +13,6 @@ from planner.formulas.collectives import (
     Tier,
     all_to_all_seconds,
     group_bandwidth,
-    lying,
     point_to_point_seconds,
     ring_seconds,
     ring_sent_bytes,
@@ -38,7 +37,7 @@ def members(ranks: int, stride: int) -> list[int]:
 )
 def test_members_of_a_domain_are_those_that_one_counts(ranks: int, stride: int) -> None:
     counted = sum(rank < 8 for rank in members(ranks, stride))
-    assert lying(NVLINK, stride, ranks).fewest == counted
+    assert NVLINK.spread(stride, ranks).fewest == counted
 
 
 @pytest.mark.parametrize(

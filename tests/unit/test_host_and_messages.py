@@ -11,8 +11,8 @@ from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.communication import message_bytes
 from planner.cost.estimate import estimate
-from planner.cost.operators import Pricer
 from planner.cost.messages import hop_seconds, pipeline_messages
+from planner.cost.operators import Pricer
 from planner.formulas.collectives import ring_seconds
 from planner.formulas.messages import point_to_point_seconds, tier_seconds
 from planner.plan import Plan

@@ -233,7 +233,7 @@ def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
 
     Of a domain that joins several nodes a job may take a part (`Pool.segment`): then that is what it joins.
     """
-    tiers = [replace(tier.scaled(share), job=float(gpus)) for tier in pool.tiers]
+    tiers = [replace(tier.scaled(share), gpus=float(gpus)) for tier in pool.tiers]
     node, whole = pool.gpus_per_node, pool.scaleup_domain
     part = float(node * pool.segment(-(-gpus // node)) if node < whole < gpus else whole)
     return tuple(replace(tier, domain=part) if tier.domain == whole else tier for tier in tiers)

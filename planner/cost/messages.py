@@ -9,8 +9,8 @@ from itertools import pairwise
 from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.formulas.collectives import Tier
-from planner.formulas.messages import message_tier, tier_seconds
-from planner.numeric import Num
+from planner.formulas.messages import tier_seconds
+from planner.numeric import Num, whole
 from planner.plan import Plan
 
 Placement = Callable[[int, int, int], int]
@@ -18,6 +18,53 @@ Placement = Callable[[int, int, int], int]
 
 MessageCounts = Mapping[int, Num]
 """Messages by the place of the tier that they come over, innermost first. [-]"""
+
+
+def crosses(domain: float, one: float, other: float, stride: float) -> bool:
+    """Whether some rank of a stage and its like in another stage lie in different domains.
+
+    Parameters
+    ----------
+    domain : float
+        Consecutive ranks that a domain joins. [-]
+    one, other : float
+        The stages; each has ``stride`` consecutive ranks, and the message goes from like to like. [-]
+    stride : float
+        Ranks of a stage. [-]
+
+    Examples
+    --------
+    Stages of six in nodes of eight: 0 and 1 are joined by rank 0 to 6, but not 2 to 8.
+
+    >>> crosses(8.0, 0.0, 1.0, 6.0), crosses(8.0, 0.0, 1.0, 4.0)
+    (True, False)
+    """
+    first, last = min(one, other) * stride, (max(one, other) + 1.0) * stride - 1.0
+    return one != other and whole(first / domain) != whole(last / domain)
+
+
+def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float) -> int:
+    """Return the place of the tier of messages between two stages, that of the worst pair of ranks.
+
+    Parameters
+    ----------
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+    one, other : float
+        The stages, each of ``stride`` consecutive ranks; a rank sends to its like. [-]
+    stride : float
+        Ranks of a stage. [-]
+
+    Examples
+    --------
+    Stages of three in nodes of eight: ranks 6 to 8 straddle, so that both their messages leave a node.
+
+    >>> inner, outer = Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
+    >>> [message_tier([inner, outer], stage, stage + 1.0, 3.0) for stage in (0.0, 1.0, 2.0, 3.0)]
+    [0, 1, 1, 0]
+    """
+    joined = (place for place, tier in enumerate(tiers) if not crosses(tier.domain, one, other, stride))
+    return next(joined, len(tiers) - 1)
 
 
 def chunk_tiers(

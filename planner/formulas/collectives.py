@@ -36,7 +36,7 @@ class Tier:
         Whether traffic crosses the host, so that the rate falls with the square of the ranks.
     ramp : float
         Slow start of a library's ring passes inside the tier, 0 where none was measured. [s]
-    job : float
+    gpus : float
         Ranks of the job whose groups use it, from rank 0 on; 0 for a group alone. [-]
     """
 
@@ -47,7 +47,7 @@ class Tier:
     pair_bandwidth: float
     host_staged: bool = False
     ramp: float = 0.0
-    job: float = 0.0
+    gpus: float = 0.0
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
@@ -63,7 +63,7 @@ class Tier:
         >>> Tier("nvlink", 8, 450e9, 6e-6, 450e9).spread(4.0, 8.0).fewest
         2.0
         """
-        return spread(self.domain, self.job, stride, ranks)
+        return spread(self.domain, self.gpus, stride, ranks)
 
 
 def _peers(tier: Tier, below: Spread, here: Spread) -> Num:

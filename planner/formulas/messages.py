@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.formulas.collectives import Tier
-from planner.formulas.spread import Spread, crosses
+from planner.formulas.spread import Spread
 from planner.numeric import Num, either, most
 
 
-def link_rate(tier: Tier) -> float:
+def _link_rate(tier: Tier) -> float:
     """Rate of a message between two accelerators; through the host both of them share it. [byte/s]"""
     return tier.bandwidth / 2 if tier.host_staged else min(tier.bandwidth, tier.pair_bandwidth)
 
@@ -41,31 +41,7 @@ def tier_seconds(nbytes: Num, tier: Tier) -> Num:
     >>> tier_seconds(64e9, Tier("xgmi", 8, 448e9, 1.0, 64e9))
     2.0
     """
-    return tier.latency + nbytes / link_rate(tier)
-
-
-def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float) -> int:
-    """Return the place of the tier of messages between two stages, that of the worst pair of ranks.
-
-    Parameters
-    ----------
-    tiers : sequence of Tier
-        From the innermost to the outermost.
-    one, other : float
-        The stages, each of ``stride`` consecutive ranks; a rank sends to its like. [-]
-    stride : float
-        Ranks of a stage. [-]
-
-    Examples
-    --------
-    Stages of three in nodes of eight: ranks 6 to 8 straddle, so that both their messages leave a node.
-
-    >>> inner, outer = Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
-    >>> [message_tier([inner, outer], stage, stage + 1.0, 3.0) for stage in (0.0, 1.0, 2.0, 3.0)]
-    [0, 1, 1, 0]
-    """
-    joined = (place for place, tier in enumerate(tiers) if not crosses(tier.domain, one, other, stride))
-    return next(joined, len(tiers) - 1)
+    return tier.latency + nbytes / _link_rate(tier)
 
 
 def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
@@ -144,7 +120,7 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
     for tier in tiers:
         here = tier.spread(stride, ranks)
         crossing = here.joins(below)
-        slowest = either(crossing, most(slowest, 1.0 / link_rate(tier)), slowest)
+        slowest = either(crossing, most(slowest, 1.0 / _link_rate(tier)), slowest)
         latency = either(crossing, most(latency, tier.latency), latency)
         below = here
     return (ranks - 1) * (latency + nbytes / ranks * slowest)

@@ -45,14 +45,14 @@ class Spread:
         return np.logical_or(self.largest > below.largest, below.domains > self.domains)
 
 
-def spread(domain: float, job: float, stride: Num, ranks: Num) -> Spread:
-    """Return how the groups of one kind lie in the domains of a tier.
+def spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
+    """Domains that groups of one kind lie in, and how many of their members share one.
 
     Parameters
     ----------
     domain : float
         Consecutive ranks that a domain joins; infinite for the outermost tier. [-]
-    job : float
+    gpus : float
         Ranks of the job, which its groups fill; less than a block for a group alone from rank 0. [-]
     stride, ranks : Num
         Distance between members of a group, and members. [-]
@@ -76,23 +76,23 @@ def spread(domain: float, job: float, stride: Num, ranks: Num) -> Spread:
     >>> spread(8.0, 16.0, 4.0, 4.0)
     Spread(domains=2.0, fewest=2.0, largest=2.0)
     """
-    if job <= domain and (job > 0 or domain == np.inf):
+    if gpus <= domain and (gpus > 0 or domain == np.inf):
         return Spread(1.0, ranks, ranks)
     inside = least(ranks, most(1.0, whole(domain / stride)))
     block = stride * ranks
-    filled = divides(domain, block) & (divides(domain, stride) | divides(stride, domain))
-    alike = filled | divides(block, domain) | (most(block, job) <= domain)
+    filled = _divides(domain, block) & (_divides(domain, stride) | _divides(stride, domain))
+    alike = filled | _divides(block, domain) | (most(block, gpus) <= domain)
     if np.all(alike):
         return Spread(ranks / inside, inside, inside)
-    return _counted(Spread(ranks / inside, inside, inside), alike, (domain, job), stride, ranks)
+    return _counted(Spread(ranks / inside, inside, inside), alike, (domain, gpus), stride, ranks)
 
 
-def divides(number: Num, other: Num) -> Truth:
+def _divides(number: Num, other: Num) -> Truth:
     """Whether a whole number divides another one.
 
     Examples
     --------
-    >>> bool(divides(4.0, 8.0)), bool(divides(3.0, 8.0))
+    >>> bool(_divides(4.0, 8.0)), bool(_divides(3.0, 8.0))
     (True, False)
     """
     times = other / number
@@ -102,10 +102,10 @@ def divides(number: Num, other: Num) -> Truth:
 def _counted(known: Spread, alike: Truth, tier: tuple[float, float], stride: Num, ranks: Num) -> Spread:
     """Return the spread with the rows that are not alike counted."""
     if isinstance(stride, PLAIN) and isinstance(ranks, PLAIN):
-        return Spread(*counted_spread(*tier, float(stride), float(ranks)))
+        return Spread(*_count_spread(*tier, float(stride), float(ranks)))
     strides, sizes, left = np.broadcast_arrays(stride, ranks, np.logical_not(alike))
     kinds, which = np.unique(np.stack([strides[left], sizes[left]]), axis=1, return_inverse=True)
-    found = np.array([counted_spread(*tier, *kind) for kind in kinds.T.tolist()])[which.reshape(-1)]
+    found = np.array([_count_spread(*tier, *kind) for kind in kinds.T.tolist()])[which.reshape(-1)]
     columns = []
     for value, counts in zip((known.domains, known.fewest, known.largest), found.T, strict=True):
         column: Column = np.array(np.broadcast_to(value, left.shape), dtype=float)
@@ -115,13 +115,13 @@ def _counted(known: Spread, alike: Truth, tier: tuple[float, float], stride: Num
 
 
 @lru_cache(maxsize=65536)
-def counted_spread(domain: float, job: float, stride: float, ranks: float) -> tuple[float, float, float]:
+def _count_spread(domain: float, gpus: float, stride: float, ranks: float) -> tuple[float, float, float]:
     """Count domains, fewest and largest members, as in `Spread`, over all places where groups begin.
 
     A group is where it is in its domain by its first rank's place there, so that each place counts once.
     """
     block = stride * ranks
-    blocks = np.arange(max(1, min(int(job // block), int(domain))))
+    blocks = np.arange(max(1, min(int(gpus // block), int(domain))))
     offsets = np.arange(min(stride, domain))
     first = np.unique((blocks[:, None] * block + offsets) % domain)[:, None]
     edges = domain * np.arange(1, int((2 * domain + block) // domain) + 1)
@@ -131,26 +131,3 @@ def counted_spread(domain: float, job: float, stride: float, ranks: float) -> tu
     straddling = members[domains > 1]
     fewest = straddling[straddling > 0].min(initial=ranks)
     return float(domains.max()), float(fewest), float(members.max())
-
-
-def crosses(domain: float, one: Num, other: Num, stride: Num) -> Truth:
-    """Whether some rank of a stage and its like in another stage lie in different domains.
-
-    Parameters
-    ----------
-    domain : float
-        Consecutive ranks that a domain joins. [-]
-    one, other : Num
-        The stages; each has ``stride`` consecutive ranks, and the message goes from like to like. [-]
-    stride : Num
-        Ranks of a stage. [-]
-
-    Examples
-    --------
-    Stages of six in nodes of eight: 0 and 1 are joined by rank 0 to 6, but not 2 to 8.
-
-    >>> bool(crosses(8.0, 0.0, 1.0, 6.0)), bool(crosses(8.0, 0.0, 1.0, 4.0))
-    (True, False)
-    """
-    first, last = least(one, other) * stride, (most(one, other) + 1.0) * stride - 1.0
-    return np.logical_and(np.not_equal(one, other), whole(first / domain) != whole(last / domain))

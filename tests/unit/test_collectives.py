@@ -216,7 +216,7 @@ def test_started_rings_reach_what_was_measured_of_larger_buffers(
     assert gib * 2.0**30 * 7 / 8 / seconds == pytest.approx(rate, rel=0.05)
 
 
-SIX = [replace(tier, job=24.0) for tier in BOTH]
+SIX = [replace(tier, gpus=24.0) for tier in BOTH]
 """The links of a job of 24 ranks in three nodes."""
 
 

@@ -120,7 +120,7 @@ def batch_key(priced: PricedRun) -> Hashable:
     """Return what runs of one batch have in common: all but the degrees along which the price is an array."""
     plan, work, job = priced.plan, priced.job.workload, priced.job
     names = tuple(getattr(plan, name) for name in NAMES)
-    return (id(job.model), id(job.hardware), id(priced.runtime), plan.pp, plan.vpp, names, *(
+    return (id(job.model), id(job.hardware), job.gpus, id(priced.runtime), plan.pp, plan.vpp, names, *(
         getattr(work, name) for name in Workload.model_fields if name != "global_batch"
     ))  # fmt: skip
 
@@ -143,9 +143,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     totals = piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
     costs = piece_costs(case, plan, layers, totals)
-    flat = stages_of(ranks)
-    counts = {piece: column[:, np.newaxis] for piece, column in flat.counts.items()}
-    stages = Stages(counts, flat.rank[:, np.newaxis], np.asarray(flat.crest)[:, np.newaxis])
+    stages = stages_of(ranks).repeated()
     passes = price_passes(case, plan, costs, stages, totals)
     result = price_step(case, plan, passes, stages)
 

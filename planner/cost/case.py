@@ -120,12 +120,17 @@ class Case:
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that nccl-tests reach."""
-        return self.pool.tiers
+        return job_tiers(self.pool, self.job.gpus)
+
+    @cached_property
+    def fast_tier(self) -> Tier:
+        """The fast links that join a scale-up domain."""
+        return self.tiers[self.pool.node.package is not None]
 
     @cached_property
     def tensor_tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
-        return scaled_tiers(self.pool, self.traits.tp_bandwidth_share)
+        return job_tiers(self.pool, self.job.gpus, self.traits.tp_bandwidth_share)
 
     @cached_property
     def derate(self) -> float:
@@ -223,9 +228,15 @@ class Case:
 
 
 @remembered(most=1024)
-def scaled_tiers(pool: Pool, share: float) -> tuple[Tier, ...]:
-    """Return the interconnect of a pool at a share of its rates."""
-    return tuple(tier.scaled(share) for tier in pool.tiers)
+def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
+    """Return the interconnect of a pool at a share of its rates, as a job of so many ranks lies in it.
+
+    Of a domain that joins several nodes a job may take a part (`Pool.segment`): then that is what it joins.
+    """
+    tiers = [replace(tier.scaled(share), gpus=float(gpus)) for tier in pool.tiers]
+    node, whole = pool.gpus_per_node, pool.scaleup_domain
+    part = float(node * pool.segment(-(-gpus // node)) if node < whole < gpus else whole)
+    return tuple(replace(tier, domain=part) if tier.domain == whole else tier for tier in tiers)
 
 
 def filled_expert_shards(case: Case, plan: Plan) -> Num:

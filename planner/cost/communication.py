@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.cost.case import Case
 from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
-from planner.formulas.collectives import point_to_point_seconds, ring_seconds, ring_sent_bytes
+from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
@@ -205,11 +205,6 @@ def message_bytes(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of a message between stages that one rank sends: the whole, or its part of it. [byte]"""
     cut = case.sequence_parallel or case.traits.scattered_messages
     return ACTIVATION_BYTES * (tokens / plan.tp if cut else tokens) * case.model.hidden
-
-
-def stage_message_seconds(case: Case, plan: Plan, tokens: Num, stride: Num) -> Num:
-    """Seconds that a message to the stage ``stride`` ranks away is under way. [s]"""
-    return point_to_point_seconds(message_bytes(case, plan, tokens), stride, case.tiers)
 
 
 def exposed_message_share(case: Case, plan: Plan) -> Num:

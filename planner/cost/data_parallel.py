@@ -255,10 +255,16 @@ def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, 
     Num
         Time beside the passes. [s]
     """
-    domains = plan.zero_shards * plan.tp / case.pool.scaleup_domain
     share = case.traits.sharded_wait * case.sharding.shards_parameters
     exposed = exposed_traffic_seconds(case, plan, traffic, slowest)
-    return exposed + wait_seconds(plan.num_microbatches * micro, domains, share) if share else exposed
+    if not share:
+        return exposed
+    return exposed + wait_seconds(plan.num_microbatches * micro, sharding_domains(case, plan), share)
+
+
+def sharding_domains(case: Case, plan: Plan) -> Num:
+    """Fast domains that the ranks of a copy of the states, and their tensor-parallel ones, lie in. [-]"""
+    return case.fast_tier.spread(1.0, plan.zero_shards * plan.tp).domains
 
 
 def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: Num) -> Num:
@@ -297,7 +303,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     share: Num = traits.dp_exposed
     if sharding.shards_parameters:
         window = traits.dp_window * slowest
-        beyond = plan.zero_shards * plan.tp > case.pool.scaleup_domain
+        beyond = sharding_domains(case, plan) > 1
         share = either(beyond, most(share, traits.sharded_exposed), share)
         exposed = exposed_seconds(last, window, share)
     else:

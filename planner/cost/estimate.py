@@ -261,7 +261,7 @@ def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:
     """
     count = parts.microbatches
     terms = {name: count * parts.on_stage(name) for name in ("tp", "cp", "ep")}
-    messages = count * float(parts.passes.hop)
+    messages = count * parts.slowest_hop
     busy = count * float(np.asarray(parts.passes.micro)[parts.slowest])
     tail = int(np.argmax(result.data_parallel + result.optimizer + result.offload))
     ends = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from planner.cost.block_cost import (
     priced_layer,
 )
 from planner.cost.case import Case
+from planner.cost.messages import pipeline_messages
 from planner.cost.operators import Pricer
 from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
 from planner.inputs.model import Attention, ModelSpec
@@ -63,8 +64,15 @@ def _balanced_split(model: ModelSpec, seq_len: int, parts: int) -> tuple[int, ..
 
 def ranks_of(plan: Plan, case: Case) -> list[RankPieces]:
     """Pieces of every pipeline rank of a scalar plan."""
-    degrees = (int(plan.pp), int(plan.vpp))
-    return rank_counts(case.model, case.schedule, degrees, split_of(plan, case), case.recompute)
+    return pipeline_ranks(case, (int(plan.pp), int(plan.vpp)), split_of(plan, case))
+
+
+def pipeline_ranks(case: Case, degrees: tuple[int, int], split: Sequence[int]) -> list[RankPieces]:
+    """Pieces and messages of every rank of a pipeline of (pp, vpp) over the whole job."""
+    ranks = rank_counts(case.model, case.schedule, degrees, split, case.recompute)
+    for rank, messages in zip(ranks, pipeline_messages(case, *degrees), strict=True):
+        rank.messages = messages
+    return ranks
 
 
 NOTHING_AGAIN = RecomputeChoice(whole_layer=False, modules=frozenset(), layers=0.0)

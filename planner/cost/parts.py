@@ -76,6 +76,11 @@ class PlanParts:
         """The stage that takes longest for a micro-batch."""
         return int(np.argmax(self.passes.micro))
 
+    @property
+    def slowest_hop(self) -> float:
+        """Seconds of messages in a micro-batch on that stage. [s]"""
+        return float(np.broadcast_to(self.passes.hop, (len(self.ranks),))[self.slowest])
+
     @cached_property
     def microbatches(self) -> float:
         """Passes of a step. [-]"""

@@ -10,13 +10,11 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
-from planner.cost.communication import (
-    beside_message_seconds,
-    exposed_message_share,
-    stage_message_seconds,
-)
+from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.cost.layout import split_of
+from planner.cost.messages import chunk_tiers, far_and_near
 from planner.cost.stages import ENDS, Piece
+from planner.formulas.messages import tier_seconds
 from planner.plan import Plan
 from planner.techniques.schedules._engine import Pipeline, Times, play
 from planner.techniques.schedules._family import PassTimes
@@ -26,9 +24,12 @@ MOST_PASSES: Final = 20_000
 
 
 def is_played(case: Case, plan: Plan) -> bool:
-    """Whether the passes of a scalar plan are priced by playing: not too many, in an order that can run."""
+    """Whether the passes of a scalar plan are priced by playing: not too many, in an order that can run.
+
+    They are where ranks fill their waits, and where some messages come from farther away than others.
+    """
     schedule, degrees = case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
-    if not case.plays or plan.pp == 1:
+    if plan.pp == 1 or not (case.plays or far_and_near(case, *degrees[:2])):
         return False
     passes = 3.0 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
     whole = len(split_of(plan, case)) == degrees[0] * degrees[1]
@@ -69,17 +70,20 @@ def chunk_pieces(plan: Plan, case: Case) -> list[Counter[Piece]]:
 
 
 def message_seconds(plan: Plan, case: Case) -> Times:
-    """Seconds of the message from each chunk to the next, by the tier that joins their ranks. [s]"""
+    """Seconds of the message from each chunk of a route to the next, by the tier that joins their ranks. [s]
+
+    None at the end of a route, and where the next chunk is on the same rank.
+    """
     pp, vpp = int(plan.pp), int(plan.vpp)
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
-    stride = int(plan.tp * plan.cp * plan.dp)
-    ranks = case.schedule.chunk_ranks(pp, vpp)[: pp * vpp]
-    seconds = []
-    for one, other in zip(ranks, (*ranks[1:], ranks[-1]), strict=True):
-        first, last = min(one, other) * stride, (max(one, other) + 1) * stride - 1
-        crossed = [tier.domain for tier in case.tiers if first // tier.domain != last // tier.domain]
-        reach = max([float(stride), *crossed])
-        seconds.append(float(stage_message_seconds(case, plan, tokens, reach)) if pp > 1 else 0.0)
+    nbytes = message_bytes(case, plan, plan.micro_batch * case.workload.seq_len / plan.cp)
+    stride = case.job.gpus / pp
+    seconds: list[float] = []
+    for route in range(case.schedule.routes):
+        chunks = range(route * pp * vpp, (route + 1) * pp * vpp)
+        crossed = chunk_tiers(case.schedule.placement, (pp, vpp), chunks, case.tiers, stride)
+        seconds += [
+            0.0 if tier is None else float(tier_seconds(nbytes, case.tiers[tier])) for tier in crossed
+        ]
     return tuple(seconds)
 
 
@@ -99,23 +103,24 @@ def chunk_pipeline(
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
     share = float(exposed_message_share(case, plan))
-    shown = tuple(share * seconds + beside for seconds in wires)
-    exposed = shown if occupies else (0.0,) * len(shown)
-    last = max(len(chunks) - 2, 0)
+    shown = tuple(share * seconds + beside if seconds else 0.0 for seconds in wires)
+    still = (0.0,) * len(shown)
+    exposed, last = shown if occupies else still, max(len(chunks) - 2, 0)
     forward, data, weight = [], [], []
-    for place, chunk in enumerate(chunks):
+    for number in range(len(exposed)):
+        route, place = divmod(number, len(chunks))
+        start, chunk = route * len(chunks), chunks[place]
         ahead = piece_sum(chunk, costs, "forward")
         behind = piece_sum(chunk, costs, "weight_gradient")
-        forward.append(ahead + exposed[max(place - 1, 0)])
-        data.append(piece_sum(chunk, costs, "seconds") - ahead - behind + exposed[min(place, last)])
+        forward.append(ahead + exposed[start + max(place - 1, 0)])
+        data.append(piece_sum(chunk, costs, "seconds") - ahead - behind + exposed[start + min(place, last)])
         weight.append(behind)
-    ranks = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))
     return Pipeline(
-        ranks=ranks,
-        forward=route_twice(case, forward),
-        input_gradient=route_twice(case, data),
-        weight_gradient=route_twice(case, weight),
-        hops=(0.0,) * len(ranks) if occupies else shown * case.schedule.routes,
+        ranks=case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp)),
+        forward=tuple(forward),
+        input_gradient=tuple(data),
+        weight_gradient=tuple(weight),
+        hops=still if occupies else shown,
         routes=case.schedule.routes,
     )
 

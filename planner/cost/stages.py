@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.inputs.model import ModelSpec
-from planner.numeric import Column, Num
+from planner.numeric import Column, Num, Truth
 from planner.plan import even_split
 from planner.techniques.recompute._family import RecomputeChoice
 from planner.techniques.schedules import Schedule
@@ -37,23 +38,44 @@ class Stages:
         Pipeline rank, of the same shape. [-]
     crest : array, optional
         What the chunks in flight at a rank's peak hold over as many mean chunks, of the same shape. [-]
+    messages, all_messages : mapping
+        Messages that a rank takes in for a micro-batch, of the same shape, and those of all ranks, by the
+        place of the tier that they come over. [-]
     """
 
     counts: Mapping[Piece, Column]
     rank: Column
     crest: Num = 1.0
+    messages: Mapping[int, Column] = field(default_factory=dict)
+    all_messages: Mapping[int, Num] = field(default_factory=dict)
+
+    @property
+    def far_and_near(self) -> Truth:
+        """Whether messages of a pipeline come over several tiers, so that equal chunks take unlike times."""
+        used = [np.greater(count, 0.0) for count in self.all_messages.values()]
+        return np.greater(np.sum(used, axis=0), 1) if len(used) > 1 else np.False_
 
     def taken(self, index: NDArray[np.intp]) -> Stages:
         """Return the stages of the plans at ``index`` of the second axis."""
         counts = {piece: column.take(index, axis=1) for piece, column in self.counts.items()}
         crest = self.crest.take(index, axis=1) if isinstance(self.crest, np.ndarray) else self.crest
-        return Stages(counts, self.rank.take(index, axis=1), crest)
+        messages = {tier: column.take(index, axis=1) for tier, column in self.messages.items()}
+        sums = {tier: np.take(count, index) for tier, count in self.all_messages.items()}
+        return Stages(counts, self.rank.take(index, axis=1), crest, messages, sums)
+
+    def repeated(self) -> Stages:
+        """Return the stages of one plan with a second axis, along which many plans share them."""
+        counts = {piece: column[:, np.newaxis] for piece, column in self.counts.items()}
+        messages = {tier: column[:, np.newaxis] for tier, column in self.messages.items()}
+        crest = np.asarray(self.crest)[:, np.newaxis]
+        return Stages(counts, self.rank[:, np.newaxis], crest, messages, self.all_messages)
 
 
 class RankPieces(Counter[Piece]):
-    """Pieces of one rank, with the crest of its chunks in flight: see `crests`."""
+    """Pieces of one rank, the crest of its chunks in flight (`crests`) and its messages (`rank_messages`)."""
 
     crest: float = 1.0
+    messages: Mapping[int, float] = MappingProxyType({})
 
 
 @lru_cache(maxsize=4096)
@@ -193,13 +215,15 @@ def crests(schedule: Schedule, degrees: tuple[int, int], sizes: tuple[int, ...])
 
 
 def deciding_ranks(ranks: Sequence[RankPieces], in_flight: Column) -> list[int]:
-    """Return the ranks that no other one matches in every count and in micro-batches in flight."""
+    """Return the ranks that no other one matches in every count, in messages and in what is in flight."""
     deciding: list[int] = []
     flying = in_flight * crest_of(ranks)
     for rank in sorted(range(len(ranks)), key=lambda rank: (-flying[rank], rank)):
         counts = ranks[rank]
         beaten = any(
-            all(ranks[other][piece] >= count for piece, count in counts.items()) for other in deciding
+            all(ranks[other][piece] >= count for piece, count in counts.items())
+            and all(ranks[other].messages.get(tier, 0.0) >= count for tier, count in counts.messages.items())
+            for other in deciding
         )
         if not beaten:
             deciding.append(rank)
@@ -215,7 +239,15 @@ def stages_of(ranks: Sequence[RankPieces]) -> Stages:
     """Return all ranks of one plan, the first axis being the rank."""
     pieces = sorted({piece for counts in ranks for piece in counts})
     counts = {piece: np.array([float(rank[piece]) for rank in ranks]) for piece in pieces}
-    return Stages(counts, np.arange(len(ranks), dtype=float), crest_of(ranks))
+    messages = message_table(ranks)
+    sums = {tier: float(column.sum()) for tier, column in messages.items()}
+    return Stages(counts, np.arange(len(ranks), dtype=float), crest_of(ranks), messages, sums)
+
+
+def message_table(ranks: Sequence[RankPieces]) -> dict[int, Column]:
+    """Return the messages of every rank by tier; tiers that carry none are left out. [-]"""
+    tiers = sorted({tier for rank in ranks for tier in rank.messages})
+    return {tier: np.array([rank.messages.get(tier, 0.0) for rank in ranks]) for tier in tiers}
 
 
 def stage_table(all_ranks: Sequence[Sequence[RankPieces]], deciding: Sequence[list[int]]) -> Stages:
@@ -233,4 +265,16 @@ def stage_table(all_ranks: Sequence[Sequence[RankPieces]], deciding: Sequence[li
         for piece in pieces
     }
     crest = np.array([crest_of(ranks)[picks] for ranks, picks in zip(all_ranks, chosen, strict=True)]).T
-    return Stages(counts, np.array(chosen, dtype=float).T, crest)
+    tables = [message_table(ranks) for ranks in all_ranks]
+    tiers = sorted({tier for table in tables for tier in table})
+    messages = {
+        tier: np.array(
+            [
+                table[tier][picks] if tier in table else [0.0] * width
+                for table, picks in zip(tables, chosen, strict=True)
+            ]
+        ).T
+        for tier in tiers
+    }
+    sums = {tier: np.array([float(np.sum(table.get(tier, 0.0))) for table in tables]) for tier in tiers}
+    return Stages(counts, np.array(chosen, dtype=float).T, crest, messages, sums)

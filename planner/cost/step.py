@@ -17,11 +17,6 @@ from planner.cost.activation_offload import (
 from planner.cost.allocator import retried_seconds
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
-from planner.cost.communication import (
-    beside_message_seconds,
-    exposed_message_share,
-    stage_message_seconds,
-)
 from planner.cost.data_parallel import data_parallel_seconds
 from planner.cost.memory import (
     StageMemory,
@@ -31,6 +26,7 @@ from planner.cost.memory import (
     stage_sum,
     stage_weights,
 )
+from planner.cost.messages import hop_seconds
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
@@ -53,7 +49,7 @@ class PassPrice:
     micro : Num
         Seconds of a micro-batch on each stage, its messages included. [s]
     hop : Num
-        Exposed seconds of messages between stages in each micro-batch. [s]
+        Exposed seconds of messages between stages in each micro-batch, on each stage. [s]
     weights : StageWeights
         Weights of each stage.
     mean : StageWeights
@@ -116,13 +112,6 @@ def device_bytes(case: Case, memory: StageMemory) -> Num:
     return memory.allocated + reserve_bytes(case, memory) + case.traits.framework_bytes
 
 
-def hop_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
-    """Exposed seconds of messages that each micro-batch costs a stage: one in and one out of every chunk."""
-    once = stage_message_seconds(case, plan, tokens, plan.tp * plan.cp * plan.dp)
-    each = once * exposed_message_share(case, plan) + beside_message_seconds(case, plan, tokens)
-    return either(plan.pp > 1, 2 * plan.vpp * each, 0.0)
-
-
 def whole_model(costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num], field: str) -> Num:
     """Sum of a field over all layers and ends of the model."""
     result: Num = 0.0
@@ -168,26 +157,27 @@ def price_passes(
     The bubble of unlike stages is that of a pipeline whose other stages take their mean time: for 1F1B the
     sum of all stages less the slowest, which is exact where the slowest is the last. With no more
     micro-batches than stages, and under some schedules always, a played step whose early stages take longer
-    hides up to half of the bubble: in 1F1B stage :math:`i` takes :math:`\sum_{k<i} t_k + m t_i`, and the
+    hides up to half of the bubble, and so does a step some of whose messages come from farther away than
+    others: in 1F1B stage :math:`i` takes :math:`\sum_{k<i} t_k + m t_i`, and the
     largest of these is never below :math:`m + (p-1)/2` mean stages.
 
     References
     ----------
     .. [1] D. Narayanan et al., arXiv:2104.04473, 2021, sec. 2.2 (bubble of 1F1B and interleaving).
     """
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
-    hop = hop_seconds(case, plan, tokens)
+    hop = hop_seconds(case, plan, stages.messages)
+    hops = hop_seconds(case, plan, stages.all_messages)
     micro = stage_sum(costs, stages, "seconds") + hop
-    everything = whole_model(costs, totals, "seconds") + plan.pp * hop
-    forward = whole_model(costs, totals, "forward") / everything
+    everything = whole_model(costs, totals, "seconds") + hops
+    forward = (whole_model(costs, totals, "forward") + hops / 2) / everything
     weight = whole_model(costs, totals, "weight_gradient") / everything
     share = (forward, 1.0 - forward - weight, weight)
     even = everything / plan.pp
     work, fill = plan.num_microbatches * even, _bubble(case, plan, everything, even, share)
-    hidden = 0.0 if case.traits.p2p_occupies else hop / even
+    hidden = 0.0 if case.traits.p2p_occupies else hops / everything
     floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
     held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
-    closed = np.logical_and(np.greater(plan.num_microbatches, plan.pp), not case.plays)
+    closed = np.greater(plan.num_microbatches, plan.pp) & ~np.logical_or(case.plays, stages.far_and_near)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
         bound=either(closed, work + fill, floor),

@@ -2,7 +2,9 @@
 
 A group is ``ranks`` members, each ``stride`` ranks from the next; a `Tier` joins ``domain`` consecutive
 ranks. A ring visits every member, so the traffic that leaves a domain is carried by the links of all the
-members inside it.
+members inside it. Where a group straddles domains unevenly, the domain with the fewest of its members
+decides: a library gives all nodes as many channels as the least of them has (NVIDIA, NCCL, ``src/init.cc``,
+``initTransportsRank``: the minimum of ``nChannels`` over all ranks).
 """
 
 from __future__ import annotations
@@ -10,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from planner.numeric import Num, either, least, most, whole
+from planner.formulas.spread import Spread, spread
+from planner.numeric import Num, either, least, most
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Tier:
         Whether traffic crosses the host, so that the rate falls with the square of the ranks.
     ramp : float
         Slow start of a library's ring passes inside the tier, 0 where none was measured. [s]
+    gpus : float
+        Ranks of the job whose groups use it, from rank 0 on; 0 for a group alone. [-]
     """
 
     name: str
@@ -44,35 +47,29 @@ class Tier:
     pair_bandwidth: float
     host_staged: bool = False
     ramp: float = 0.0
+    gpus: float = 0.0
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
         return replace(self, bandwidth=self.bandwidth * share, pair_bandwidth=self.pair_bandwidth * share)
 
+    def spread(self, stride: Num, ranks: Num) -> Spread:
+        """Return how groups of ``ranks`` members, ``stride`` ranks from the next, lie in the domains.
 
-def members_inside(domain: Num, stride: Num, ranks: Num) -> Num:
-    """Members of a group that share one domain.
+        Examples
+        --------
+        Eight ranks, every fourth one, in nodes of eight: two in each node.
 
-    Parameters
-    ----------
-    domain : Num
-        Consecutive ranks in the domain. [-]
-    stride, ranks : Num
-        Distance between members, and members. [-]
+        >>> Tier("nvlink", 8, 450e9, 6e-6, 450e9).spread(4.0, 8.0).fewest
+        2.0
+        """
+        return spread(self.domain, self.gpus, stride, ranks)
 
-    Returns
-    -------
-    Num
-        Between 1 and ``ranks``. [-]
 
-    Examples
-    --------
-    Eight ranks, every fourth one, in nodes of eight: two in each node.
-
-    >>> float(members_inside(8, 4, 8))
-    2.0
-    """
-    return least(ranks, most(1.0, whole(domain / stride)))
+def _peers(tier: Tier, below: Spread, here: Spread) -> Num:
+    """Domains of the tier below that talk to one another, as few as can be, or where they crowd, as many."""
+    few = either(here.fewest > below.fewest, here.fewest, here.largest)
+    return (here.largest if tier.host_staged else few) / below.fewest
 
 
 def group_bandwidth(tier: Tier, members: Num) -> Num:
@@ -116,14 +113,13 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
     """Return the latency of a ring pass [s] and its time for each byte that goes round [s/byte]."""
     slowest: Num = 0.0
     latency: Num = 0.0
-    below: Num = 1.0
+    below = Spread.of_each(ranks)
     for tier in tiers:
-        inside = members_inside(tier.domain, stride, ranks)
-        crossing = inside > below
-        rate = below * group_bandwidth(tier, inside / below)
-        slowest = most(slowest, crossing / rate)
-        latency = latency + (ranks / below - ranks / inside) * tier.latency
-        below = inside
+        here = tier.spread(stride, ranks)
+        rate = below.fewest * group_bandwidth(tier, _peers(tier, below, here))
+        slowest = most(slowest, here.joins(below) / rate)
+        latency = latency + (below.domains - here.domains) * tier.latency
+        below = here
     return latency, slowest
 
 
@@ -132,8 +128,8 @@ def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], me
 
     .. math:: t = M \sum_k h_k \alpha_k + S \frac{n-1}{n} \max_k \frac{1}{i_{k-1} B_k}
 
-    with :math:`h_k = n / i_{k-1} - n / i_k` of the ring's hops over tier k, :math:`i_k` members that share a
-    domain of tier k, of which those one level below carry the outgoing traffic together.
+    with :math:`h_k = d_{k-1} - d_k` of the ring's hops over tier k, from the domains that a group lies in,
+    and :math:`i_k` members, the fewest in one domain of tier k, which carry its outgoing traffic together.
 
     Parameters
     ----------
@@ -220,6 +216,8 @@ def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
 
     .. math:: t = \sum_k h_k \alpha_k + \max_k \frac{S}{n} \frac{i_k - i_{k-1}}{B_k}
 
+    for a member of the domain that has the fewest of a group (:math:`i_{k-1}`).
+
     Parameters
     ----------
     nbytes : Num
@@ -246,101 +244,14 @@ def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
     """
     slowest: Num = 0.0
     latency: Num = 0.0
-    below: Num = 1.0
+    below = Spread.of_each(ranks)
     for tier in tiers:
-        inside = members_inside(tier.domain, stride, ranks)
-        share = (inside - below) / ranks
-        slowest = most(slowest, share / group_bandwidth(tier, inside / below))
-        latency = latency + (inside / below - 1.0) * tier.latency
-        below = inside
+        here = tier.spread(stride, ranks)
+        share = (here.largest - below.fewest) / ranks
+        slowest = most(slowest, share / group_bandwidth(tier, _peers(tier, below, here)))
+        latency = latency + (below.domains / here.domains - 1.0) * tier.latency
+        below = here
     return latency + nbytes * slowest
-
-
-def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    """Seconds of a message to the rank ``stride`` away.
-
-    Parameters
-    ----------
-    nbytes : Num
-        Size of the message. [byte]
-    stride : Num
-        Distance in ranks; the innermost tier that joins both carries the message. [-]
-    tiers : sequence of Tier
-        From the innermost to the outermost.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
-    References
-    ----------
-    .. [1] R. W. Hockney, "The communication challenge for MPP," Parallel Computing 20(3), 1994, eq. 2,
-       doi:10.1016/S0167-8191(06)80021-9.
-
-    Examples
-    --------
-    >>> inner, outer = Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
-    >>> float(point_to_point_seconds(50e9, 8, [inner, outer]))
-    1.0
-    """
-    latency: Num = 0.0
-    rate: Num = np.inf
-    for tier in reversed(tiers):
-        reached = stride < tier.domain
-        link = tier.bandwidth / 2 if tier.host_staged else min(tier.bandwidth, tier.pair_bandwidth)
-        rate = either(reached, link, rate)
-        latency = either(reached, tier.latency, latency)
-    return latency + nbytes / rate
-
-
-def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    r"""Seconds to pass the parts of a buffer from each rank to the next until all have seen them.
-
-    .. math:: t = (n-1) \left(\alpha + \frac{S}{n B}\right)
-
-    Parameters
-    ----------
-    nbytes : Num
-        Size :math:`S` of all parts together. [byte]
-    ranks, stride : Num
-        Members :math:`n` and the distance between them; one member costs nothing. [-]
-    tiers : sequence of Tier
-        From the innermost to the outermost; the slowest that some hop crosses has latency :math:`\alpha`
-        and, for one rank, rate :math:`B`.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
-    Notes
-    -----
-    Messages of the attention itself, not a library's ring: a rank that leaves its domain has its own port
-    alone, where a library would send over the ports of all members.
-
-    References
-    ----------
-    .. [1] H. Liu, M. Zaharia, P. Abbeel, "Ring Attention with Blockwise Transformers for Near-Infinite
-       Context," arXiv:2310.01889, 2023, sec. 3.
-
-    Examples
-    --------
-    >>> inner, outer = Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
-    >>> float(shift_seconds(16e9, 16, 1, [inner, outer])), float(shift_seconds(16e9, 8, 8, [inner, outer]))
-    (0.3, 0.28)
-    """
-    latency: Num = 0.0
-    slowest: Num = 0.0
-    below: Num = 1.0
-    for tier in tiers:
-        inside = members_inside(tier.domain, stride, ranks)
-        crossing = inside > below
-        link = tier.bandwidth / 2 if tier.host_staged else min(tier.bandwidth, tier.pair_bandwidth)
-        slowest = either(crossing, most(slowest, 1.0 / link), slowest)
-        latency = either(crossing, most(latency, tier.latency), latency)
-        below = inside
-    return (ranks - 1) * (latency + nbytes / ranks * slowest)
 
 
 def ring_sent_bytes(nbytes: Num, ranks: Num) -> Num:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.formulas.collectives import Tier, group_bandwidth, members_inside
+from planner.formulas.collectives import Tier, group_bandwidth
+from planner.formulas.spread import Spread
 from planner.numeric import Num
 
 
@@ -81,12 +82,13 @@ def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: S
     """
     slowest: Num = 0.0
     latency: Num = 0.0
-    below: Num = 1.0
+    below = Spread.of_each(ranks)
     for depth, tier in enumerate(tiers):
-        inside = members_inside(tier.domain, stride, ranks)
-        needed = float(copies) if depth == 0 else distinct_domains(ranks / below, copies)
-        leaving = needed * (inside - below) / inside if depth else needed * (inside - below) / ranks
-        slowest = np.maximum(slowest, leaving / group_bandwidth(tier, inside / below))
-        latency = latency + (inside / below - 1.0) * tier.latency
-        below = inside
+        here = tier.spread(stride, ranks)
+        inside = here.largest
+        needed = float(copies) if depth == 0 else distinct_domains(below.domains, copies)
+        leaving = needed * (inside - below.fewest) / (inside if depth else ranks)
+        slowest = np.maximum(slowest, leaving / group_bandwidth(tier, inside / below.fewest))
+        latency = latency + (below.domains / here.domains - 1.0) * tier.latency
+        below = here
     return latency + nbytes * slowest

@@ -10,7 +10,6 @@ from planner.formulas.collectives import (
     PROTOCOL_LATENCY,
     Tier,
     group_bandwidth,
-    members_inside,
     ring_seconds,
 )
 from planner.numeric import Num
@@ -67,9 +66,8 @@ def started_ring_seconds(
     root = np.sqrt(tier.ramp / 4 + large) - np.sqrt(tier.ramp / 4)
     wire = passes * nbytes * (root * root / LARGE_BYTES)
     hops = passes * (ranks - 1) * (PROTOCOL_LATENCY[1] * tier.latency)
-    return np.where(
-        members_inside(tier.domain, stride, ranks) < ranks, line, hops + wire + np.sqrt(tier.ramp * wire)
-    )
+    leaves = np.greater(tier.spread(stride, ranks).domains, 1.0)
+    return np.where(leaves, line, hops + wire + np.sqrt(tier.ramp * wire))
 
 
 def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:

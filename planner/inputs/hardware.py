@@ -204,6 +204,23 @@ class Pool(Record):
         """Accelerators joined by the fast links. [-]"""
         return self.node.scaleup.domain
 
+    def segment(self, nodes: int) -> int:
+        """Nodes that a job of ``nodes`` takes of one scale-up domain, where that joins several. [-]
+
+        Equal parts of each domain, as large as can be, where they fill half of one; else one domain after the
+        other is filled.
+
+        References
+        ----------
+        .. [1] NVIDIA, Megatron-Bridge, ``scripts/performance/utils/executors.py``: the largest number of at
+           most 18 nodes that divides the job, as Slurm's ``--segment``.
+        """
+        joined = self.scaleup_domain // self.gpus_per_node
+        if nodes <= joined:
+            return nodes
+        divisor = max(size for size in range(1, joined + 1) if nodes % size == 0)
+        return divisor if 2 * divisor >= joined else joined
+
     @property
     def nic_bandwidth(self) -> float:
         """Line rate of the network ports, per accelerator and direction. [byte/s]"""

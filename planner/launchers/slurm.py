@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.inputs.hardware import Pool
 from planner.launchers._family import Launcher, Settings, node_shape
 from planner.launchers._shell import (
     argument_lines,
@@ -61,13 +62,14 @@ def _directives(job: Job, settings: Settings) -> str:
         "--open-mode=append",
     ]
     if nodes > 1:
-        lines.append(f"--segment={_segment(nodes, domain)}" if domain > 1 else "--switches=1@00:10:00")
+        lines += _together(pool, nodes) if domain > 1 else ["--switches=1@00:10:00"]
     return "".join(f"#SBATCH {line}\n" for line in lines)
 
 
-def _segment(nodes: int, domain: int) -> int:
-    """Return the greatest number of nodes that divides the job and lies within one scale-up domain."""
-    return max(size for size in range(1, min(nodes, domain) + 1) if nodes % size == 0)
+def _together(pool: Pool, nodes: int) -> list[str]:
+    """Return what asks for nodes of one scale-up domain together; nothing where parts are not equal."""
+    segment = pool.segment(nodes)
+    return [] if nodes % segment else [f"--segment={segment}"]
 
 
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:

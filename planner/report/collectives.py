@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.formulas.collectives import (
-    Tier,
-    all_to_all_seconds,
-    point_to_point_seconds,
-)
+from planner.cost.case import job_tiers
+from planner.formulas.collectives import Tier, all_to_all_seconds
+from planner.formulas.messages import point_to_point_seconds
 from planner.formulas.ring_start import all_reduce_seconds, started_ring_seconds
 from planner.inputs.hardware import HardwareProfile
 from planner.numeric import Num
@@ -73,7 +71,7 @@ def collective_rows(
     profile: HardwareProfile, gpus: int, sizes: Sequence[float] = SIZES
 ) -> Iterator[Document]:
     """Yield one row for each collective and size on the first ``gpus`` accelerators."""
-    tiers, domain = profile.pool.tiers, profile.pool.scaleup_domain
+    tiers, domain = job_tiers(profile.pool, gpus), profile.pool.scaleup_domain
     for one in COLLECTIVES:
         for size in sizes:
             seconds = float(one.seconds(size, gpus, float(domain if gpus > domain else 1), tiers))

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from planner.cost.case import job_tiers
 from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.operators import Operator
-from planner.formulas.collectives import members_inside
 from planner.inputs.fitted import fitted
 from planner.inputs.hardware import Accelerator, Pool
 from planner.inputs.kernels import GENERIC, RELATIVES
@@ -111,8 +111,11 @@ def explain(answer: Estimate, price: Price) -> Explanation:
 
 
 def groups(answer: Estimate) -> tuple[Group, ...]:
-    """Return who talks to whom, innermost first; data parallelism is over dp · cp ranks, tp apart."""
-    plan, tiers = answer.plan, answer.job.hardware.pool.tiers
+    """Return who talks to whom, innermost first; data parallelism is over dp · cp ranks, tp apart.
+
+    A group is told with the tier that joins all of its members, whichever of its kind lies worst.
+    """
+    plan, tiers = answer.plan, job_tiers(answer.job.hardware.pool, answer.job.gpus)
     members = {
         "tp": (plan.tp, 1.0),
         "cp": (plan.cp, plan.tp),
@@ -124,8 +127,7 @@ def groups(answer: Estimate) -> tuple[Group, ...]:
     for axis, (ranks, stride) in members.items():
         if ranks <= 1:
             continue
-        inside = ((tier, float(members_inside(tier.domain, stride, ranks))) for tier in tiers)
-        tier = next((tier for tier, members in inside if members >= ranks), tiers[-1])
+        tier = next((tier for tier in tiers if tier.spread(stride, ranks).domains == 1), tiers[-1])
         found.append(Group(axis, int(ranks), int(stride), tier.name, tier.bandwidth, tier.domain))
     return tuple(found)
 

@@ -15,9 +15,10 @@ from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
 from planner.cost.played import is_played
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
-from planner.formulas.collectives import Tier, point_to_point_seconds, ring_seconds
+from planner.formulas.collectives import Tier, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
+from planner.formulas.messages import tier_seconds
 from planner.formulas.model_flops import model_flops
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Experts
@@ -182,10 +183,11 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
     if plan.pp <= 1:
         return
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
-    nbytes, stride = message_bytes(case, plan, tokens), plan.tp * plan.cp * plan.dp
-    inputs = {"nbytes": nbytes, "stride": stride, "tiers": case.tiers}
-    what = f"one message between stages; {2 * plan.vpp:.0f} for each micro-batch"
-    yield Use("pp_comm", what, point_to_point_seconds, inputs)
+    nbytes = message_bytes(case, plan, tokens)
+    for place, count in anatomy.parts.ranks[anatomy.parts.slowest].messages.items():
+        tier = case.tiers[place]
+        what = f"one message between stages over {tier.name}; {count:.0f} for each micro-batch"
+        yield Use("pp_comm", what, tier_seconds, {"nbytes": nbytes, "tier": tier})
 
 
 def _bubble(anatomy: Anatomy) -> Iterator[Use]:
@@ -329,6 +331,7 @@ def formulas_page(uses: Sequence[Use]) -> Page:
 
 
 def _told(name: str, value: Any, text: FormulaText) -> str:
+    value = (value,) if isinstance(value, Tier) else value
     if isinstance(value, tuple):
         return "; ".join(
             f"{tier.name} {show(tier.bandwidth, 'byte/s')}, {show(tier.latency, 's')}" for tier in value

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+from planner.cost.case import job_tiers
 from planner.cost.estimate import Estimate
 from planner.report.as_json import Document
 from planner.report.explain import groups
@@ -43,7 +44,8 @@ def _indices(rank: int, sizes: dict[str, int]) -> dict[str, int]:
 
 def leaving(answer: Estimate) -> tuple[str, ...]:
     """Return which groups that talk in every layer leave the fast links, in words."""
-    inner = [tier for tier in answer.job.hardware.pool.tiers if math.isfinite(tier.domain)]
+    tiers = job_tiers(answer.job.hardware.pool, answer.job.gpus)
+    inner = [tier for tier in tiers if math.isfinite(tier.domain)]
     return tuple(
         f"{group.axis}, {group.ranks} ranks, leaves the {inner[-1].domain:.0f} accelerators that "
         f"{inner[-1].name} joins"

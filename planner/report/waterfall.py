@@ -187,7 +187,8 @@ def hidden_seconds(anatomy: Anatomy) -> Mapping[str, float]:
     alone = {
         f"{name}_comm": parts.microbatches * bare.on_stage(name, parts.slowest) for name in ("tp", "cp", "ep")
     }
-    alone["pp_comm"] = parts.microbatches * float(bare.passes.hop)
+    hops = np.broadcast_to(bare.passes.hop, (len(parts.ranks),))
+    alone["pp_comm"] = parts.microbatches * float(hops[parts.slowest])
     here = parts.step
     there = price_step(bare.case, parts.plan, parts.passes, parts.stages)
     tail = int(np.argmax(here.data_parallel + here.optimizer + here.offload))

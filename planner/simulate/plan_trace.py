@@ -25,8 +25,7 @@ def plan_trace(played: PlayedPlan) -> Event:
     ----------
     .. [1] "Trace Event Format," https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
     """
-    routes = played.pipeline.routes
-    wired = replace(played.pipeline, hops=played.wires * routes)
+    wired = replace(played.pipeline, hops=played.wires)
     document = trace(played.timeline, wired)
     events: list[Event] = document["traceEvents"]
     for rank in range(len(played.timeline.orders)):

@@ -30,6 +30,7 @@ NOT_RUN: Final = {
     "curve_between": "takes two curves and returns one, whose constants have the units of theirs",
     "started_ring_seconds": "holds the 512 MiB of a tier's published rate without their unit",
     "all_reduce_seconds": "two passes of the last",
+    "spread": "returns three counts of ranks; its callers are run",
     "between": "interpolates constants of any unit; its callers are run",
 }
 """Functions that cannot be fed quantities, and why."""

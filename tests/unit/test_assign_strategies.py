@@ -52,7 +52,8 @@ EVERY = [
 
 @pytest.mark.parametrize("name", ["dense", "experts", "sliding", "latent"])
 def test_layers_that_all_take_a_strategy_are_priced_as_the_plan(name: str) -> None:
-    work, seen = linked(job(MODELS[name], 16, global_batch=64), 50e9), 0
+    """In one domain: stages with far and near messages are played, and an assignment has the closed form."""
+    work, seen = linked(job(MODELS[name], 16, "gb200-nvl72", global_batch=64), 50e9), 0
     for plan in random_plans(work, RUNTIME, 60, seed=3, vpp=1, schedule="1f1b", offload="none"):
         if not is_assignable(replace(plan, zero=1), case_of(replace(plan, zero=1), work, RUNTIME)):
             continue

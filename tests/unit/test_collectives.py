@@ -13,13 +13,11 @@ from planner.formulas.collectives import (
     Tier,
     all_to_all_seconds,
     group_bandwidth,
-    members_inside,
-    point_to_point_seconds,
     ring_seconds,
     ring_sent_bytes,
-    shift_seconds,
 )
 from planner.formulas.dispatch import dispatch_seconds, distinct_domains
+from planner.formulas.messages import point_to_point_seconds, shift_seconds
 from planner.formulas.ring_start import all_reduce_seconds, started_ring_seconds
 from planner.inputs.load_hardware import load_hardware
 
@@ -38,7 +36,7 @@ def members(ranks: int, stride: int) -> list[int]:
 )
 def test_members_of_a_domain_are_those_that_one_counts(ranks: int, stride: int) -> None:
     counted = sum(rank < 8 for rank in members(ranks, stride))
-    assert members_inside(8.0, stride, ranks) == counted
+    assert NVLINK.spread(stride, ranks).fewest == counted
 
 
 @pytest.mark.parametrize(
@@ -216,3 +214,30 @@ def test_started_rings_reach_what_was_measured_of_larger_buffers(
     links = load_hardware(cluster).pool.node.scaleup.tier
     seconds = float(started_ring_seconds(gib * 2.0**30, 8, 1, [links]))
     assert gib * 2.0**30 * 7 / 8 / seconds == pytest.approx(rate, rel=0.05)
+
+
+SIX = [replace(tier, gpus=24.0) for tier in BOTH]
+"""The links of a job of 24 ranks in three nodes."""
+
+
+def test_a_group_of_six_that_straddles_nodes_of_eight_by_hand() -> None:
+    # Ranks 6 to 11: two on one node, four on the next. The ring leaves a node through the two ports that the
+    # node with the fewest has: 5/6 of 6 GB at 100 GB/s; of its five hops four stay inside.
+    assert ring_seconds(6e9, 6.0, 1.0, SIX) == pytest.approx(5e9 / 100e9 + 4 * 3e-6 + 10e-6)
+    # Each of the two sends four sixths of its 6 GB through its own port.
+    assert all_to_all_seconds(6e9, 6.0, 1.0, SIX) == pytest.approx(4e9 / 50e9 + 2 * 3e-6 + 10e-6)
+    # Passed on from rank to rank, five times a sixth over one port.
+    assert shift_seconds(6e9, 6.0, 1.0, SIX) == pytest.approx(5 * (1e9 / 50e9 + 10e-6))
+
+
+def test_a_group_that_lies_inside_a_node_alone_straddles_in_a_larger_job() -> None:
+    alone, among = ring_seconds(6e9, 6.0, 1.0, BOTH), ring_seconds(6e9, 6.0, 1.0, SIX)
+    assert alone == pytest.approx(5e9 / 400e9 + 5 * 3e-6)
+    assert among > 3 * alone
+    assert ring_seconds(4e9, 4.0, 1.0, SIX) == ring_seconds(4e9, 4.0, 1.0, BOTH)
+
+
+def test_a_token_is_sent_once_to_the_other_of_two_nodes_that_a_group_straddles() -> None:
+    # Two nodes: with eight experts nearly every token has some on both, and of two ranks' four sixths leave.
+    outside = 2 * (1 - 0.5**8) * (4 / 6) * 1e9 / 50e9
+    assert float(dispatch_seconds(1e9, 8, 6.0, 1.0, SIX)) == pytest.approx(outside + 2 * 3e-6 + 10e-6)

@@ -13,8 +13,8 @@ from planner.cost.communication import (
     BlockExchanges,
     Exchange,
     beside_message_seconds,
-    stage_message_seconds,
 )
+from planner.cost.messages import each_message_seconds
 from planner.cost.operators import Pricer
 from planner.formulas.collectives import ring_seconds
 from planner.inputs.model import ModelSpec
@@ -180,7 +180,7 @@ def test_a_message_in_parts_is_gathered_on_arrival() -> None:
     whole = 2 * SEQ * HIDDEN
     sent = network.latency + whole / 8 / network.bandwidth
     gathered = 7 * link.latency + 7 / 8 * whole / (0.5 * link.bandwidth)
-    assert stage_message_seconds(price.case, price.plan, SEQ, 8) == pytest.approx(sent)
+    assert each_message_seconds(price.case, price.plan, SEQ, network) == pytest.approx(sent + gathered)
     assert beside_message_seconds(price.case, price.plan, SEQ) == pytest.approx(gathered)
 
 
@@ -190,7 +190,7 @@ def test_messages_go_whole_or_as_sequence_parallelism_holds_them() -> None:
     network = whole.case.tiers[1]
     for price, nbytes in ((whole, 2 * SEQ * HIDDEN), (parts, 2 * SEQ * HIDDEN / 8)):
         expected = network.latency + nbytes / network.bandwidth
-        assert stage_message_seconds(price.case, price.plan, SEQ, 8) == pytest.approx(expected)
+        assert each_message_seconds(price.case, price.plan, SEQ, network) == pytest.approx(expected)
 
 
 def test_routed_tokens_by_hand_in_a_node() -> None:

@@ -68,6 +68,16 @@ def test_experts_that_leave_the_fast_links_are_told(tmp_path: Path) -> None:
     assert ranks_page(wide)[-1] == "Mind: ep, 16 ranks, leaves the 8 accelerators that nvlink4 joins."
 
 
+def test_a_group_of_six_that_straddles_two_nodes_is_told(tmp_path: Path) -> None:
+    """Ranks 6 to 11 lie on nodes 0 and 1, although six are fewer than the eight of a node."""
+    words = "llama2-13b --hardware a2-highgpu-8g --gpus 24 --global-batch 24 --seq-len 4096 --tp 1 --pp 4"
+    answer = answer_of(tmp_path, *words.split())
+    (data,) = (group for group in groups(answer) if group.axis == "dp")
+    assert (data.ranks, data.stride, data.domain) == (6, 1, float("inf"))
+    nodes = {row["node"] for row in rank_rows(answer) if row["pp"] == 1}
+    assert nodes == {0, 1}
+
+
 def test_the_command_has_all_ranks(tmp_path: Path) -> None:
     answer_of(
         tmp_path,

@@ -9,11 +9,12 @@ import pytest
 from planner.cost.attention_core import split_softmax
 from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.communication import message_bytes, stage_message_seconds
+from planner.cost.communication import message_bytes
 from planner.cost.estimate import estimate
+from planner.cost.messages import hop_seconds, pipeline_messages
 from planner.cost.operators import Pricer
-from planner.cost.step import hop_seconds
-from planner.formulas.collectives import point_to_point_seconds, ring_seconds
+from planner.formulas.collectives import ring_seconds
+from planner.formulas.messages import point_to_point_seconds, tier_seconds
 from planner.plan import Plan
 from planner.simulate.plan import play_plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
@@ -118,6 +119,11 @@ def pipelined(sequence_parallel: bool = False, **traits: Any) -> tuple[Case, Pla
     return case_of(plan, work, runtime(**traits)), plan
 
 
+def hop_of(case: Case, plan: Plan) -> float:
+    """Seconds of messages on the first rank of a pipeline."""
+    return float(hop_seconds(case, plan, pipeline_messages(case, int(plan.pp), int(plan.vpp))[0]))
+
+
 def test_a_scattered_message_is_a_part_and_a_gather() -> None:
     """Narayanan et al. 2021, sec. 4.1: each of tp ranks sends 1/tp, the receivers gather it over NVLink."""
     whole = 2.0 * 2048 * 2048
@@ -125,7 +131,7 @@ def test_a_scattered_message_is_a_part_and_a_gather() -> None:
     assert message_bytes(case, plan, 2048.0) == whole / 4
     way = point_to_point_seconds(whole / 4, 4, case.tiers)
     gather = ring_seconds(whole, 4, 1.0, case.tensor_tiers)
-    assert hop_seconds(case, plan, 2048.0) == pytest.approx(2 * (way + gather))
+    assert hop_of(case, plan) == pytest.approx(2 * (way + gather))
     plain, plan = pipelined()
     assert message_bytes(plain, plan, 2048.0) == whole
 
@@ -133,7 +139,7 @@ def test_a_scattered_message_is_a_part_and_a_gather() -> None:
 def test_sharded_activations_are_not_gathered_after_a_message() -> None:
     scattered, plan = pipelined(sequence_parallel=True, scattered_messages=True)
     plain, _ = pipelined(sequence_parallel=True)
-    assert hop_seconds(scattered, plan, 2048.0) == hop_seconds(plain, plan, 2048.0)
+    assert hop_of(scattered, plan) == hop_of(plain, plan)
 
 
 def test_scattered_messages_are_counted_as_they_are_sent() -> None:
@@ -160,6 +166,6 @@ def test_messages_of_a_single_chunk_are_waited_for_where_only_several_chunks_hid
     for chunks in (1, 2):
         plan = plan_of(work, pp=2, vpp=chunks, schedule="1f1b" if chunks == 1 else "interleaved-1f1b")
         case = case_of(plan, work, runtime(**traits))
-        way = stage_message_seconds(case, plan, 2048.0, plan.tp * plan.cp * plan.dp)
-        hops[chunks] = float(hop_seconds(case, plan, 2048.0) / way)
+        way = float(tier_seconds(message_bytes(case, plan, 2048.0), case.tiers[1]))
+        hops[chunks] = hop_of(case, plan) / way
     assert hops == {1: 2 * 1.0, 2: 2 * 2 * 0.5}

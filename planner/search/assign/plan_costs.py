@@ -13,9 +13,9 @@ from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
+from planner.cost.messages import hop_seconds, pipeline_messages
 from planner.cost.peaks import PassBytes, waiting_bytes
 from planner.cost.stages import ENDS, Piece, Stages
-from planner.cost.step import hop_seconds
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
@@ -217,8 +217,8 @@ def _last_stage(case: Case) -> list[tuple[str, int]]:
 
 def _extra_seconds(case: Case, plan: Plan, tables: Sequence[Table]) -> Column:
     """Seconds of each stage beside its layers; an extra layer by the fastest table. [s]"""
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
-    extra = np.full(int(plan.pp), float(hop_seconds(case, plan, tokens)))
+    messages = pipeline_messages(case, int(plan.pp), int(plan.vpp))
+    extra = np.array([float(hop_seconds(case, plan, counts)) for counts in messages])
     extra[0] += float(tables[0]["embedding"].seconds)
     for name, count in _last_stage(case):
         extra[-1] += count * min(float(table[name].seconds) for table in tables)

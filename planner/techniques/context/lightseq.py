@@ -7,7 +7,7 @@ is even.
 
 import numpy as np
 
-from planner.formulas.collectives import shift_seconds
+from planner.formulas.messages import shift_seconds
 from planner.numeric import Num
 from planner.techniques.context._family import ContextMethod, any_heads, ring_share, two_chunks
 

@@ -3,7 +3,7 @@
 Forward passes K and V around once; backward passes them again, and their gradients with them.
 """
 
-from planner.formulas.collectives import shift_seconds
+from planner.formulas.messages import shift_seconds
 from planner.numeric import Num
 from planner.techniques.context._family import ContextMethod, any_heads, ring_share, two_chunks
 

@@ -1,0 +1,132 @@
+"""Messages between the stages of a pipeline: how many a rank takes in, and which tier each comes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from planner.cost.case import Case
+from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
+from planner.formulas.collectives import Tier
+from planner.formulas.messages import tier_seconds
+from planner.numeric import Num, whole
+from planner.plan import Plan
+
+Placement = Callable[[int, int, int], int]
+"""Rank of a chunk from (chunk, pp, vpp)."""
+
+MessageCounts = Mapping[int, Num]
+"""Messages by the place of the tier that they come over, innermost first. [-]"""
+
+
+def crosses(domain: float, one: float, other: float, stride: float) -> bool:
+    """Whether some rank of a stage and its like in another stage lie in different domains.
+
+    Parameters
+    ----------
+    domain : float
+        Consecutive ranks that a domain joins. [-]
+    one, other : float
+        The stages; each has ``stride`` consecutive ranks, and the message goes from like to like. [-]
+    stride : float
+        Ranks of a stage. [-]
+
+    Examples
+    --------
+    Stages of six in nodes of eight: 0 and 1 are joined by rank 0 to 6, but not 2 to 8.
+
+    >>> crosses(8.0, 0.0, 1.0, 6.0), crosses(8.0, 0.0, 1.0, 4.0)
+    (True, False)
+    """
+    first, last = min(one, other) * stride, (max(one, other) + 1.0) * stride - 1.0
+    return one != other and whole(first / domain) != whole(last / domain)
+
+
+def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float) -> int:
+    """Return the place of the tier of messages between two stages, that of the worst pair of ranks.
+
+    Parameters
+    ----------
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+    one, other : float
+        The stages, each of ``stride`` consecutive ranks; a rank sends to its like. [-]
+    stride : float
+        Ranks of a stage. [-]
+
+    Examples
+    --------
+    Stages of three in nodes of eight: ranks 6 to 8 straddle, so that both their messages leave a node.
+
+    >>> inner, outer = Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
+    >>> [message_tier([inner, outer], stage, stage + 1.0, 3.0) for stage in (0.0, 1.0, 2.0, 3.0)]
+    [0, 1, 1, 0]
+    """
+    joined = (place for place, tier in enumerate(tiers) if not crosses(tier.domain, one, other, stride))
+    return next(joined, len(tiers) - 1)
+
+
+def chunk_tiers(
+    placement: Placement, degrees: tuple[int, int], chunks: range, tiers: Sequence[Tier], stride: float
+) -> tuple[int | None, ...]:
+    """Return the tier of the message from each chunk to the next; None where both are on one rank.
+
+    The tier is that of the slowest pair of ranks, of ``stride`` in each stage.
+    """
+    homes = [placement(chunk, *degrees) for chunk in (*chunks, chunks[-1])]
+    return tuple(
+        None if one == other else message_tier(tiers, float(one), float(other), stride)
+        for one, other in pairwise(homes)
+    )
+
+
+@lru_cache(maxsize=4096)
+def rank_messages(
+    placement: Placement, degrees: tuple[int, int], tiers: tuple[Tier, ...], stride: float
+) -> tuple[Mapping[int, float], ...]:
+    """Return the messages that each rank takes in for a micro-batch, by tier: two for each chunk.
+
+    As in a played step, the first chunk's forward and the last one's backward are counted as if they had the
+    message beside them. A second route passes the same neighbours in the other direction. What stays on a
+    rank, where a V turns, is no message.
+    """
+    pp, vpp = degrees
+    if pp == 1:
+        return ({},)
+    chunks = pp * vpp
+    crossed = chunk_tiers(placement, degrees, range(chunks), tiers, stride)
+    counts: tuple[dict[int, float], ...] = tuple({} for _ in range(pp))
+    for chunk in range(chunks):
+        mine = counts[placement(chunk, pp, vpp)]
+        for boundary in (max(chunk - 1, 0), min(chunk, chunks - 2)):
+            tier = crossed[boundary]
+            if tier is not None:
+                mine[tier] = mine.get(tier, 0.0) + 1.0
+    return counts
+
+
+def pipeline_messages(case: Case, pp: int, vpp: int) -> tuple[Mapping[int, float], ...]:
+    """Return the messages that each rank of a pipeline over the whole job takes in, by tier."""
+    return rank_messages(case.schedule.placement, (pp, vpp), case.tiers, case.job.gpus / pp)
+
+
+def far_and_near(case: Case, pp: int, vpp: int) -> bool:
+    """Whether messages of a pipeline come over several tiers, and its step ends for all ranks at once."""
+    tiers = {tier for counts in pipeline_messages(case, pp, vpp) for tier in counts}
+    return len(tiers) > 1 and not case.traits.stages_end_apart
+
+
+def each_message_seconds(case: Case, plan: Plan, tokens: Num, tier: Tier) -> Num:
+    """Seconds that a message over a tier keeps the rank that it comes to. [s]"""
+    way = tier_seconds(message_bytes(case, plan, tokens), tier)
+    return way * exposed_message_share(case, plan) + beside_message_seconds(case, plan, tokens)
+
+
+def hop_seconds(case: Case, plan: Plan, messages: MessageCounts) -> Num:
+    """Exposed seconds of messages that each micro-batch costs a rank, or all of them, by their counts. [s]"""
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    seconds: Num = 0.0
+    for place, count in messages.items():
+        seconds = seconds + count * each_message_seconds(case, plan, tokens, case.tiers[place])
+    return seconds

@@ -24,7 +24,6 @@ from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.sharding import SHARDINGS
 
 
 @pytest.mark.parametrize(
@@ -355,7 +354,7 @@ def test_what_belongs_to_a_technique_is_set_by_no_words_of_a_row() -> None:
 
     Else `estimate` of that technique would lack what `validate` knows of it.
     """
-    families = (CONTEXT_METHODS, SCHEDULES, OPTIMIZERS, OFFLOADS, SHARDINGS, METHODS)
+    families = (CONTEXT_METHODS, SCHEDULES, OPTIMIZERS, OFFLOADS, METHODS)
     names = {
         name for family in families for entry in family.values() for name in (entry.name, *entry.aliases)
     }

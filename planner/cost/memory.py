@@ -21,6 +21,7 @@ from planner.cost.peaks import (
     undivided_bytes,
 )
 from planner.cost.stages import ENDS, Piece, Stages
+from planner.cost.whole_matrices import first_moments, padded_weights
 from planner.numeric import Num, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
@@ -168,6 +169,8 @@ def stage_memory(
     sharding = case.sharding
     dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
     padding = kept_padding(case, plan, held.counts)
+    moments = first_moments(case, plan, held.counts) / sharding.optimizer_shards(dense)
+    held = padded_weights(case, plan, held)
     trained = held.trained + padding * case.method.trains_base
     weights = (held.stored + padding * case.weight_bytes) / sharding.parameter_shards(dense)
     gradients = trained / sharding.gradient_shards(dense)
@@ -195,7 +198,7 @@ def stage_memory(
     return StageMemory(
         weights=weights * copies,
         gradients=present,
-        optimizer=states * (case.optimizer_bytes * (not case.offload.optimizer)),
+        optimizer=(states * case.optimizer_bytes + moments) * (not case.offload.optimizer),
         activations=peak.activations,
         workspace=peak.workspace,
         at_loss=peak.at_loss,

@@ -73,6 +73,9 @@ class Traits:
     """Bytes of each gradient in a further dtype, kept beside those of ``gradient_dtype``. [byte]"""
     reduce_dtype: str = "fp32"
     """Dtype in which gradients travel."""
+    whole_matrices: Literal["gathered", "owned"] = "gathered"
+    """How ranks that share states see whole matrices, where the optimizer needs them: their momentum is
+    ``gathered``, or each matrix is ``owned`` by one rank, and its gradient and weight sent from and to it."""
     all_reduced_bytes: float = 0.0
     """Bytes of each gradient in an all-reduce over the ranks that share optimizer states, each of which then
     steps its own part; 0 for a reduce-scatter of ``reduce_dtype``. [byte]"""

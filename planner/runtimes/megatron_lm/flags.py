@@ -27,6 +27,12 @@ FSDP_DTYPES_SINCE: Final = "0.17"
 FSDP_VERSION_SINCE: Final = "0.20"
 """Releases since which Megatron-FSDP takes dtypes of gradients, and has a second version; all 0.NN."""
 
+MUON_SHARDS_SINCE: Final = "0.18"
+"""Release since which ``muon`` takes ``--use-distributed-optimizer`` (``megatron/training/arguments.py``)."""
+
+MUON_OVERLAPS_SINCE: Final = "0.17"
+"""Release since which ``dist_muon`` takes overlapped messages."""
+
 CP_COMM: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a"}
 SHARDING: Final = {2: "optim_grads", 3: "optim_grads_params"}
 PRECISION: Final[dict[str, tuple[str, ...]]] = {
@@ -57,7 +63,7 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
         *recompute_flags(plan),
         *activation_flags(plan),
         *precision_flags(work),
-        *optimizer_flags(plan, work),
+        *optimizer_flags(plan, work, version),
         *_loop_flags(plan, work),
     )
 
@@ -198,7 +204,10 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
 def sharding_flags(plan: Plan, work: Workload, version: str) -> list[str]:
     """Return what data parallelism shards, how gradients travel, and what of it is overlapped."""
     flags = ["--overlap-grad-reduce"]
-    if plan.zero >= 1:
+    if old_muon(work, version):
+        overlaps = plan.zero >= 1 and version >= MUON_OVERLAPS_SINCE
+        flags = ["--overlap-grad-reduce", "--overlap-param-gather"] if overlaps else []
+    elif plan.zero >= 1:
         flags += ["--use-distributed-optimizer", "--overlap-param-gather"]
         flags += ["--num-distributed-optimizer-instances", f"{plan.dp * plan.cp / plan.zero_shards:.0f}"]
     gradient = work.gradient_dtype or "fp32"
@@ -234,11 +243,19 @@ def precision_flags(work: Workload) -> list[str]:
     return ["--fp16" if work.precision == "fp16" else "--bf16", *PRECISION[work.precision]]
 
 
-def optimizer_flags(plan: Plan, work: Workload) -> list[str]:
+def old_muon(work: Workload, version: str) -> bool:
+    """Whether a release calls Muon with shared states ``dist_muon``, and refuses distributed optimizers."""
+    return work.optimizer == "muon" and version < MUON_SHARDS_SINCE
+
+
+def optimizer_flags(plan: Plan, work: Workload, version: str) -> list[str]:
     """Return the optimizer, where it lives and in which formats."""
     name = OPTIMIZERS[work.optimizer]
+    if plan.zero >= 1 and old_muon(work, version):
+        name = "dist_muon"
     flags = ["--optimizer", name, "--weight-decay", "0.1", "--clip-grad", "1.0"]
     flags += ["--adam-beta1", "0.9", "--adam-beta2", "0.95"] if name == "adam" else []
+    flags += ["--muon-tp-mode", "duplicated"] if work.optimizer == "muon" else []
     if precision_aware(plan, work):
         state = work.state_dtype or "fp32"
         flags += ["--use-precision-aware-optimizer", "--exp-avg-dtype", state, "--exp-avg-sq-dtype", state]

@@ -97,7 +97,7 @@ def test_owners_of_whole_matrices_send_no_more_among_replicas() -> None:
 
 @pytest.mark.parametrize("runtime", [MOONLIGHT, OWNED])
 def test_tensor_ranks_gather_the_momentum_of_what_they_step(runtime: Runtime) -> None:
-    """``newton_schulz_tp`` gathers fp32 parts of the matrices of 12 layers over 4 ranks, an 8th of them each."""
+    """``newton_schulz_tp`` gathers fp32 parts of the matrices of 12 layers: 4 ranks, an 8th of them each."""
     adam, muon = (asked(name, runtime, gpus=32, tp=4) for name in ("adamw", "muon"))
     model = MODELS["dense"]
     matrices = model.params - 2 * model.vocab * model.hidden

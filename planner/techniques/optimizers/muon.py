@@ -1,8 +1,8 @@
 """Muon: one momentum for the matrices of the layers, orthogonalised whole; AdamW for all else.
 
 Five Newton-Schulz iterations need every matrix whole. Ranks that share states either gather the momentum in
-bf16 (arXiv:2502.16982, algorithm 1), or own whole matrices each and gather nothing (the layer-wise optimizer of
-Megatron-core); tensor-parallel ranks gather it in fp32 and do the same work. `planner.cost.whole_matrices`
+bf16 (arXiv:2502.16982, algorithm 1), or own whole matrices each and gather nothing (the layer-wise optimizer
+of Megatron-core); tensor-parallel ranks gather it in fp32 and do the same work. `planner.cost.whole_matrices`
 prices messages, arithmetic and padding.
 """
 

@@ -25,6 +25,7 @@ from planner.cost.whole_matrices import first_moments, padded_weights
 from planner.numeric import Num, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
+from planner.techniques.sharding._family import sharded_states
 
 
 @dataclass(frozen=True)
@@ -172,13 +173,12 @@ def stage_memory(
     moments = first_moments(case, plan, held.counts) / sharding.optimizer_shards(dense)
     held = padded_weights(case, plan, held)
     trained = held.trained + padding * case.method.trains_base
-    weights = (held.stored + padding * case.weight_bytes) / sharding.parameter_shards(dense)
-    gradients = trained / sharding.gradient_shards(dense)
-    states = trained / sharding.optimizer_shards(dense)
+    stored = held.stored + padding * case.weight_bytes
+    weights, gradients, states = sharded_states(stored, trained, trained, dense, sharding)
     if case.has_experts:
-        weights = weights + held.expert_stored / sharding.parameter_shards(experts)
-        gradients = gradients + held.expert_trained / sharding.gradient_shards(experts)
-        states = states + held.expert_trained / sharding.optimizer_shards(experts)
+        inside = (held.expert_stored, held.expert_trained, held.expert_trained)
+        parts = sharded_states(*inside, experts, sharding)
+        weights, gradients, states = weights + parts[0], gradients + parts[1], states + parts[2]
     schedule = case.schedule
     copies: Num = schedule.weight_copies
     if not schedule.flushes:

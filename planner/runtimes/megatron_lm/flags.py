@@ -10,7 +10,7 @@ from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
-from planner.runtimes._offered import stage_layers
+from planner.runtimes._offered import stage_layers, train_steps
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
 from planner.runtimes.megatron_lm.offload import activation_flags
@@ -19,9 +19,6 @@ from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aw
 
 VOCAB_MULTIPLE: Final = 128
 """Megatron-LM pads the vocabulary to a multiple of this times tp. [element]"""
-
-TRIAL_STEPS: Final = 100
-"""Steps where the user names no training tokens: enough to read off the step time. [-]"""
 
 FSDP_DTYPES_SINCE: Final = "0.17"
 FSDP_VERSION_SINCE: Final = "0.20"
@@ -266,16 +263,11 @@ def optimizer_flags(plan: Plan, work: Workload, version: str) -> list[str]:
     return flags
 
 
-def training_steps(work: Workload) -> int:
-    """Return the steps that see the workload's tokens, or a trial's where it names none. [-]"""
-    return math.ceil(work.tokens / work.tokens_per_step) if work.tokens else TRIAL_STEPS
-
-
 def _loop_flags(plan: Plan, work: Workload) -> list[str]:
     return [
         *("--micro-batch-size", f"{plan.micro_batch:.0f}"),
         *("--global-batch-size", str(work.global_batch)),
-        *("--train-iters", str(training_steps(work))),
+        *("--train-iters", str(train_steps(work))),
         *("--lr", "1e-4", "--min-lr", "1e-5", "--lr-decay-style", "cosine"),
         *("--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "native"),
         *("--manual-gc", "--no-create-attention-mask-in-dataloader"),

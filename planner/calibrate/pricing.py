@@ -18,6 +18,7 @@ from planner.cost.estimate import step_flops
 from planner.cost.fit import oom_probability
 from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.memory import first_step_bytes
+from planner.cost.operators import Pricer
 from planner.cost.stages import Stages, stages_of
 from planner.cost.step import PassPrice, device_bytes, piece_totals, price_passes, price_step
 from planner.errors import PlannerError
@@ -189,8 +190,9 @@ def _extrapolated(
 ) -> Num:
     """Seconds of each step, along its slowest stage, outside the fitted range of kernel curves. [s]"""
     seconds: Num = 0.0
+    pricer = Pricer(case, plan)
     for piece, count in stages.counts.items():
-        seconds = seconds + count * outside_seconds(layers[piece[0]], choice_for(piece, case), case.traits)
+        seconds = seconds + count * outside_seconds(layers[piece[0]], choice_for(piece, case), pricer)
     columns, micro = np.broadcast_arrays(seconds, passes.micro)
     slowest = np.argmax(micro, axis=0, keepdims=True)
     result: Num = plan.num_microbatches * np.take_along_axis(columns, slowest, axis=0)[0]

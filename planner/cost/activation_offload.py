@@ -11,7 +11,7 @@ from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import ENDS, Piece, Stages
-from planner.formulas.activation_offload import copied_bytes, copy_exposed_seconds, offloaded_layers
+from planner.formulas.activation_offload import copy_exposed_seconds, device_bytes, offloaded_layers
 from planner.numeric import Num
 from planner.plan import Plan
 
@@ -57,7 +57,8 @@ def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPa
     Gradients of as many layers are there before the last of their tensors is back.
     """
     chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, rank)
-    gone = copied_bytes(layers.saved, layers.count, case.offload.layers) * (chunks / plan.vpp)
+    stays = device_bytes(layers.saved, layers.count, case.offload.layers)
+    gone = (layers.saved - stays) * (chunks / plan.vpp)
     moved = offloaded_layers(layers.count, case.offload.layers)
     grown = moved / np.maximum(layers.count, 1.0)
     return replace(nbytes, activations=nbytes.activations - gone, grown=grown)

@@ -69,23 +69,23 @@ back. [-]
 """
 
 
-def attention_outside(case: Case, seq: float, head_dim: float) -> Num:
+def attention_outside(case: Case, kind: str, seq: float, head_dim: float) -> Num:
     """One where no curve was fitted to such a sequence or head size, else zero."""
     kernels = case.kernels
-    if case.traits.attention in SCORES_KEPT:
+    if kind in SCORES_KEPT:
         return float(kernels.borrowed)
     other = round(head_dim) not in kernels.attention
     return np.maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
 
 
 def attention_seconds(
-    case: Case, rows: Num, seq: float, share: Num, visible: Num, head_dim: float, shared: Num
+    case: Case, kind: str, rows: Num, seq: float, share: Num, visible: Num, head_dim: float, shared: Num
 ) -> tuple[Num, Num, Num]:
-    """Seconds forward and backward, and bytes of the kernel's internals that are kept."""
-    kernels, kind = case.kernels, case.traits.attention
+    """Seconds forward and backward with a kind of kernel, and bytes of its internals that are kept."""
+    kernels = case.kernels
     queries = seq * share
     if kind in SCORES_KEPT:
-        forward, backward = _scores_seconds(case, rows, queries, seq, head_dim)
+        forward, backward = _scores_seconds(case, kind, rows, queries, seq, head_dim)
         return forward, backward, SCORE_BYTES * rows * queries * seq
     size_of_curve = max(round(head_dim), 128) if kind in NARROW_AS_WIDE else round(head_dim)
     curve = kernels.attention_for(size_of_curve)
@@ -96,12 +96,14 @@ def attention_seconds(
     return forward, backward, 4.0 * rows * queries
 
 
-def _scores_seconds(case: Case, rows: Num, queries: Num, seq: float, head_dim: float) -> tuple[Num, Num]:
+def _scores_seconds(
+    case: Case, kind: str, rows: Num, queries: Num, seq: float, head_dim: float
+) -> tuple[Num, Num]:
     """Seconds forward and backward where the scores go through memory, split softmax or not."""
     kernels, size = case.kernels, (1.0, rows, queries, seq, head_dim)
     forward = unfused_attention_forward_seconds(*size, kernels.unfused)
     backward = unfused_attention_backward_seconds(*size, kernels.unfused)
-    if case.traits.attention == "unfused":
+    if kind == "unfused":
         return forward, backward
     split, fused = split_softmax(rows) > 0, kernels.fused_softmax
     return (

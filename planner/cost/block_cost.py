@@ -22,7 +22,7 @@ from planner.cost.operators import Operator, Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.formulas.launches import launched_seconds
 from planner.inputs.model import Experts
-from planner.numeric import Num, either, most, some
+from planner.numeric import Num, either, most
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
@@ -156,7 +156,7 @@ class Again:
     flops: Num
     freed: Num
     tp: float
-    cp: float
+    cp: Num
     ep: float
 
 
@@ -167,8 +167,11 @@ def keeps_second_products(choice: RecomputeChoice, traits: Traits) -> bool:
 
 def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes that a layer keeps which runs again: its input, and attention's result if that does not."""
-    kept = [op for op in layer.operators if not some(again_share(op, choice, pricer.case.traits))]
-    return 2.0 * pricer.local_tokens * pricer.case.model.hidden + total(kept, "kept") + total(kept, "saved")
+    kept: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
+    for operator in layer.operators:
+        if not np.all(share := again_share(operator, choice, pricer)):
+            kept = kept + np.equal(share, 0.0) * (operator.kept + operator.saved)
+    return kept
 
 
 def partial_bytes(choice: RecomputeChoice, pricer: Pricer) -> Num:
@@ -188,12 +191,11 @@ def partial_bytes(choice: RecomputeChoice, pricer: Pricer) -> Num:
     return either(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
 
 
-def again_share(operator: Operator, choice: RecomputeChoice, traits: Traits) -> Num:
+def again_share(operator: Operator, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Share of an operator that runs again."""
-    core = operator.module == "core_attn"
     if choice.whole_layer:
-        return float(traits.recompute_attention or not core)
-    if keeps_second_products(choice, traits):
+        return 1.0 - pricer.kept_attention if operator.module == "core_attn" else 1.0
+    if keeps_second_products(choice, pricer.case.traits):
         return operator.second
     return float(operator.module in choice.modules)
 
@@ -203,14 +205,14 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     traits = pricer.case.traits
     seconds, flops, freed = 0.0 * pricer.tokens, 0.0 * pricer.tokens, 0.0 * pricer.tokens
     for operator in layer.operators:
-        share = again_share(operator, choice, traits)
+        share = again_share(operator, choice, pricer)
         seconds = seconds + share * operator.forward
         flops = flops + share * operator.flops
         freed = freed + share * operator.saved
-    last = layer.spared
-    if choice.whole_layer and traits.early_stop and last is not None:
-        seconds, flops = seconds - last.forward, flops - last.flops
-    whole = choice.whole_layer
+    whole, last = choice.whole_layer, layer.spared
+    if whole and traits.early_stop and last is not None:
+        stops = 1.0 - pricer.kept_attention
+        seconds, flops = seconds - stops * last.forward, flops - stops * last.flops
     if whole and traits.host_seconds_forward:
         seconds = launched_seconds(seconds, forward_host_seconds(layer, traits), exposed_host(pricer))
     return Again(
@@ -218,7 +220,7 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         flops=flops,
         freed=freed,
         tp=1.0 if whole else 0.5 * ("mlp" in choice.modules),
-        cp=float(traits.recompute_attention if whole else "core_attn" in choice.modules),
+        cp=1.0 - pricer.kept_attention if whole else float("core_attn" in choice.modules),
         ep=float(whole or "moe" in choice.modules),
     )
 
@@ -313,19 +315,18 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
         product=largest(layer.operators, "params") if needs_product(traits) else 0.0,
-        scores=_kept_scores(layer, choice, traits),
-        graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, traits)),
+        scores=_kept_scores(layer, choice, pricer),
+        graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, pricer)),
     )
 
 
-def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) -> Num:
+def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes of attention's scores that wait for backward; those that are made again do not. [byte]"""
-    if traits.attention not in SCORES_KEPT:
+    if pricer.case.traits.attention not in SCORES_KEPT:
         return 0.0
-    cores = (operator for operator in layer.operators if operator.module == "core_attn")
     scores: Num = 0.0
-    for core in cores:
-        scores = scores + core.saved * (1.0 - again_share(core, choice, traits))
+    for core in (operator for operator in layer.operators if operator.module == "core_attn"):
+        scores = scores + core.saved * (1.0 - again_share(core, choice, pricer))
     return scores
 
 
@@ -334,15 +335,14 @@ def needs_product(traits: Traits) -> bool:
     return bool(traits.live_elements or traits.retry_seconds)
 
 
-def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, traits: Traits) -> Num:
+def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Seconds of all passes of a layer that come from outside the curves' fitted ranges. [s]"""
     seconds: Num = 0.0
     for operator in layer.operators:
-        passes = 1.0 + again_share(operator, choice, traits)
+        passes = 1.0 + again_share(operator, choice, pricer)
         seconds = seconds + passes * operator.outside_forward + operator.outside_backward
-    last = layer.spared
-    if choice.whole_layer and traits.early_stop and last is not None:
-        seconds = seconds - last.outside_forward
+    if choice.whole_layer and pricer.case.traits.early_stop and (last := layer.spared) is not None:
+        seconds = seconds - (1.0 - pricer.kept_attention) * last.outside_forward
     return seconds
 
 
@@ -355,7 +355,7 @@ def regathered_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer
 def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerDetail:
     """Return what an estimate tells of a layer to which ``choice`` applies."""
     twice = again(layer, choice, pricer)
-    traits, exchanges = pricer.case.traits, layer.exchanges
+    exchanges = layer.exchanges
     experts, others = _by_expert(layer)
     tp, cp, ep = (_passes(kind, share) for kind, share in _shares(exchanges, twice))
     tp_sent, cp_sent, ep_sent = (_sent(kind, share) for kind, share in _shares(exchanges, twice))
@@ -373,7 +373,7 @@ def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
         recompute_flops=twice.flops,
         params=total(others, "params"),
         expert_params=total(experts, "params"),
-        extrapolated=outside_seconds(layer, choice, traits),
+        extrapolated=outside_seconds(layer, choice, pricer),
     )
 
 
@@ -382,15 +382,15 @@ def _by_expert(layer: PricedLayer) -> tuple[list[Operator], list[Operator]]:
     return experts, [op for op in layer.operators if not op.expert]
 
 
-def _shares(exchanges: BlockExchanges, twice: Again) -> tuple[tuple[Exchange, float], ...]:
+def _shares(exchanges: BlockExchanges, twice: Again) -> tuple[tuple[Exchange, Num], ...]:
     return (exchanges.tp, twice.tp), (exchanges.cp, twice.cp), (exchanges.ep, twice.ep)
 
 
-def _passes(exchange: Exchange, repeated: float) -> Num:
+def _passes(exchange: Exchange, repeated: Num) -> Num:
     return (1 + repeated) * exchange.forward + exchange.backward
 
 
-def _sent(exchange: Exchange, repeated: float) -> Num:
+def _sent(exchange: Exchange, repeated: Num) -> Num:
     return (1 + repeated) * exchange.forward_sent + exchange.backward_sent
 
 

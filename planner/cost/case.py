@@ -13,7 +13,7 @@ from planner.formulas.kernels import Kernels
 from planner.inputs.hardware import Pool
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import DTYPE_BYTES, Workload
-from planner.numeric import Num
+from planner.numeric import Num, either
 from planner.plan import Plan
 from planner.registry import find
 from planner.remembered import remembered
@@ -137,6 +137,12 @@ class Case:
         """Share of the kernels' stand-alone rate that the training step reaches. [-]"""
         return self.traits.compute_derate * self.pool.compute_rate
 
+    @property
+    def context_exposed(self) -> float:
+        """Share of overlapped context messages that nothing hides: the method's, or the runtime's. [-]"""
+        own = self.context.exposed
+        return self.traits.cp_exposed if own is None else own
+
     @cached_property
     def weight_bytes(self) -> float:
         """Bytes of a trained weight at rest: 4 where it is the master weight itself. [byte]"""
@@ -145,8 +151,8 @@ class Case:
     def resting_bytes(self, plain: float) -> float:
         """Bytes at rest of a product's weight of ``plain`` bytes, its low-bit copies among them. [byte]"""
         recipe, rests = self.precision, self.traits.low_bit_weights
-        either = recipe.either_layout and self.pool.accelerator.arch == "blackwell"
-        copies = recipe.weight_copies_bytes / (2.0 if either else 1.0)
+        one_layout = recipe.either_layout and self.pool.accelerator.arch == "blackwell"
+        copies = recipe.weight_copies_bytes / (2.0 if one_layout else 1.0)
         if rests == "passing":
             return plain
         if rests == "alone" and recipe.rests_alone:
@@ -249,6 +255,12 @@ def filled_expert_shards(case: Case, plan: Plan) -> Num:
         return plan.expert_shards
     experts = case.experts / plan.ep
     return experts / np.ceil(experts / plan.expert_shards)
+
+
+def kept_attention(case: Case, plan: Plan) -> Num:
+    """One where checkpoints of the context method keep attention's output from recompute, else zero. [-]"""
+    own = case.context.keeps_attention and not case.traits.plain_checkpoints
+    return either(plan.cp > 1, 1.0, 0.0) if own and case.recompute.whole_layer else 0.0
 
 
 def piped(case: Case, plan: Plan) -> Mask:

@@ -155,7 +155,7 @@ def gradient_share(case: Case, plan: Plan) -> Num:
     .. [1] PyTorch 2.13, ``torch/distributed/tensor/experimental/_context_parallel/_attention.py``,
        ``_templated_ring_attention_backward``.
     """
-    if not case.traits.fp32_context_gradients or case.context.splits_heads:
+    if not case.traits.fp32_context_gradients or case.context.splits_heads or case.context.kernel:
         return 1.0
     return either(plan.cp > 1, (3.0 * plan.cp - 1.0) / most(2.0 * (plan.cp - 1.0), 1.0), 1.0)
 
@@ -168,6 +168,7 @@ def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Excha
         heads, kv_heads = (plan.cp * ceiling(number / plan.cp) for number in (heads, kv_heads))
     kv_width = kv_heads * (mixer.qk_head_dim + mixer.value_head_dim)
     q_width = heads * (mixer.qk_head_dim + mixer.value_head_dim) / 2
+    exposed = case.context_exposed
     buffers = (case.context.forward_elements, case.context.backward_elements)
     window = (attention.forward, attention.backward)
     shares = (1.0, gradient_share(case, plan))
@@ -175,7 +176,7 @@ def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Excha
     for elements, compute, share in zip(buffers, window, shares, strict=True):
         nbytes = ACTIVATION_BYTES * share * elements(pricer.tokens, q_width, kv_width, plan.cp)
         alone = case.context.seconds(nbytes, plan.cp, plan.tp, case.tiers)
-        hidden = exposed_seconds(alone, compute, case.traits.cp_exposed)
+        hidden = exposed_seconds(alone, compute, exposed)
         waits = case.traits.message_host_seconds * case.context.waits(plan.cp)
         seconds.append((hidden if case.context.overlaps else alone) + waits)
         sent.append(nbytes * case.context.sent_share(plan.cp))

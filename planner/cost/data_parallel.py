@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.cost.case import Case, filled_expert_shards, piped
+from planner.cost.case import Case, filled_expert_shards, kept_attention, piped
 from planner.cost.memory import StageWeights
 from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
@@ -143,9 +143,14 @@ def gradient_seconds(case: Case, group: Group) -> Num:
     return inside + 2 * _pass_seconds(case, group, part, group.replicas, stride)
 
 
-def gradient_calls(case: Case) -> float:
+def gradient_calls(case: Case, plan: Plan) -> Num:
     """How often a pass reduces each gradient, or a part of it: once for each call of its sharded unit. [-]"""
-    return case.traits.sharded_calls if case.sharding.shards_parameters else 1.0
+    return sharded_calls(case, plan) if case.sharding.shards_parameters else 1.0
+
+
+def sharded_calls(case: Case, plan: Plan) -> Num:
+    """Calls of a layer's sharded unit in a pass: more where the context method's checkpoints cut it. [-]"""
+    return 1.0 + kept_attention(case, plan) * (case.context.sharded_calls - 1.0)
 
 
 def weight_seconds(case: Case, group: Group) -> Num:
@@ -188,12 +193,13 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     if not case.sharding.shards_parameters:
         return float(case.sharding.shards_optimizer)
     traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
-    times = 1.0 if keeps else 2.0 + (traits.recompute_gathers and whole)
+    calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
+    times = 1.0 if keeps else 2.0 + most(float(traits.recompute_gathers and whole), cut)
     if traits.sharded_at_rest:
         in_pipeline = 1.0 / plan.num_microbatches if keeps else 1.0
-        return either(piped(case, plan), in_pipeline, times - group.kept) * traits.sharded_calls
+        return either(piped(case, plan), in_pipeline, times - group.kept) * calls
     if not kept or not whole:
-        return times * traits.sharded_calls
+        return times * calls
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
     return 3.0 - least(1.0, kept / most(2.0 * layer, 1.0))
 
@@ -233,7 +239,7 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
     gather: Num = 0.0
     parts = groups(case, plan, held)
     for group in parts:
-        reduce = reduce + gradient_calls(case) * gradient_seconds(case, group)
+        reduce = reduce + gradient_calls(case, plan) * gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
             gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
     sent = _sent_once(case, plan, parts) if case.traits.hidden_collective_traffic else (0.0, 0.0)
@@ -351,7 +357,7 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[Group]) -> tuple[Num, Num
     for group in parts:
         part = group.params * case.reduce_bytes / group.shards
         once = ring_sent_bytes(group.params * shard_bytes(case), group.shards)
-        reduced = reduced + gradient_calls(case) * (once + 2 * ring_sent_bytes(part, group.replicas))
+        reduced = reduced + gradient_calls(case, plan) * (once + 2 * ring_sent_bytes(part, group.replicas))
         weights = ring_sent_bytes(group.gathered, group.shards)
         gathered = gathered + weights * gathers(case, plan, group)
     return reduced, gathered
@@ -367,5 +373,4 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
         ranks = least(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
         return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
-    arithmetic = shard * case.optimizer.step_flops * case.model.hidden / case.kernels.gemm["bf16"].rate
-    return shard * traffic / case.kernels.stream_for("optimizer").bandwidth + arithmetic, 0.0 * shard
+    return shard * traffic / case.kernels.stream_for("optimizer").bandwidth, 0.0 * shard

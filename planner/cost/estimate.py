@@ -21,6 +21,7 @@ from planner.cost.step import (
     price_step,
     reserve_bytes,
 )
+from planner.cost.whole_matrices import data_sent, padded_weights, tensor_sent
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.fitted import error_band
@@ -319,13 +320,16 @@ def sent_bytes(parts: PlanParts) -> SentBytes:
     case, plan, stage, count = parts.case, parts.plan, parts.slowest, parts.microbatches
     rows = plan.micro_batch * case.workload.seq_len / plan.cp
     message = message_bytes(case, plan, rows)
+    held = parts.passes.weights.on(stage)
     hops = 2.0 * plan.vpp if 0 < stage < plan.pp - 1 else 2.0 * plan.vpp - 1
     return SentBytes(
-        tp=count * parts.on_stage("tp_sent"),
+        tp=count * parts.on_stage("tp_sent") + float(tensor_sent(case, plan, held)),
         cp=count * parts.on_stage("cp_sent"),
         ep=count * parts.on_stage("ep_sent"),
         pp=float(count * message * hops) if plan.pp > 1 else 0.0,
-        dp=float(data_parallel_sent(case, plan, parts.passes.weights.on(stage))),
+        dp=float(
+            data_parallel_sent(case, plan, padded_weights(case, plan, held)) + data_sent(case, plan, held)
+        ),
     )
 
 

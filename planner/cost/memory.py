@@ -21,9 +21,11 @@ from planner.cost.peaks import (
     undivided_bytes,
 )
 from planner.cost.stages import ENDS, Piece, Stages
+from planner.cost.whole_matrices import first_moments, padded_weights
 from planner.numeric import Num, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
+from planner.techniques.sharding._family import sharded_states
 
 
 @dataclass(frozen=True)
@@ -168,14 +170,15 @@ def stage_memory(
     sharding = case.sharding
     dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
     padding = kept_padding(case, plan, held.counts)
+    moments = first_moments(case, plan, held.counts) / sharding.optimizer_shards(dense)
+    held = padded_weights(case, plan, held)
     trained = held.trained + padding * case.method.trains_base
-    weights = (held.stored + padding * case.weight_bytes) / sharding.parameter_shards(dense)
-    gradients = trained / sharding.gradient_shards(dense)
-    states = trained / sharding.optimizer_shards(dense)
+    stored = held.stored + padding * case.weight_bytes
+    weights, gradients, states = sharded_states(stored, trained, trained, dense, sharding)
     if case.has_experts:
-        weights = weights + held.expert_stored / sharding.parameter_shards(experts)
-        gradients = gradients + held.expert_trained / sharding.gradient_shards(experts)
-        states = states + held.expert_trained / sharding.optimizer_shards(experts)
+        inside = (held.expert_stored, held.expert_trained, held.expert_trained)
+        parts = sharded_states(*inside, experts, sharding)
+        weights, gradients, states = weights + parts[0], gradients + parts[1], states + parts[2]
     schedule = case.schedule
     copies: Num = schedule.weight_copies
     if not schedule.flushes:
@@ -195,7 +198,7 @@ def stage_memory(
     return StageMemory(
         weights=weights * copies,
         gradients=present,
-        optimizer=states * (case.optimizer_bytes * (not case.offload.optimizer)),
+        optimizer=(states * case.optimizer_bytes + moments) * (not case.offload.optimizer),
         activations=peak.activations,
         workspace=peak.workspace,
         at_loss=peak.at_loss,

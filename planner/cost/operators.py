@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from planner.cost.attention_core import (
     SCORES_KEPT,
@@ -13,7 +14,7 @@ from planner.cost.attention_core import (
     mean_keys,
     split_softmax,
 )
-from planner.cost.case import Case
+from planner.cost.case import Case, kept_attention
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds, quantisation_seconds
@@ -115,6 +116,11 @@ class Pricer:
     def local_tokens(self) -> Num:
         """Tokens where norms and residuals run: a part of them with sequence parallelism. [-]"""
         return self.tokens / self.plan.tp if self.case.sequence_parallel else self.tokens
+
+    @cached_property
+    def kept_attention(self) -> Num:
+        """One where recompute of whole layers spares attention, else zero. [-]"""
+        return kept_attention(self.case, self.plan)
 
     def elementwise(
         self, name: str, module: str, elements: Num, traffic: Traffic, kept: Num = 0.0, saved: Num = 0.0,
@@ -250,23 +256,40 @@ class Pricer:
         head_dim = (qk_dim + value_dim) / 2
         visible = mean_keys(seq, window, chunked)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
-        forward, backward, saved = attention_seconds(case, rows, seq, share, visible, head_dim, shared)
-        widest = 2 * rows * seq * share * seq if case.traits.attention in SCORES_KEPT else 0.0
-        stitching = 1.0 if splits else stitched_time(case.traits, plan.cp)
+        core = self._core(case.traits.attention, rows, seq, share, visible, head_dim, shared)
+        if case.context.kernel:
+            own = self._core(case.context.kernel, rows, seq, share, visible, head_dim, shared)
+            core = Core(*(either(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
+        stitching = 1.0 if splits or case.context.kernel else stitched_time(case.traits, plan.cp)
         slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention_share)
-        outside = attention_outside(case, seq, head_dim) * slow
+        outside = core.outside * slow
         return Operator(
             "attention",
             "core_attn",
-            forward=forward * slow + case.traits.read_back_seconds,
-            backward=backward * slow,
+            forward=core.forward * slow + case.traits.read_back_seconds,
+            backward=core.backward * slow,
             kept=2 * self.tokens * heads * value_dim,
-            saved=saved,
-            result=widest,
+            saved=core.saved,
+            result=core.widest,
             flops=flops,
-            launches=SPLIT_SOFTMAX * split_softmax(rows) if case.traits.attention == "fused-softmax" else 0.0,
-            outside_forward=outside * forward,
-            outside_backward=outside * backward,
+            launches=core.launches,
+            outside_forward=outside * core.forward,
+            outside_backward=outside * core.backward,
+        )
+
+    def _core(
+        self, kind: str, rows: Num, seq: float, share: Num, visible: Num, head_dim: float, shared: Num
+    ) -> Core:
+        """Price one kind of attention kernel on the device's own."""
+        case = self.case
+        forward, backward, saved = attention_seconds(case, kind, rows, seq, share, visible, head_dim, shared)
+        return Core(
+            forward,
+            backward,
+            saved,
+            widest=2 * rows * seq * share * seq if kind in SCORES_KEPT else 0.0,
+            launches=SPLIT_SOFTMAX * split_softmax(rows) if kind == "fused-softmax" else 0.0,
+            outside=attention_outside(case, kind, seq, head_dim),
         )
 
 
@@ -278,6 +301,29 @@ def stitched_time(traits: Traits, cp: Num) -> Num:
     if traits.merges_each_step:
         return 1.0 + 2.0 * (traits.cp_slowdown - 1.0) * (cp - 1.0) / cp
     return either(cp > 1, traits.cp_slowdown, 1.0)
+
+
+class Core(NamedTuple):
+    """What one kind of attention kernel takes, before what slows it in training.
+
+    Parameters
+    ----------
+    forward, backward : Num
+        Seconds. [s]
+    saved, widest : Num
+        Bytes of its internals that backward needs, and of its widest result. [byte]
+    launches : Num
+        Kernels that a pass launches beside those of its kind. [-]
+    outside : Num
+        One where its time comes from outside a curve's fitted range, else zero. [-]
+    """
+
+    forward: Num
+    backward: Num
+    saved: Num
+    widest: Num
+    launches: Num
+    outside: Num
 
 
 IN_16_BIT = frozenset({"head", "router"})

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from planner.cost.case import Case
 from planner.cost.data_parallel import Traffic, exposed_traffic_seconds, optimizer_seconds, traffic_of
 from planner.cost.memory import StageWeights
+from planner.cost.whole_matrices import padded_weights, whole_matrix_seconds
 from planner.numeric import Num
 from planner.plan import Plan
 
@@ -74,7 +75,11 @@ def step_end(case: Case, plan: Plan, held: StageWeights, mean: StageWeights) -> 
     """
     optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
     least = sum(optimizer_seconds(case, plan, mean.trained, mean.expert_trained))
-    return StepEnd(traffic_of(case, plan, held), traffic_of(case, plan, mean), optimizer, offload, least)
+    if case.optimizer.whole_matrices:
+        optimizer = optimizer + whole_matrix_seconds(case, plan, held)
+        least = least + whole_matrix_seconds(case, plan, mean, divisible=True)
+    traffic = traffic_of(case, plan, padded_weights(case, plan, held))
+    return StepEnd(traffic, traffic_of(case, plan, mean), optimizer, offload, least)
 
 
 def least_seconds(case: Case, plan: Plan, end: StepEnd) -> Num:

@@ -82,7 +82,9 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> Part:
     layer = priced_layer(recorder, piece[0])
     choice = choice_for(piece, case)
     products = [operator.name for operator in layer.operators if np.any(operator.flops)]
-    skipped = products[-1:] if choice.whole_layer and case.traits.early_stop else []
+    skipped = (
+        products[-1:] if choice.whole_layer and case.traits.early_stop and not recorder.kept_attention else []
+    )
     block = case.model.blocks.get(piece[0])
     if block is not None and isinstance(block.ffn, Experts):
         _keep_experts(recorder, block.ffn)
@@ -93,7 +95,7 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> Part:
         count=float(count),
         repeats={
             operator.name: 1.0
-            + (operator.name not in skipped) * float(np.asarray(again_share(operator, choice, case.traits)))
+            + (operator.name not in skipped) * float(np.asarray(again_share(operator, choice, recorder)))
             for operator in layer.operators
         },
         shapes=recorder.shapes,

@@ -159,7 +159,7 @@ def _context(anatomy: Anatomy) -> Iterator[Use]:
         return
     alone = float(anatomy.unhidden.layers[name].exchanges.cp.forward)
     core = next(op for op in anatomy.layers[name].operators if op.module == "core_attn")
-    inputs = {"communication": alone, "window": float(core.forward), "exposed_share": case.traits.cp_exposed}
+    inputs = {"communication": alone, "window": float(core.forward), "exposed_share": case.context_exposed}
     yield Use(
         "cp_comm", f"{case.context.name} beside the attention of one layer, forward", exposed_seconds, inputs
     )

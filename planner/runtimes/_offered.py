@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -222,11 +223,17 @@ TRIAL_STEPS = 100
 def trial_note(workload: Workload) -> tuple[str, ...]:
     """Return for the run card that a job without training tokens is a trial."""
     stops = f"No training tokens were given: the run stops after {TRIAL_STEPS} steps."
-    return (stops,) if workload.tokens is None else ()
+    return () if workload.tokens else (stops,)
 
 
 def train_steps(workload: Workload) -> int:
-    """Return the optimizer steps of a job."""
-    if workload.tokens is None:
+    """Return the optimizer steps that see all tokens of a job, the last one maybe in part, or of a trial. [-]
+
+    Examples
+    --------
+    >>> train_steps(Workload(seq_len=8192, global_batch=1000, tokens=1e9))
+    123
+    """
+    if not workload.tokens:
         return TRIAL_STEPS
-    return max(1, round(workload.tokens / workload.tokens_per_step))
+    return math.ceil(workload.tokens / workload.tokens_per_step)

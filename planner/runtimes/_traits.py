@@ -73,6 +73,9 @@ class Traits:
     """Bytes of each gradient in a further dtype, kept beside those of ``gradient_dtype``. [byte]"""
     reduce_dtype: str = "fp32"
     """Dtype in which gradients travel."""
+    whole_matrices: Literal["gathered", "owned"] = "gathered"
+    """How ranks that share states see whole matrices, where the optimizer needs them: their momentum is
+    ``gathered``, or each matrix is ``owned`` by one rank, and its gradient and weight sent from and to it."""
     all_reduced_bytes: float = 0.0
     """Bytes of each gradient in an all-reduce over the ranks that share optimizer states, each of which then
     steps its own part; 0 for a reduce-scatter of ``reduce_dtype``. [byte]"""
@@ -106,8 +109,9 @@ class Traits:
     """Whether recompute stops before the last product of a layer, where backward does not need its result."""
     selective: Literal["attention", "second-products"] = "attention"
     """What selective recompute without named modules repeats: ``attention``, or ``second-products``."""
-    recompute_attention: bool = True
-    """Whether recomputing a layer runs attention again, or its output was kept."""
+    plain_checkpoints: bool = False
+    """Whether full recompute repeats whole layers even where the context method has checkpoints of its own,
+    behind attention."""
     sequence_regather: bool = True
     """Whether sequence parallelism keeps inputs sharded and gathers them again in backward; if not, they are
     kept whole."""
@@ -205,9 +209,6 @@ class Traits:
     reuse_elements: float = 0.0
     """Weights within which a weight that recompute has used is kept for its backward, where parameters are
     sharded; 0 stands for a whole layer. [element]"""
-    sharded_calls: float = 1.0
-    """Calls of a layer in a forward pass, where parameters are sharded: each gathers the weights anew and
-    reduces their gradients by itself. [-]"""
     recompute_gathers: bool = False
     """Whether recompute calls the layer's sharded unit again, and so gathers its weights a third time; where
     the unit holds the recompute, backward's gather serves both."""

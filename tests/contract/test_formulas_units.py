@@ -57,6 +57,7 @@ HIDDEN: dict[str, tuple[str, str]] = {
 
 RESULTS: dict[str, tuple[str, str]] = {
     "unfused_rate": ("element^2/s", "the rates of the record, as above"),
+    "newton_schulz_flops": ("element^3", "a multiply-add, one of a·a·b, is 2 of the FLOP of the code"),
     "drain_half_k": (
         "FLOP/element",
         "the 2 FLOP of the code are those of one element of the inner dimension",

@@ -19,6 +19,11 @@ from planner.calibrate.stages import STAGES
 from planner.inputs.fitted import all_constants
 from planner.runtimes import runtimes
 from planner.runtimes._traits import Traits
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.methods import METHODS
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.optimizers import OPTIMIZERS
+from planner.techniques.schedules import SCHEDULES
 
 
 @pytest.mark.parametrize(
@@ -270,12 +275,12 @@ def test_attention_is_what_the_column_says_before_the_era() -> None:
     assert said("kernel=flash_attention2 + rms kernel", "megatron-like", flash=2).attention == "flash-2"
 
 
-def test_the_kernel_of_a_code_is_more_than_the_version_of_its_backward() -> None:
-    """LightSeq calls FlashAttention-2 backward alone; its checkpoints cut each layer around attention."""
+def test_a_row_says_where_checkpoints_are_not_the_method_s_own() -> None:
+    """DistFlashAttention's Table 5 compares its own with Hugging Face's, around whole layers."""
     own = said("distflashattn |  | rematerialization-aware", "sequence-2023", flash=2)
-    assert (own.attention, own.sharded_calls, own.recompute_attention) == ("lightseq", 2.0, False)
     plain = said("distflashattn |  | hf checkpointing", "sequence-2023", flash=2)
-    assert (plain.attention, plain.sharded_calls, plain.recompute_attention) == ("lightseq", 1.0, True)
+    assert (own.plain_checkpoints, plain.plain_checkpoints) == (False, True)
+    assert own.parameter_dtype == plain.parameter_dtype == "fp16"
     assert plain.recompute_gathers
     assert said("deepspeed-ulysses |  | ", "sequence-2023", flash=2).attention == "flash-2"
 
@@ -342,3 +347,23 @@ def test_what_the_runs_of_an_era_fit_is_no_trait_of_it() -> None:
         for name in (*era.traits, *era.half_traits, *era.sequence_traits, *era.hopper_traits)
     ]
     assert fitted.isdisjoint(settings)
+
+
+def test_what_belongs_to_a_technique_is_set_by_no_words_of_a_row() -> None:
+    """Only dtypes, which a code chooses for itself, may follow from its name where a technique has it too.
+
+    Else `estimate` of that technique would lack what `validate` knows of it.
+    """
+    families = (CONTEXT_METHODS, SCHEDULES, OPTIMIZERS, OFFLOADS, METHODS)
+    names = {
+        name for family in families for entry in family.values() for name in (entry.name, *entry.aliases)
+    }
+    found = {
+        (name, trait)
+        for pattern, settings in STATEMENTS
+        for name in names
+        if pattern.search(name)
+        for trait in settings
+    }
+    assert {trait for _, trait in found} <= {"parameter_dtype", "gradient_dtype", "reduce_dtype"}
+    assert ("distflashattn", "parameter_dtype") in found

@@ -197,7 +197,27 @@ def test_the_optimizer_is_what_the_workload_says() -> None:
     assert "--grad-reduce-in-bf16" in small
     hosted = flags(cases.plan(64, 128, offload="optimizer"), of("llama3-8b"))
     assert {"--optimizer-cpu-offload", "--use-precision-aware-optimizer"} <= set(hosted)
-    assert flags(cases.plan(64, 128), of("llama3-8b", optimizer="muon"))["--optimizer"] == ["muon"]
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "said"),
+    [
+        ("0.20", "muon", {"--use-distributed-optimizer", "--overlap-param-gather", "--overlap-grad-reduce"}),
+        ("0.18", "muon", {"--use-distributed-optimizer", "--overlap-param-gather", "--overlap-grad-reduce"}),
+        ("0.17", "dist_muon", {"--overlap-param-gather", "--overlap-grad-reduce"}),
+        ("0.16", "dist_muon", set()),
+    ],
+)
+def test_muon_with_shared_states_in_the_words_of_each_release(
+    version: str, name: str, said: set[str]
+) -> None:
+    """``validate_args`` of core_r0.16.0 to main: a name of its own at first, and no messages overlapped."""
+    assert ENTRY.command is not None
+    words = ENTRY.command(cases.plan(64, 128), of("llama3-8b", optimizer="muon"), version).program
+    assert words[words.index("--optimizer") + 1] == name
+    assert words[words.index("--muon-tp-mode") + 1] == "duplicated"
+    known = {"--use-distributed-optimizer", "--overlap-param-gather", "--overlap-grad-reduce"}
+    assert known & set(words) == said
 
 
 def test_saved_tensors_of_some_layers_go_to_the_host() -> None:

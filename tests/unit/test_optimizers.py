@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from planner.cost.estimate import Estimate, estimate
+from planner.formulas.newton_schulz import newton_schulz_flops
+from planner.runtimes._family import Runtime
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.optimizers._family import step_traffic
+from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 
 
 @pytest.mark.parametrize(
@@ -41,17 +47,14 @@ def test_a_weight_that_is_its_own_master_is_read_too() -> None:
     assert step_traffic(8.0, 4.0, 4.0, own_master=True) == 4 * 4 + 3 * 4
 
 
-def newton_schulz_flops(small: int, large: int) -> int:
+def products_flops(small: int, large: int) -> int:
     """Count the products of one iteration: A = X X', A A, and (b A + c A A) X; two FLOPs a multiply-add."""
     return 2 * small * small * large + 2 * small**3 + 2 * small * small * large
 
 
-@pytest.mark.parametrize("shape", [(512, 512), (512, 2048), (512, 40_000)])
-def test_muon_is_never_charged_less_than_its_products(shape: tuple[int, int]) -> None:
-    counted = 5 * newton_schulz_flops(*shape)
-    charged = OPTIMIZERS["muon"].step_flops * shape[0] * shape[0] * shape[1]
-    assert counted <= charged
-    assert (counted == charged) == (shape[0] == shape[1])
+@pytest.mark.parametrize("shape", [(512, 512), (512, 2048), (2048, 512), (512, 40_000)])
+def test_newton_schulz_is_five_times_its_products(shape: tuple[int, int]) -> None:
+    assert newton_schulz_flops(*map(float, shape)) == 5 * products_flops(min(shape), max(shape))
 
 
 @pytest.mark.parametrize(
@@ -59,5 +62,84 @@ def test_muon_is_never_charged_less_than_its_products(shape: tuple[int, int]) ->
 )
 def test_the_overhead_of_muon(hidden: int, tokens: int, printed: float) -> None:
     """K. Jordan, https://kellerjordan.github.io/posts/muon/: 0.7% for a GPT of 768, 0.5% for Llama 405B."""
-    share = OPTIMIZERS["muon"].step_flops * hidden / (6 * tokens)
+    share = newton_schulz_flops(float(hidden), float(hidden)) / (6 * tokens * hidden**2)
     assert share == pytest.approx(printed, abs=0.0005)
+
+
+MOONLIGHT = any_runtime(reduce_dtype="fp32", whole_matrices="gathered")
+OWNED = any_runtime(whole_matrices="owned")
+
+
+def asked(optimizer: str, runtime: Runtime, name: str = "dense", gpus: int = 16, **fields: Any) -> Estimate:
+    work = job(MODELS[name], gpus, optimizer=optimizer)
+    return estimate(plan_of(work, **({"zero": 1} | fields)), work, runtime)
+
+
+def test_ranks_that_gather_send_what_moonlight_counts() -> None:
+    """arXiv:2502.16982, sec. 2.3: 4 bytes of gradient, 4 of weight, and 2 more: (1, 1.25] times AdamW's.
+
+    Weights travel in 16 bit here, so that the bound is (4 + 2 + 2) / (4 + 2); embedding and head add nothing.
+    """
+    adam, muon = (asked(name, MOONLIGHT).sent.dp for name in ("adamw", "muon"))
+    model = MODELS["dense"]
+    matrices = model.params - 2 * model.vocab * model.hidden
+    assert muon - adam == pytest.approx(15 / 16 * 2 * matrices, rel=1e-3)
+    assert 1 + (muon - adam) / (15 / 16 * 8 * model.params) <= 1.25
+    assert 1 < muon / adam < 8 / 6
+
+
+def test_owners_of_whole_matrices_send_no_more_among_replicas() -> None:
+    """Megatron-core's layer-wise optimizer reduces and gathers what AdamW's does; 16 ranks pack evenly."""
+    adam, muon = (asked(name, OWNED) for name in ("adamw", "muon"))
+    assert muon.sent.dp == pytest.approx(adam.sent.dp, rel=0.01)
+    assert muon.step > adam.step
+
+
+@pytest.mark.parametrize("runtime", [MOONLIGHT, OWNED])
+def test_tensor_ranks_gather_the_momentum_of_what_they_step(runtime: Runtime) -> None:
+    """``newton_schulz_tp`` gathers fp32 parts of the matrices of 12 layers: 4 ranks, an 8th of them each."""
+    adam, muon = (asked(name, runtime, gpus=32, tp=4) for name in ("adamw", "muon"))
+    model = MODELS["dense"]
+    matrices = model.params - 2 * model.vocab * model.hidden
+    assert muon.sent.tp - adam.sent.tp == pytest.approx(3 / 4 * 4 * matrices / 8, rel=1e-3)
+
+
+def test_no_rank_steps_less_than_one_matrix() -> None:
+    """Gate and up of 8,192 x 2,048 twice are one matrix: on 512 ranks of 72 matrices its owner decides."""
+    largest = newton_schulz_flops(2 * 8192.0, 2048.0)
+    wide, plain = (asked(name, OWNED, gpus=32, pp=1) for name in ("muon", "adamw"))
+    rate = wide.job.hardware.pool.accelerator.kernels.gemm["bf16"].rate
+    assert wide.time.optimizer - plain.time.optimizer >= largest / rate - 1e-4
+
+
+def test_buffers_of_owners_are_as_long_as_the_largest_matrix_makes_them() -> None:
+    """128 parts of 2 x 8,192 x 2,048 elements each, in bf16, where 12 layers have 0.73 x 10^9."""
+    work = job(MODELS["dense"], 128, optimizer="muon", global_batch=128)
+    stage = estimate(plan_of(work, zero=1), work, OWNED).stages[0]
+    ends = 2 * work.model.vocab * work.model.hidden
+    norms = work.model.params - ends - 12 * MATRICES
+    assert stage.weights == pytest.approx(2 * (128 * 2 * 8192 * 2048 + ends), rel=1e-3)
+    assert norms < 1e5
+
+
+MATRICES = 2048 * (16 + 4 + 4) * 128 + 16 * 128 * 2048 + 3 * 8192 * 2048
+"""Elements of a layer's products. [element]"""
+
+
+def test_embedding_and_head_keep_two_moments() -> None:
+    """Muon's authors leave them to AdamW: 12 bytes with master, against 8 of a matrix."""
+    stage = asked("muon", OWNED, zero=0).stages[0]
+    model = MODELS["dense"]
+    ends = 2 * model.vocab * model.hidden
+    assert stage.optimizer == pytest.approx(8 * model.params + 4 * ends, rel=1e-6)
+
+
+def test_experts_are_orthogonalised_one_by_one() -> None:
+    """12 layers of 8 experts on 8 ranks: gate and up together, and down; SGD moves the same bytes."""
+    fields = {"zero": 0, "gpus": 8, "ep": 8}
+    muon, plain = (asked(name, OWNED, "experts", **fields).time.optimizer for name in ("muon", "sgd"))
+    each = newton_schulz_flops(4096.0, 2048.0) + newton_schulz_flops(2048.0, 2048.0)
+    shared = each + newton_schulz_flops(8.0, 2048.0)
+    mixer = 2 * newton_schulz_flops(2048.0, 2048.0) + 2 * newton_schulz_flops(512.0, 2048.0)
+    rate = cluster("dgx-h100").pool.accelerator.kernels.gemm["bf16"].rate
+    assert muon - plain == pytest.approx(12 * (each + shared + mixer) / rate, rel=0.02)

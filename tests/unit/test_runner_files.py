@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import tomllib
 from typing import Any
 
@@ -218,4 +219,4 @@ def test_nanotron_yaml_says_the_plan() -> None:
 
 def test_steps_follow_from_tokens() -> None:
     task = jobs.job(jobs.DENSE, 64, tokens=1e12)
-    assert train_steps(task.workload) == round(1e12 / (512 * 8192))
+    assert train_steps(task.workload) == math.ceil(1e12 / (512 * 8192))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.techniques.sharding import SHARDINGS
-from planner.techniques.sharding._family import state_bytes
+from planner.techniques.sharding._family import Sharding, sharded_states
 
 RANKS = (1, 4, 16, 64, 256, 1024)
 
@@ -21,6 +21,14 @@ TABLE_1 = {
     ("zero2", 1e12): (16000, 5500, 2875, 2218, 2054, 2013),
     ("zero3", 1e12): (16000, 4000, 1000, 250, 62.5, 15.6),
 }
+
+
+def state_bytes(
+    params: float, ranks: int, sharding: Sharding, each: tuple[float, float, float] = (2.0, 2.0, 12.0)
+) -> float:
+    """Bytes of all states on a rank: by default those of the paper's mixed precision with Adam."""
+    weights, gradients, optimizer = (params * nbytes for nbytes in each)
+    return float(sum(sharded_states(weights, gradients, optimizer, ranks, sharding)))
 
 
 def last_digit(printed: float) -> float:
@@ -42,7 +50,7 @@ def test_plain_data_parallelism_holds_sixteen_bytes() -> None:
 
 def test_fully_sharded_states_of_pytorch() -> None:
     """FSDP2 with fp32 shards: 4 + 4 + 8 bytes over the ranks, no master copy (arXiv:2304.11277, sec. 4)."""
-    sharded = state_bytes(8e9, 64, SHARDINGS["zero3"], weight=4.0, gradient=4.0, optimizer=8.0)
+    sharded = state_bytes(8e9, 64, SHARDINGS["zero3"], (4.0, 4.0, 8.0))
     assert sharded == 16 * 8e9 / 64
 
 

@@ -14,13 +14,8 @@ _COMPILED: Settings = {"compiled": True, "fused_norm": True, "fused_activation":
 COMPILED_LOSS: Final[Settings] = {**_COMPILED, "logit_bytes": 6.0, "loss_traffic": 6.0}
 """What compiling the layers and the loss fuses."""
 
-# RulinShao/LightSeq, lightseq_async_attn.py: messages of a step travel beside the attention of the last, and
-# are waited for behind it; train_lightseq_no_trainer.py: weights, gradients and states in fp16.
-LIGHTSEQ: Final[Settings] = {
-    "attention": "lightseq",
-    "cp_exposed": 0.0,
-    **dict.fromkeys(("parameter_dtype", "gradient_dtype", "reduce_dtype"), "fp16"),
-}
+# RulinShao/LightSeq, train_lightseq_no_trainer.py: weights, gradients and states in fp16.
+PURE_FP16: Final[Settings] = dict.fromkeys(("parameter_dtype", "gradient_dtype", "reduce_dtype"), "fp16")
 
 _OFF = r"( |=|: ?)(off|false|0)\b"
 
@@ -61,9 +56,8 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"cuda_launch_blocking=1", {"launch_blocking": True}),
         (r"mp_mode=pure", {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}),
         (r"mp_mode=default", {"gradient_dtype": "fp32", "reduce_dtype": "fp32", "early_stop": True}),
-        (r"dist.?flash", LIGHTSEQ),
-        # RulinShao/LightSeq, lightseq_ckpt_monkey_patch.py: units are called by halves, around attention.
-        (r"dist.?flash(?!.*hf checkpointing)", {"recompute_attention": False, "sharded_calls": 2.0}),
+        (r"dist.?flash", PURE_FP16),
+        (r"hf checkpointing", {"plain_checkpoints": True}),
         (r"float8 rowwise", {"quantise_passes": 3.0, "low_bit_gathers": False}),
         (r"kernel=torch", {"attention": "unfused"}),
         # Release 2.1 and its commit of March 2021: messages between stages went whole.

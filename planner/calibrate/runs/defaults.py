@@ -50,6 +50,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
+from planner.techniques.context import CONTEXT_METHODS
 
 KERNELS: Final = {"flash-3": "the accelerator's best"}
 """Attention kernels whose name in a trait says less than a reader needs."""
@@ -176,7 +177,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_measured(run, measured)
     said = stated_traits(era, words, run.flash_attn, run.fused_norm, run.gpu, bool(run.seq_parallel))
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
-    defaults = taken(start, run, plan, facts) | assumed(start, hardware, runtime.traits, said)
+    defaults = taken(start, run, plan, facts) | assumed(start, plan, hardware, runtime.traits, said)
     if spec is not None and catalogue.model(run.model) is None:
         defaults["model"] = spec.name
     if packs:
@@ -241,13 +242,13 @@ def taken(start: Run, run: Run, plan: Plan, facts: tuple[Fact, ...]) -> dict[str
 
 
 def assumed(
-    start: Run, hardware: HardwareProfile, traits: Traits, said: Mapping[str, object]
+    start: Run, plan: Plan, hardware: HardwareProfile, traits: Traits, said: Mapping[str, object]
 ) -> dict[str, object]:
     """Return what a row leaves to its cluster and era: the links, the attention kernel, the norm."""
     values: dict[str, object] = {}
     if not network_name(start.interconnect):
         values["interconnect"] = links(hardware)
-    if "attention" not in said:
+    if "attention" not in said and not (plan.cp > 1 and CONTEXT_METHODS[plan.cp_method].kernel):
         values["flash_attn"] = KERNELS.get(traits.attention, traits.attention)
     if "fused_norm" not in said:
         values["fused_norm"] = int(traits.fused_norm)

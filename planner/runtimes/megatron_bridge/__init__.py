@@ -67,6 +67,7 @@ ENTRY = Runtime(
     # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
     # `overlap_p2p_comm` is on with several chunks on a rank, off with one (training/comm_overlap.py).
     traits=Traits(
+        whole_matrices="owned",
         norm_in_product=True,
         step_copies="any",
         low_bit_gathers=True,

@@ -9,6 +9,7 @@ from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes._offered import train_steps
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.flags import (
     CP_COMM,
@@ -16,7 +17,6 @@ from planner.runtimes.megatron_lm.flags import (
     VOCAB_MULTIPLE,
     padded_vocab,
     position_embedding,
-    training_steps,
 )
 from planner.runtimes.megatron_lm.layout import is_even, layout_string
 from planner.runtimes.megatron_lm.offload import activation_layers
@@ -199,7 +199,7 @@ def _offload(plan: Plan) -> Section:
 def train_section(plan: Plan, work: Workload) -> Section:
     """Return the fields of TrainingConfig."""
     return {
-        "train_iters": training_steps(work),
+        "train_iters": train_steps(work),
         "global_batch_size": work.global_batch,
         "micro_batch_size": int(plan.micro_batch),
         "manual_gc": True,

@@ -48,6 +48,7 @@ ENTRY = Runtime(
     cite="https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553",
     # Experts as fitted to Megatron-Bridge, whose layers with experts are Megatron-core's own.
     traits=Traits(
+        whole_matrices="owned",
         norm_in_product=True,
         step_copies="any",
         low_bit_gathers=True,

@@ -10,7 +10,7 @@ from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
-from planner.runtimes._offered import stage_layers
+from planner.runtimes._offered import stage_layers, train_steps
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
 from planner.runtimes.megatron_lm.offload import activation_flags
@@ -20,12 +20,15 @@ from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aw
 VOCAB_MULTIPLE: Final = 128
 """Megatron-LM pads the vocabulary to a multiple of this times tp. [element]"""
 
-TRIAL_STEPS: Final = 100
-"""Steps where the user names no training tokens: enough to read off the step time. [-]"""
-
 FSDP_DTYPES_SINCE: Final = "0.17"
 FSDP_VERSION_SINCE: Final = "0.20"
 """Releases since which Megatron-FSDP takes dtypes of gradients, and has a second version; all 0.NN."""
+
+MUON_SHARDS_SINCE: Final = "0.18"
+"""Release since which ``muon`` takes ``--use-distributed-optimizer`` (``megatron/training/arguments.py``)."""
+
+MUON_OVERLAPS_SINCE: Final = "0.17"
+"""Release since which ``dist_muon`` takes overlapped messages."""
 
 CP_COMM: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a"}
 SHARDING: Final = {2: "optim_grads", 3: "optim_grads_params"}
@@ -57,7 +60,7 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
         *recompute_flags(plan),
         *activation_flags(plan),
         *precision_flags(work),
-        *optimizer_flags(plan, work),
+        *optimizer_flags(plan, work, version),
         *_loop_flags(plan, work),
     )
 
@@ -198,7 +201,10 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
 def sharding_flags(plan: Plan, work: Workload, version: str) -> list[str]:
     """Return what data parallelism shards, how gradients travel, and what of it is overlapped."""
     flags = ["--overlap-grad-reduce"]
-    if plan.zero >= 1:
+    if old_muon(work, version):
+        overlaps = plan.zero >= 1 and version >= MUON_OVERLAPS_SINCE
+        flags = ["--overlap-grad-reduce", "--overlap-param-gather"] if overlaps else []
+    elif plan.zero >= 1:
         flags += ["--use-distributed-optimizer", "--overlap-param-gather"]
         flags += ["--num-distributed-optimizer-instances", f"{plan.dp * plan.cp / plan.zero_shards:.0f}"]
     gradient = work.gradient_dtype or "fp32"
@@ -234,11 +240,19 @@ def precision_flags(work: Workload) -> list[str]:
     return ["--fp16" if work.precision == "fp16" else "--bf16", *PRECISION[work.precision]]
 
 
-def optimizer_flags(plan: Plan, work: Workload) -> list[str]:
+def old_muon(work: Workload, version: str) -> bool:
+    """Whether a release calls Muon with shared states ``dist_muon``, and refuses distributed optimizers."""
+    return work.optimizer == "muon" and version < MUON_SHARDS_SINCE
+
+
+def optimizer_flags(plan: Plan, work: Workload, version: str) -> list[str]:
     """Return the optimizer, where it lives and in which formats."""
     name = OPTIMIZERS[work.optimizer]
+    if plan.zero >= 1 and old_muon(work, version):
+        name = "dist_muon"
     flags = ["--optimizer", name, "--weight-decay", "0.1", "--clip-grad", "1.0"]
     flags += ["--adam-beta1", "0.9", "--adam-beta2", "0.95"] if name == "adam" else []
+    flags += ["--muon-tp-mode", "duplicated"] if work.optimizer == "muon" else []
     if precision_aware(plan, work):
         state = work.state_dtype or "fp32"
         flags += ["--use-precision-aware-optimizer", "--exp-avg-dtype", state, "--exp-avg-sq-dtype", state]
@@ -249,16 +263,11 @@ def optimizer_flags(plan: Plan, work: Workload) -> list[str]:
     return flags
 
 
-def training_steps(work: Workload) -> int:
-    """Return the steps that see the workload's tokens, or a trial's where it names none. [-]"""
-    return math.ceil(work.tokens / work.tokens_per_step) if work.tokens else TRIAL_STEPS
-
-
 def _loop_flags(plan: Plan, work: Workload) -> list[str]:
     return [
         *("--micro-batch-size", f"{plan.micro_batch:.0f}"),
         *("--global-batch-size", str(work.global_batch)),
-        *("--train-iters", str(training_steps(work))),
+        *("--train-iters", str(train_steps(work))),
         *("--lr", "1e-4", "--min-lr", "1e-5", "--lr-decay-style", "cosine"),
         *("--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "native"),
         *("--manual-gc", "--no-create-attention-mask-in-dataloader"),

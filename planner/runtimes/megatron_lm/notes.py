@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.plan import Plan
 from planner.runtimes._family import Job
-from planner.runtimes.megatron_lm.flags import TRIAL_STEPS
+from planner.runtimes._offered import trial_note
 from planner.runtimes.megatron_lm.offload import activation_layers
 
 RESHARDS = (
@@ -31,6 +31,4 @@ def notes(plan: Plan, job: Job) -> tuple[str, ...]:
     ]
     if activation_layers(plan.offload):
         said.append("With a Transformer Engine before 2.10, one layer more of activations is on the device.")
-    if not work.tokens:
-        said.append(f"No training tokens were given: the run stops after {TRIAL_STEPS} steps.")
-    return tuple(said)
+    return (*said, *trial_note(work))

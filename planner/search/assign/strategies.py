@@ -18,6 +18,7 @@ from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.legal import HOST_SHARE
 from planner.cost.memory import StageWeights
 from planner.cost.peaks import gathered_bytes
+from planner.cost.whole_matrices import whole_matrix_seconds
 from planner.formulas.collectives import ring_seconds
 from planner.numeric import Column, Num
 from planner.plan import Plan
@@ -202,6 +203,8 @@ def ending_seconds(case: Case, plan: Plan, parts: Sequence[tuple[LayerCost, floa
     micro = total("seconds")
     exchange = data_parallel_seconds(case, plan, traffic_of(case, plan, held), micro, micro)
     optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
+    if case.optimizer.whole_matrices:
+        optimizer = optimizer + whole_matrix_seconds(case, plan, held, divisible=True)
     return float(exchange + optimizer + offload)
 
 

@@ -46,6 +46,18 @@ class ContextMethod:
         Where it is described.
     overlaps : bool
         Whether its messages run beside the attention that uses them.
+    exposed : float, optional
+        Share of such messages that nothing hides, however long the attention, where the method's own code
+        sends them; None for what the runtime's does (`Traits.cp_exposed`). [-]
+    kernel : str
+        Attention kernel that the method brings, which merges the results of its steps itself and passes
+        gradients on as wide as keys and values; empty for the runtime's, and its ways to stitch.
+    keeps_attention : bool
+        Whether its checkpoints stand behind attention, so that recompute of whole layers spares attention,
+        and no more than that.
+    sharded_calls : float
+        Calls of a layer's sharded unit in a pass where its checkpoints do, each of which gathers the weights
+        anew and reduces their gradients by itself. [-]
     splits_heads : bool
         Whether a rank computes some heads over the whole sequence, rather than all over a part.
     legal : callable
@@ -76,6 +88,10 @@ class ContextMethod:
     gathered_elements: Buffer
     idle_factor: Callable[[Num], Num] = equal_shares
     waits: Callable[[Num], Num] = no_waits
+    exposed: float | None = None
+    kernel: str = ""
+    keeps_attention: bool = False
+    sharded_calls: float = 1.0
     aliases: tuple[str, ...] = ()
 
 

@@ -3,6 +3,12 @@
 In step t a rank either fetches the keys and values t places before it, or fetches another's queries and
 returns its results; half of the ring's steps do, the last of them with half of the ranks where their number
 is even.
+
+Messages of a step travel beside the attention of the one before, on a stream of their own: only what takes
+longer than that attention shows. A Triton kernel carries the running maxima and sums from step to step, so
+nothing is stitched afterwards. Checkpoints stand behind attention, whose output is kept and which never runs
+again (sec. 3.3); the layer is called in halves around it, and so is its sharded unit (RulinShao/LightSeq,
+``lightseq/lightseq_async_attn.py`` and ``lightseq/lightseq_ckpt_monkey_patch.py``).
 """
 
 import numpy as np
@@ -50,5 +56,9 @@ ENTRY = ContextMethod(
     gathered_elements=two_chunks,
     idle_factor=idle_factor,
     waits=waits,
+    exposed=0.0,
+    kernel="lightseq",
+    keeps_attention=True,
+    sharded_calls=2.0,
     aliases=("distflashattn",),
 )

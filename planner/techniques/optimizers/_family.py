@@ -21,9 +21,9 @@ class Optimizer:
         Bytes of one moment, its scales included, where the user names no dtype. [byte]
     master_bytes : float
         Bytes of the master weight. [byte]
-    step_flops : float
-        Arithmetic for each parameter and step beside what is bound by memory, times the smaller
-        dimension of its matrix. [FLOP]
+    whole_matrices : bool
+        Whether a step orthogonalises whole matrices of the layers; embedding, head and norms are stepped by
+        AdamW then.
     """
 
     name: str
@@ -31,8 +31,13 @@ class Optimizer:
     states: int
     state_bytes: float
     master_bytes: float = 4.0
-    step_flops: float = 0.0
+    whole_matrices: bool = False
     aliases: tuple[str, ...] = ()
+
+    @property
+    def end_states(self) -> int:
+        """Moments kept for each parameter of embedding and head."""
+        return 2 if self.whole_matrices else self.states
 
     def kept_bytes(self, state_bytes: float | None = None, master_bytes: float | None = None) -> float:
         """Bytes kept for each parameter, master weight included. [byte]"""

@@ -1,9 +1,11 @@
-"""Muon: one momentum, and five Newton-Schulz iterations on every whole matrix.
+"""Muon: one momentum for the matrices of the layers, orthogonalised whole; AdamW for all else.
 
-An iteration on an a by b matrix, a the smaller side, costs 4 a a b + 2 a a a FLOP, at most 6 a for each
-parameter, and there are five.
+Five Newton-Schulz iterations need every matrix whole. Ranks that share states either gather the momentum in
+bf16 (arXiv:2502.16982, algorithm 1), or own whole matrices each and gather nothing (the layer-wise optimizer
+of Megatron-core); tensor-parallel ranks gather it in fp32 and do the same work. `planner.cost.whole_matrices`
+prices messages, arithmetic and padding.
 """
 
 from planner.techniques.optimizers._family import Optimizer
 
-ENTRY = Optimizer(name="muon", cite="arXiv:2502.16982", states=1, state_bytes=4.0, step_flops=30.0)
+ENTRY = Optimizer(name="muon", cite="arXiv:2502.16982", states=1, state_bytes=4.0, whole_matrices=True)

@@ -49,41 +49,35 @@ class Sharding:
         return shards if self.shards_parameters else 1.0
 
 
-def state_bytes(
-    params: Num,
-    shards: Num,
-    sharding: Sharding,
-    weight: Num = 2.0,
-    gradient: Num = 2.0,
-    optimizer: Num = 12.0,
-) -> Num:
-    r"""Bytes of weights, gradients and optimizer states that one rank holds.
+def sharded_states(
+    weights: Num, gradients: Num, optimizer: Num, shards: Num, sharding: Sharding
+) -> tuple[Num, Num, Num]:
+    r"""Weights, gradients and optimizer states that one rank holds.
 
-    .. math:: \Psi \left(\frac{w}{N_p} + \frac{g}{N_g} + \frac{K}{N_o}\right)
+    .. math:: \frac{W}{N_p},\; \frac{G}{N_g},\; \frac{O}{N_o}
 
     Parameters
     ----------
-    params : Num
-        Parameters :math:`\Psi` of the group. [element]
+    weights, gradients, optimizer : Num
+        Weights :math:`W`, gradients :math:`G` and optimizer states :math:`O` of the group: their bytes, or
+        their elements. [byte or element]
     shards : Num
         Ranks of the group. [-]
     sharding : Sharding
         Which of the divisors are the group and which are 1.
-    weight, gradient, optimizer : Num
-        Bytes of one parameter's weight, gradient and optimizer state. [byte]
 
     Returns
     -------
-    Num
-        Bytes. [byte]
+    tuple of Num
+        The rank's part of each. [byte or element]
 
     References
     ----------
     .. [1] S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models,"
        arXiv:1910.02054, 2020, sec. 5 and table 1.
     """
-    return params * (
-        weight / sharding.parameter_shards(shards)
-        + gradient / sharding.gradient_shards(shards)
-        + optimizer / sharding.optimizer_shards(shards)
+    return (
+        weights / sharding.parameter_shards(shards),
+        gradients / sharding.gradient_shards(shards),
+        optimizer / sharding.optimizer_shards(shards),
     )

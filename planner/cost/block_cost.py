@@ -17,11 +17,10 @@ from planner.cost.blocks import (
     spared_product,
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
+from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.operators import Operator, Pricer
-from planner.formulas.experts import expert_host_seconds
 from planner.formulas.launches import launched_seconds
-from planner.inputs.model import Experts
 from planner.numeric import Num, either, most, some
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
@@ -135,7 +134,7 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
     if name in model.blocks:
         block = model.blocks[name]
         operators = block_operators(pricer, block)
-        experts = block.ffn.experts / pricer.plan.ep if isinstance(block.ffn, Experts) else 0.0
+        experts = local_experts(pricer, block.ffn)
         spared = spared_product(pricer, block, operators)
         return PricedLayer(tuple(operators), block_exchanges(pricer, block, operators), experts, spared)
     ends = {
@@ -242,27 +241,6 @@ def exposed_host(pricer: Pricer) -> Num:
     return either(pricer.plan.tp > 1, traits.host_exposed, 0.0) if traits.host_exposed else 0.0
 
 
-def expert_floor_seconds(layer: PricedLayer, pricer: Pricer) -> Num:
-    """Host time of a layer with experts, both passes; the least of it belongs to quantised products. [s]"""
-    traits = pricer.case.traits
-    if traits.static_experts:
-        return 0.0
-    least = traits.expert_layer_host_seconds if pricer.case.precision.quantises else 0.0
-    return expert_host_seconds(layer.local_experts, traits.expert_host_seconds, least)
-
-
-def host_floor_and_idle(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num]:
-    """Host time of experts in each of three passes: as its floor, or beside that of an idle device. [s]
-
-    A host that waits for the counts of two micro-batches in turn, of which an all-to-all dispatcher sends one
-    while the other computes, cannot run ahead of the device: their times add up.
-    """
-    traits = pricer.case.traits
-    third = expert_floor_seconds(layer, pricer) / 3
-    waits = traits.overlaps_experts and traits.dispatcher == "all-to-all"
-    return (0.0, third) if waits else (third, 0.0)
-
-
 def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     """Seconds of forward, input gradient and weight gradient. [s]
 
@@ -270,7 +248,7 @@ def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     where every launch blocks.
     """
     traits, context, sent = pricer.case.traits, layer.exchanges.cp, layer.exchanges.ep
-    host, idle = host_floor_and_idle(layer, pricer)
+    host, idle = (time / 3 for time in host_floor_and_idle(pricer, layer.local_experts))
     products = total(layer.operators, "weight_gradient")
     forward = total(layer.operators, "forward") + context.forward + idle
     inputs = total(layer.operators, "backward") - products + context.backward + idle

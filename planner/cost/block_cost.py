@@ -14,6 +14,7 @@ from planner.cost.blocks import (
     embedding_operators,
     head_operators,
     prediction_operators,
+    routed_bytes,
     spared_product,
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
@@ -104,12 +105,16 @@ class LayerDetail:
 
 @dataclass(frozen=True)
 class PricedLayer:
-    """A layer's operators and communication, before a recompute choice; ``spared`` need not run again."""
+    """A layer's operators and communication, before a recompute choice.
+
+    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks.
+    """
 
     operators: tuple[Operator, ...]
     exchanges: BlockExchanges
     local_experts: Num = 0.0
     spared: Operator | None = None
+    routed: Num = 0.0
 
 
 def total(operators: Iterable[Operator], field: str) -> Num:
@@ -136,7 +141,8 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         operators = block_operators(pricer, block)
         experts = local_experts(pricer, block.ffn)
         spared = spared_product(pricer, block, operators)
-        return PricedLayer(tuple(operators), block_exchanges(pricer, block, operators), experts, spared)
+        exchanges = block_exchanges(pricer, block, operators)
+        return PricedLayer(tuple(operators), exchanges, experts, spared, routed_bytes(pricer, block.ffn))
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,
@@ -170,21 +176,24 @@ def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     return 2.0 * pricer.local_tokens * pricer.case.model.hidden + total(kept, "kept") + total(kept, "saved")
 
 
-def partial_bytes(choice: RecomputeChoice, pricer: Pricer) -> Num:
-    """Bytes that sequence parallelism adds to a layer that keeps every second product. [byte]
+def message_bytes_kept(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Bytes of messages' results in a layer that keeps every second product, and these. [byte]
 
-    The feed-forward's result is a partial sum as wide as the model on every rank, and what two
-    reduce-scatters make of it and of attention's is kept too; an all-reduce's result is not.
+    Of experts all that came from other ranks is kept. Under sequence parallelism the feed-forward's result is
+    a partial sum as wide as the model on every rank, and what two reduce-scatters make of it and of
+    attention's is kept too; an all-reduce's result is not.
 
     References
     ----------
     .. [1] torchtitan, ``torchtitan/distributed/activation_checkpoint.py``: operators whose results
        are kept.
     """
-    if not keeps_second_products(choice, pricer.case.traits) or not pricer.case.sequence_parallel:
+    if not keeps_second_products(choice, pricer.case.traits):
         return 0.0
+    if not pricer.case.sequence_parallel:
+        return layer.routed
     whole = 2.0 * pricer.tokens * pricer.case.model.hidden
-    return either(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
+    return layer.routed + either(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
 
 
 def again_share(operator: Operator, choice: RecomputeChoice, traits: Traits) -> Num:
@@ -266,7 +275,9 @@ def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, fre
     """Bytes kept from forward to backward, and those that exist besides while backward runs. [byte]"""
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = _left(layer, choice, pricer) if choice.whole_layer else everything - freed
-    return held + partial_bytes(choice, pricer), everything - held + largest(layer.operators, "result")
+    return held + message_bytes_kept(layer, choice, pricer), everything - held + largest(
+        layer.operators, "result"
+    )
 
 
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:

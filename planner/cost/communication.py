@@ -204,8 +204,8 @@ def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: int) -> Num:
 def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[Operator]) -> Num:
     """Seconds of both messages of a pass to and from experts that are waited for. [s]
 
-    Messages that run beside another micro-batch are hidden by the passes of both, half of them by each, and by
-    no more than these take on the device or on the host.
+    Messages that run beside another micro-batch are hidden by the passes of both, half of them by each, and
+    by no more than these take on the device or on the host.
     """
     traits = pricer.case.traits
     if not traits.overlaps_experts:

@@ -69,7 +69,7 @@ class Request:
         for hardware in self.clusters:
             for gpus in self.gpu_counts:
                 for runtime in self.runtimes:
-                    yield Job(self.model, hardware, gpus, self.workload), runtime
+                    yield Job(runtime.trained(self.model), hardware, gpus, self.workload), runtime
 
 
 def objective_column(name: str) -> Callable[[StepPrice], Column]:

@@ -149,8 +149,8 @@ def test_every_module_names_operators_of_some_layer(module: str) -> None:
     from tests.unit.cost_jobs import MODELS
 
     found: set[Any] = set()
-    for model in MODELS.values():
-        work = job(model, 8)
+    for spec in MODELS.values():
+        work = job(spec, 8)
         pricer = Pricer(case_of(plan_of(work), work, runtime()), plan_of(work))
         for name in model.blocks:
             found |= {operator.module for operator in priced_layer(pricer, name).operators}

@@ -72,5 +72,6 @@ ENTRY = Runtime(
     grouping=CORE,
     settings=SETTINGS,
     one_gradient_buffer=True,
+    trains_prediction=True,
     aliases=("megatron", "mcore", "megatron-core"),
 )

@@ -1,4 +1,4 @@
-"""What is priced is what the files start: who sends tokens to experts, and whether extra layers are trained."""
+"""What is priced is what the files start: who sends tokens to experts, and which layers are trained."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ DISPATCHERS: Final = {
     # torchtitan 0.2, config/job_config.py: expert_parallel_comm_backend is "standard" unless it is said.
     r"expert_parallel_degree = \d+\n(?![^[]*comm_backend)": "all-to-all",
 }
-"""Words of a file to the dispatcher that they choose. DeepSpeed 0.19.8's AutoEP takes NCCL unless a variable of
-the environment says DeepEP (``module_inject/auto_ep_comm.py``)."""
+"""Words of a file to the dispatcher that they choose. DeepSpeed's AutoEP takes NCCL unless a variable says
+DeepEP (``module_inject/auto_ep_comm.py``).
+"""
 
 
 def job_for(model: str) -> Job:

@@ -152,7 +152,7 @@ def test_every_module_names_operators_of_some_layer(module: str) -> None:
     for spec in MODELS.values():
         work = job(spec, 8)
         pricer = Pricer(case_of(plan_of(work), work, runtime()), plan_of(work))
-        for name in model.blocks:
+        for name in spec.blocks:
             found |= {operator.module for operator in priced_layer(pricer, name).operators}
     assert module in found
 

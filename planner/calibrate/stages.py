@@ -76,6 +76,11 @@ def _megatron_2020_23(priced: PricedRun) -> bool:
 BRIDGE_ERAS = ("megatron-bridge", "megatron-bridge-early", "megatron-bridge-graph")
 
 
+def _older_recipes(name: str) -> tuple[Key, ...]:
+    """Return a constant of experts in the eras whose layers with experts are those of Megatron-Bridge's."""
+    return tuple(("era", era, name) for era in ("megatron-bridge-early", "nemo-2025"))
+
+
 def _dense_recipe(priced: PricedRun) -> bool:
     bridge = priced.era in (*BRIDGE_ERAS, "nemo-2024")
     return bridge and priced.task == "pretrain" and not priced.run.experts
@@ -309,28 +314,28 @@ STAGES = (
                 4.0,
                 "bytes of device memory moved for each byte sent to experts [-]",
                 0.5,
-                shared=(("era", "megatron-bridge-early", "ep_traffic"),),
+                shared=_older_recipes("ep_traffic"),
             ),
             Factor(
                 ("era", "megatron-bridge", "all_to_all_traffic"),
                 12.0,
                 "the same, more where an all-to-all with its permutations sends them [-]",
                 0.1,
-                shared=(("era", "megatron-bridge-early", "all_to_all_traffic"),),
+                shared=_older_recipes("all_to_all_traffic"),
             ),
             Factor(
                 ("era", "megatron-bridge", "expert_host_seconds"),
                 5.7e-4,
                 "host time for each local expert of a layer [s]",
                 0.15,
-                shared=(("era", "megatron-bridge-early", "expert_host_seconds"),),
+                shared=_older_recipes("expert_host_seconds"),
             ),
             Factor(
                 ("era", "megatron-bridge", "expert_layer_host_seconds"),
                 8.7e-3,
                 "the least host time of a layer with experts [s]",
                 0.15,
-                shared=(("era", "megatron-bridge-early", "expert_layer_host_seconds"),),
+                shared=_older_recipes("expert_layer_host_seconds"),
             ),
             Factor(("accelerator", "b300", "training_share"), 0.9, COMPUTE, 0.05),
         ),

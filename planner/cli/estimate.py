@@ -92,10 +92,11 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
     if asked is None or gpus is None:
         raise AssertionError("a fault was not told")
     (text, profile), runtime = asked.clusters[0], asked.runtimes[0]
-    whole = Job(asked.model, profile, gpus, asked.workload)
+    whole = Job(runtime.trained(asked.model), profile, gpus, asked.workload)
     chosen, told = whole_plan(axes, whole, runtime)
     names = Names(asked.model_text, text, asked.gpus_per_node, asked.memory_limit)
-    return whole, chosen, runtime, asked.defaults | told, names
+    untrained = {"prediction_layers": 0} if whole.model.prediction != asked.model.prediction else {}
+    return whole, chosen, runtime, asked.defaults | told | untrained, names
 
 
 def _taken_split(asked: Plan, priced: Plan) -> dict[str, Any]:

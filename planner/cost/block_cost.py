@@ -14,14 +14,14 @@ from planner.cost.blocks import (
     embedding_operators,
     head_operators,
     prediction_operators,
+    routed_bytes,
     spared_product,
 )
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
+from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.operators import Operator, Pricer
-from planner.formulas.experts import expert_host_seconds
 from planner.formulas.launches import launched_seconds
-from planner.inputs.model import Experts
 from planner.numeric import Num, either, most
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
@@ -105,12 +105,16 @@ class LayerDetail:
 
 @dataclass(frozen=True)
 class PricedLayer:
-    """A layer's operators and communication, before a recompute choice; ``spared`` need not run again."""
+    """A layer's operators and communication, before a recompute choice.
+
+    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks.
+    """
 
     operators: tuple[Operator, ...]
     exchanges: BlockExchanges
     local_experts: Num = 0.0
     spared: Operator | None = None
+    routed: Num = 0.0
 
 
 def total(operators: Iterable[Operator], field: str) -> Num:
@@ -135,9 +139,10 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
     if name in model.blocks:
         block = model.blocks[name]
         operators = block_operators(pricer, block)
-        experts = block.ffn.experts / pricer.plan.ep if isinstance(block.ffn, Experts) else 0.0
+        experts = local_experts(pricer, block.ffn)
         spared = spared_product(pricer, block, operators)
-        return PricedLayer(tuple(operators), block_exchanges(pricer, block, operators), experts, spared)
+        exchanges = block_exchanges(pricer, block, operators)
+        return PricedLayer(tuple(operators), exchanges, experts, spared, routed_bytes(pricer, block.ffn))
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,
@@ -174,21 +179,24 @@ def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     return kept
 
 
-def partial_bytes(choice: RecomputeChoice, pricer: Pricer) -> Num:
-    """Bytes that sequence parallelism adds to a layer that keeps every second product. [byte]
+def message_bytes_kept(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Bytes of messages' results in a layer that keeps every second product, and these. [byte]
 
-    The feed-forward's result is a partial sum as wide as the model on every rank, and what two
-    reduce-scatters make of it and of attention's is kept too; an all-reduce's result is not.
+    Of experts all that came from other ranks is kept. Under sequence parallelism the feed-forward's result is
+    a partial sum as wide as the model on every rank, and what two reduce-scatters make of it and of
+    attention's is kept too; an all-reduce's result is not.
 
     References
     ----------
     .. [1] torchtitan, ``torchtitan/distributed/activation_checkpoint.py``: operators whose results
        are kept.
     """
-    if not keeps_second_products(choice, pricer.case.traits) or not pricer.case.sequence_parallel:
+    if not keeps_second_products(choice, pricer.case.traits):
         return 0.0
+    if not pricer.case.sequence_parallel:
+        return layer.routed
     whole = 2.0 * pricer.tokens * pricer.case.model.hidden
-    return either(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
+    return layer.routed + either(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
 
 
 def again_share(operator: Operator, choice: RecomputeChoice, pricer: Pricer) -> Num:
@@ -244,27 +252,6 @@ def exposed_host(pricer: Pricer) -> Num:
     return either(pricer.plan.tp > 1, traits.host_exposed, 0.0) if traits.host_exposed else 0.0
 
 
-def expert_floor_seconds(layer: PricedLayer, pricer: Pricer) -> Num:
-    """Host time of a layer with experts, both passes; the least of it belongs to quantised products. [s]"""
-    traits = pricer.case.traits
-    if traits.static_experts:
-        return 0.0
-    least = traits.expert_layer_host_seconds if pricer.case.precision.quantises else 0.0
-    return expert_host_seconds(layer.local_experts, traits.expert_host_seconds, least)
-
-
-def host_floor_and_idle(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num]:
-    """Host time of experts in each of three passes: as its floor, or beside that of an idle device. [s]
-
-    A host that waits for the counts of two micro-batches in turn, of which an all-to-all dispatcher sends one
-    while the other computes, cannot run ahead of the device: their times add up.
-    """
-    traits = pricer.case.traits
-    third = expert_floor_seconds(layer, pricer) / 3
-    waits = traits.overlaps_experts and traits.dispatcher == "all-to-all"
-    return (0.0, third) if waits else (third, 0.0)
-
-
 def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     """Seconds of forward, input gradient and weight gradient. [s]
 
@@ -272,7 +259,7 @@ def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     where every launch blocks.
     """
     traits, context, sent = pricer.case.traits, layer.exchanges.cp, layer.exchanges.ep
-    host, idle = host_floor_and_idle(layer, pricer)
+    host, idle = (time / 3 for time in host_floor_and_idle(pricer, layer.local_experts))
     products = total(layer.operators, "weight_gradient")
     forward = total(layer.operators, "forward") + context.forward + idle
     inputs = total(layer.operators, "backward") - products + context.backward + idle
@@ -290,7 +277,9 @@ def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, fre
     """Bytes kept from forward to backward, and those that exist besides while backward runs. [byte]"""
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = _left(layer, choice, pricer) if choice.whole_layer else everything - freed
-    return held + partial_bytes(choice, pricer), everything - held + largest(layer.operators, "result")
+    return held + message_bytes_kept(layer, choice, pricer), everything - held + largest(
+        layer.operators, "result"
+    )
 
 
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:

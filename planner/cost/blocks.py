@@ -10,7 +10,7 @@ from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
-from planner.numeric import Num, ceiling, most, some, whole
+from planner.numeric import Num, ceiling, either, most, some, whole
 
 
 def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
@@ -80,7 +80,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         moved = traffic.NORM[pricer.case.traits.fused_norm]
         normed = rows * (queries + keys)
         size: Num = 2.0 * mixer.head_dim if mixer.qk_norm == "head" else queries + keys
-        operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, kept=2 * normed, params=size))
+        operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=2 * normed, params=size))
     if pricer.case.traits.attention_copies:
         copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
@@ -107,7 +107,11 @@ def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
 
 
 def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
-    """Price latent attention: down- and up-projections with their norms, rotary embedding, core."""
+    """Price latent attention: down- and up-projections with their norms, rotary embedding, core.
+
+    Of its products in the model's order (down and up for queries, down and up for keys and values, and the
+    result) every second one may run again; where queries have no rank, that is the other down-projection.
+    """
     hidden, rows, local = pricer.case.model.hidden, pricer.tokens, pricer.local_tokens
     traits = pricer.case.traits
     heads = mixer.heads / pricer.plan.tp
@@ -118,16 +122,24 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     query_rank, key_rank = float(mixer.q_lora_rank or hidden), float(mixer.kv_lora_rank)
     norm, turn = traffic.NORM[traits.fused_norm], rotary_traffic(pricer)
     compressed, pairs = 2 * local * ranks, rows * heads * mixer.qk_rope_head_dim
-    up = "mla_up_proj"
+    up, ranked = "mla_up_proj", float(mixer.q_lora_rank > 0)
+    compress = pricer.linear("latent_down", "qkv", local, hidden, down, saved=2 * local * down)
+    query = pricer.linear("query_up", up, rows, query_rank, queries, saved=2 * rows * queries)
+    rebuild = pricer.linear("key_value_up", up, rows, key_rank, rebuilt, saved=2 * rows * (queries + values))
     return [
-        pricer.linear("latent_down", "qkv", local, hidden, down, saved=2 * local * down),
+        compress.with_values(second=1.0 - ranked),
         pricer.elementwise("latent_norm", up, local * ranks, norm, saved=compressed, params=ranks),
-        pricer.linear("query_up", up, rows, query_rank, queries, saved=2 * rows * queries),
-        pricer.linear("key_value_up", up, rows, key_rank, rebuilt, saved=2 * rows * (queries + values)),
+        query.with_values(second=ranked),
+        rebuild.with_values(second=ranked),
         pricer.elementwise("rotary", "qkv", pairs, turn),
         pricer.attention(heads, mixer.qk_head_dim, mixer.v_head_dim, mixer.window),
-        output_operator(pricer, values, False),
+        output_operator(pricer, values, False).with_values(second=1.0 - ranked),
     ]
+
+
+def odd_products(mixer: Attention | LatentAttention) -> bool:
+    """Whether attention has an odd number of products, so that after it the first one runs again."""
+    return isinstance(mixer, LatentAttention) and mixer.q_lora_rank > 0
 
 
 def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, gated: bool) -> Operator:
@@ -140,24 +152,36 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     return pricer.elementwise(name, module, elements, moved, saved=saved)
 
 
-def dense_operators(pricer: Pricer, ffn: DenseFfn) -> list[Operator]:
-    """Price a feed-forward layer: two products around an activation."""
-    return _feed_forward(pricer, "mlp", ffn.inner, ffn.gated, ffn.bias)
+def dense_operators(pricer: Pricer, ffn: DenseFfn, odd: bool) -> list[Operator]:
+    """Price a feed-forward layer: two products around an activation, ``odd`` ones after an odd number."""
+    return _feed_forward(pricer, "mlp", (ffn.inner, ffn.gated, ffn.bias), odd)
 
 
-def _feed_forward(pricer: Pricer, module: str, inner: int, gated: bool, bias: bool) -> list[Operator]:
+def _feed_forward(pricer: Pricer, module: str, shape: tuple[int, bool, bool], odd: bool) -> list[Operator]:
+    inner, gated, bias = shape
     hidden, rows, width = pricer.case.model.hidden, pricer.tokens, inner / pricer.plan.tp
     wide = 2 * width if gated else width
     into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=2 * rows * wide, bias=bias)
+    out = pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias)
     return [
-        into.with_values(second=0.5 * gated),
+        into.with_values(second=0.5 if gated else float(odd)),
         activation_operator(pricer, f"{module}_activation", module, rows * width, gated),
-        pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias),
+        out.with_values(second=float(odd == gated)),
     ]
 
 
-def expert_operators(pricer: Pricer, ffn: Experts) -> list[Operator]:
-    """Price a mixture of experts: router, permutation, products of the busiest rank, shared experts."""
+def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
+    """Price a mixture of experts: router, permutation, products of the busiest rank, shared experts.
+
+    Grouped products are none of the products of which every second one is kept: all of them run again, but
+    for the last where compiled code needs only what a message brought back of it; so does the router's.
+
+    References
+    ----------
+    .. [1] torchtitan b5bcd76c, ``torchtitan/distributed/activation_checkpoint.py``, ``SelectiveAC``, and
+       PyTorch 2.13, ``torch/_functorch/partitioners.py``, ``get_default_op_list``: what is kept names
+       ``mm`` and ``all_to_all_single``, not ``_grouped_mm``; ``moe.router.gate`` is always recomputed.
+    """
     case, plan = pricer.case, pricer.plan
     hidden, local = case.model.hidden, pricer.local_tokens
     experts = ffn.experts / plan.ep
@@ -165,16 +189,30 @@ def expert_operators(pricer: Pricer, ffn: Experts) -> list[Operator]:
     width = ffn.inner / plan.etp
     wide = 2 * width if ffn.gated else width
     kept = case.precision.saved_input_bytes * rows * hidden
+    router = pricer.linear(
+        "router", "router", local, hidden, float(ffn.experts), saved=8 * local * ffn.experts
+    )
+    into = grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=2 * rows * wide)
+    out = grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0)
     operators = [
-        pricer.linear("router", "router", local, hidden, float(ffn.experts), saved=8 * local * ffn.experts),
+        router.with_values(second=1.0),
         pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=kept),
-        grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=2 * rows * wide),
+        into.with_values(second=1.0),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
-        grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0),
+        out.with_values(second=either(plan.ep > 1, float(not case.traits.compiled), 1.0)),
     ]
     if ffn.shared_inner:
-        operators += _feed_forward(pricer, "shared_experts", ffn.shared_inner, ffn.gated, ffn.bias)
+        operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
     return operators
+
+
+def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
+    """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]"""
+    if not isinstance(ffn, Experts):
+        return 0.0
+    case, plan = pricer.case, pricer.plan
+    rows = pricer.local_tokens * ffn.topk * (1.0 + case.workload.imbalance)
+    return either(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
 
 
 GROUPED_CASTS = {"mxfp8": "fp8_block"}
@@ -250,15 +288,27 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
     return [IN_PRODUCT if fused else "norm" for fused in one]
 
 
-def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
-    """Price every operator of one layer."""
+def block_norms(pricer: Pricer, block: Block) -> list[Operator]:
+    """Price the norms of a layer.
+
+    Where every second product is kept, the input of the second norm stands for the last product's result,
+    which eager code keeps though nothing needs it; with routed experts alone there may be no such product.
+    """
     modules = norm_modules(pricer, block)
     norms = [norm_operator(pricer, f"norm_{place}", module) for place, module in enumerate(modules)]
+    alone = isinstance(block.ffn, Experts) and not block.ffn.shared_inner
+    if pricer.case.traits.selective == "second-products" and alone and not odd_products(block.mixer):
+        norms[1] = norms[1].with_values(kept=0.0, saved=norms[1].saved + norms[1].kept)
+    return norms
+
+
+def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
+    """Price every operator of one layer."""
     return [
-        *norms,
+        *block_norms(pricer, block),
         *MIXERS[type(block.mixer)](pricer, block.mixer),
         residual_operator(pricer, "residual_attention"),
-        *FFNS[type(block.ffn)](pricer, block.ffn),
+        *FFNS[type(block.ffn)](pricer, block.ffn, odd_products(block.mixer)),
         residual_operator(pricer, "residual_mlp"),
     ]
 

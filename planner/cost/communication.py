@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.cost.case import Case
+from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
-from planner.formulas.collectives import ring_seconds, ring_sent_bytes
+from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
@@ -183,21 +184,49 @@ def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Excha
     return Exchange(seconds[0], seconds[1], sent[0], sent[1])
 
 
-def expert_exchange(pricer: Pricer, ffn: Experts) -> Exchange:
+def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: int) -> Num:
+    """Seconds of a dispatch or a combine of tokens of ``nbytes`` that go to ``copies`` experts each. [s]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/token_dispatcher.py``,
+       ``MoEAlltoAllTokenDispatcher``: tokens are permuted to one row for each expert, then sent.
+    """
+    if case.traits.dispatcher == "fused":
+        return dispatch_seconds(nbytes, copies, plan.ep, plan.etp, case.tiers)
+    return all_to_all_seconds(nbytes * copies, plan.ep, plan.etp, case.tiers)
+
+
+def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[Operator]) -> Num:
+    """Seconds of both messages of a pass to and from experts that are waited for. [s]
+
+    Messages that run beside another micro-batch are hidden by the passes of both, half of them by each, and
+    by no more than these take on the device or on the host.
+    """
+    traits = pricer.case.traits
+    if not traits.overlaps_experts:
+        return 2 * alone * traits.ep_exposed
+    share = traits.ep_overlapped if traits.dispatcher == "fused" else traits.all_to_all_overlapped
+    floor, passes = host_floor_and_idle(pricer, experts)
+    for operator in operators:
+        passes = passes + operator.forward + operator.backward
+    return exposed_seconds(2 * alone, most(passes, floor) / 2, share)
+
+
+def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> Exchange:
     """Price dispatch and combine of routed tokens, and the gathers of expert tensor parallelism."""
     case, plan = pricer.case, pricer.plan
-    hidden = case.model.hidden
-    token = ACTIVATION_BYTES * pricer.local_tokens * hidden
+    token = ACTIVATION_BYTES * pricer.local_tokens * case.model.hidden
     routed = token * ffn.topk
-    once = dispatch_seconds(token * case.workload.imbalance, ffn.topk, plan.ep, plan.etp, case.tiers)
+    once = routed_seconds(case, plan, token * case.workload.imbalance, ffn.topk)
     whole = routed * plan.etp
     shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
     leaving = ring_sent_bytes(routed, plan.ep)
     traits = case.traits
     moved = traits.ep_traffic + traits.all_to_all_traffic * (traits.dispatcher == "all-to-all")
     handling = leaving * (moved * case.workload.imbalance / case.kernels.memory_bandwidth)
-    unhidden = once * (traits.ep_overlapped if traits.overlaps_experts else traits.ep_exposed)
-    exposed = 2 * (unhidden + handling + shared * traits.tp_exposed)
+    unhidden = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
+    exposed = unhidden + 2 * (handling + shared * traits.tp_exposed)
     sent = 2 * (leaving + ring_sent_bytes(whole, plan.etp))
     return Exchange(exposed, exposed, sent, sent)
 
@@ -251,5 +280,5 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
         tp=hidden_exchange(pricer, operators, 1 + (not experts or shared))
         + norm_reductions(pricer, block.norms),
         cp=context_exchange(pricer, block, core),
-        ep=expert_exchange(pricer, block.ffn) if isinstance(block.ffn, Experts) else Exchange(),
+        ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else Exchange(),
     )

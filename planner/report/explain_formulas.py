@@ -15,7 +15,7 @@ from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
 from planner.cost.played import is_played
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
-from planner.formulas.collectives import Tier, ring_seconds
+from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.messages import tier_seconds
@@ -171,11 +171,12 @@ def _experts(anatomy: Anatomy) -> Iterator[Use]:
     if not isinstance(ffn, Experts) or plan.ep <= 1:
         return
     token = ACTIVATION_BYTES * float(anatomy.pricers[_block(anatomy)].local_tokens) * case.model.hidden
-    inputs = {
-        "nbytes": token * case.workload.imbalance, "copies": ffn.topk, "ranks": plan.ep, "stride": plan.etp,
-        "tiers": case.tiers,
-    }  # fmt: skip
-    yield Use("ep_comm", "one dispatch or combine of a layer's tokens", dispatch_seconds, inputs)
+    what, nbytes = "one dispatch or combine of a layer's tokens", token * case.workload.imbalance
+    inputs = {"nbytes": nbytes, "ranks": plan.ep, "stride": plan.etp, "tiers": case.tiers}
+    if case.traits.dispatcher == "fused":
+        yield Use("ep_comm", what, dispatch_seconds, inputs | {"copies": ffn.topk})
+    else:
+        yield Use("ep_comm", what, all_to_all_seconds, inputs | {"nbytes": nbytes * ffn.topk})
 
 
 def _messages(anatomy: Anatomy) -> Iterator[Use]:

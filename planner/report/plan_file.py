@@ -243,6 +243,7 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     if not faults.problems:
         plain = find(runtimes(), document.runtime.name, "runtime")
         runtime = replace(plain, traits=_traits(plain.traits, document.runtime.traits, faults))
+        model = model if model is None else runtime.trained(model)
     if document.order is not None and not faults.problems:
         _check_order(plan, document.order, faults)
     if faults.problems or model is None or profile is None or runtime is None:

@@ -127,6 +127,8 @@ class Runtime:
     one_gradient_buffer : bool
         Whether gradients travel in the dtype in which they are kept: what asks for a narrower one of either
         has both.
+    trains_prediction : bool
+        Whether its files train a model's extra prediction layers; if not, they are none of what is priced.
     """
 
     name: str
@@ -152,6 +154,13 @@ class Runtime:
     settings: Settings = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     one_gradient_buffer: bool = False
+    trains_prediction: bool = False
+
+    def trained(self, model: ModelSpec) -> ModelSpec:
+        """Return the model as its files train it: without extra prediction layers, if they train none."""
+        if self.trains_prediction or model.prediction is None:
+            return model
+        return model.model_copy(update={"prediction": None})
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""

@@ -167,14 +167,18 @@ class Traits:
     overlaps_experts: bool = False
     """Whether expert messages run beside the passes of another micro-batch."""
     ep_overlapped: float = 0.4
-    """Share of expert messages that nothing hides where they do. 0.4 is an assumption, which the runs of
-    Megatron-Bridge bear (0.42 within a sixth). [-]"""
+    """Share of messages by fused kernels that nothing hides where they do. 0.4 is an assumption, which the
+    runs of Megatron-Bridge bear (0.42 within a sixth): the kernels' multiprocessors compute no more. [-]"""
+    all_to_all_overlapped: float = 0.2
+    """The same of messages by an all-to-all of the communication library. 0.2 is an assumption, which the
+    runs of Megatron-Bridge bear (0.15 to 0.2). [-]"""
     ep_traffic: float = 0.0
     """Bytes of device memory moved for each byte that leaves a rank for an expert: kernels that sort and
     pack. [-]"""
-    dispatcher: Literal["fused", "all-to-all"] = "fused"
-    """Who sends tokens to experts: ``fused`` kernels (DeepEP, HybridEP), or a chain of permutations around an
-    ``all-to-all`` of the communication library."""
+    dispatcher: Literal["fused", "all-to-all"] = "all-to-all"
+    """Who sends tokens to experts: ``fused`` kernels (DeepEP, HybridEP), once to each node and forwarded
+    there, or a chain of permutations around an ``all-to-all`` of the communication library, which sends each
+    of a token's copies by itself."""
     all_to_all_traffic: float = 0.0
     """Bytes of device memory that the chain moves more than fused kernels, for each byte that leaves. [-]"""
     static_experts: bool = False
@@ -262,8 +266,8 @@ class Traits:
     """Host time for each local expert of a layer and micro-batch, both passes, where token counts must be
     read back before the grouped products start; 0 under a graph of the whole iteration. [s]"""
     expert_layer_host_seconds: float = 0.0
-    """The least host time of a layer with quantised experts and a micro-batch, both passes, however few they
-    are. [s]"""
+    """The least host time of a layer with experts and a micro-batch, both passes, however few they are; 0
+    under a graph of attention and router. [s]"""
 
     # Sharded experts
     stacked_experts: bool = False

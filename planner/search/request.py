@@ -73,7 +73,7 @@ class Request:
             for gpus in self.gpu_counts:
                 idle = (self.cluster_gpus or gpus) - gpus
                 for runtime in self.runtimes:
-                    yield Job(self.model, hardware, gpus, self.workload, idle), runtime
+                    yield Job(runtime.trained(self.model), hardware, gpus, self.workload, idle), runtime
 
 
 def objective_column(name: str) -> Callable[[StepPrice], Column]:

@@ -251,17 +251,26 @@ def test_a_recipe_without_a_flex_dispatcher_has_the_all_to_all_one() -> None:
     assert before.dispatcher == "fused"
 
 
-def test_a_layer_whose_attention_is_a_graph_leaves_the_experts_alone_to_the_host() -> None:
-    """Megatron-core, transformer/cuda_graphs.py: modules in scope are replayed by one launch."""
+def test_a_layer_whose_router_is_a_graph_leaves_the_experts_to_the_host() -> None:
+    """Megatron-core, transformer/cuda_graphs.py: modules in scope are replayed by one launch.
+
+    A published pair in bf16 with graphs of the router alone takes 8.0 ms a layer and micro-batch in all, and
+    6.8 ms where messages overlap: less than the 9 ms that a host takes for a layer without graphs.
+    """
     scope = f"{PRESET} cuda_graph_impl=transformer_engine cuda_graph_scope="
     own, era = 0.009, "megatron-bridge"
     known = next(entry for entry in ERAS if entry.name == era)
     fitted = replace(known, traits={**known.traits, "expert_layer_host_seconds": own})
     floors = [
         era_traits(Traits(), fitted, "mxfp8", stated_traits(fitted, text, None, None, "", False))
-        for text in (f"{scope}['attn', 'moe_router']", f"{scope}['moe_router']", PRESET)
+        for text in (
+            f"{scope}['attn', 'moe_router']",
+            f"{scope}['moe_router']",
+            "graphs moe_router+moe_preprocess",
+            PRESET,
+        )
     ]
-    assert [floor.expert_layer_host_seconds for floor in floors] == [0.0, own, own]
+    assert [floor.expert_layer_host_seconds for floor in floors] == [0.0, 0.0, 0.0, own]
 
 
 def test_attention_is_what_the_column_says_before_the_era() -> None:

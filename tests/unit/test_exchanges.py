@@ -13,6 +13,7 @@ from planner.cost.communication import (
     BlockExchanges,
     Exchange,
     beside_message_seconds,
+    routed_seconds,
 )
 from planner.cost.messages import each_message_seconds
 from planner.cost.operators import Pricer
@@ -20,7 +21,7 @@ from planner.formulas.collectives import ring_seconds
 from planner.inputs.model import ModelSpec
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
-from tests.unit.cost_jobs import GQA, MODELS, job, model, plan_of, runtime
+from tests.unit.cost_jobs import GQA, MODELS, faster, job, model, plan_of, runtime
 
 SEQ, HIDDEN = 2048, 2048
 ROUTED = model(
@@ -30,6 +31,10 @@ ROUTED = model(
 
 UNHANDLED: dict[str, Any] = {"dispatcher": "fused", "ep_traffic": 0.0}
 """Traits of messages to experts that no kernel sorts or packs."""
+
+
+QUIET: dict[str, Any] = {"expert_host_seconds": 0.0, "expert_layer_host_seconds": 0.0}
+"""Traits of a host that takes no time."""
 
 
 def pricer(model: ModelSpec, traits: dict[str, Any] | None = None, **fields: Any) -> Pricer:
@@ -311,6 +316,87 @@ def test_hosts_that_read_counts_set_a_floor_or_add_up() -> None:
     assert seconds() == pytest.approx(1.0)
     assert seconds(**in_turn) == pytest.approx(1.0 + device)
     assert seconds(**in_turn, static_experts=True) == pytest.approx(device)
+
+
+@pytest.mark.parametrize(
+    ("traits", "adds"),
+    [
+        ({"overlaps_experts": False}, False),
+        ({"dispatcher": "all-to-all"}, True),
+        ({"dispatcher": "fused"}, True),
+        ({"dispatcher": "fused", "expert_layer_host_seconds": 0.0}, False),
+        ({"dispatcher": "all-to-all", "expert_layer_host_seconds": 0.0}, True),
+    ],
+)
+def test_only_the_launches_of_experts_add_to_the_time_of_a_device_that_waits(
+    traits: dict[str, Any], adds: bool
+) -> None:
+    """The floor of a layer is the most of host and device; a wait for counts adds what 8 experts take.
+
+    The floor does not add up: Qwen3 235B on H100 with an overlapped all-to-all runs a layer and micro-batch
+    in 13 ms, where device, floor and experts together would take 20.
+    """
+    floor, experts = 1e-3, 8 * 0.5e-3
+    host = {"overlaps_experts": True, "expert_layer_host_seconds": floor, "expert_host_seconds": experts / 8}
+    choice = read_choice(dict(RECOMPUTES), "none")
+    slow = {"compute_derate": 1e-3, "ep_traffic": 0.0, "all_to_all_traffic": 0.0}
+    told, quiet = (pricer(ROUTED, slow | own) for own in (host | traits, QUIET))
+    device = float(layer_cost(priced_layer(quiet, "a"), choice, quiet).seconds)
+    assert device > 10 * (floor + experts)
+    found = float(layer_cost(priced_layer(told, "a"), choice, told).seconds)
+    assert found == pytest.approx(device + adds * experts)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_a_layer_with_experts_has_a_floor_in_every_precision(precision: str) -> None:
+    """Megatron's own tests of a small mixture of experts in bf16 take 10 ms a layer and micro-batch."""
+    work = job(ROUTED, 8, precision=precision)
+    plan = plan_of(work)
+    priced = Pricer(case_of(plan, work, runtime(expert_layer_host_seconds=1.0)), plan)
+    cost = layer_cost(priced_layer(priced, "a"), read_choice(dict(RECOMPUTES), "none"), priced)
+    assert float(cost.seconds) == pytest.approx(1.0)
+
+
+MANY = model(
+    "many", {"a": {"mixer": GQA, "ffn": {"kind": "moe", "experts": 256, "topk": 8, "inner": 512}}}, "4 a"
+)
+
+
+@pytest.mark.parametrize("cluster", ["dgx-a100-80gb", "dgx-h100", "dgx-b200", "mi300x-8", "gb300-nvl72"])
+@pytest.mark.parametrize("dispatcher", ["fused", "all-to-all"])
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_experts_on_more_domains_never_cost_less_communication(
+    cluster: str, dispatcher: str, overlaps: bool
+) -> None:
+    work = job(MANY, 256, hardware=cluster)
+    traits = {"dispatcher": dispatcher, "overlaps_experts": overlaps, "expert_host_seconds": 5e-4}
+    inside = 64 if "nvl72" in cluster else 8
+    seconds = []
+    for degree in (inside * 2**power for power in range(6) if inside * 2**power <= 256):
+        plan = plan_of(work, ep=degree)
+        priced = Pricer(case_of(plan, work, runtime(ep_traffic=2.5, **traits)), plan)
+        seconds.append(float(priced_layer(priced, "a").exchanges.ep.forward))
+    assert len(seconds) > 2
+    assert seconds == sorted(seconds)
+
+
+@pytest.mark.parametrize(("links", "waits"), [(1.0, False), (1e-4, True)])
+def test_hidden_messages_are_no_longer_than_the_passes_that_hide_them(links: float, waits: bool) -> None:
+    """On fast links a fifth of an all-to-all is waited for, on slow ones all but the passes beside it."""
+    work = faster(job(ROUTED, 8), links=links)
+    plan = plan_of(work, ep=8)
+    beside = {
+        "overlaps_experts": True,
+        "dispatcher": "all-to-all",
+        "ep_traffic": 0.0,
+        "all_to_all_traffic": 0.0,
+    }
+    priced = Pricer(case_of(plan, work, runtime(**beside, **QUIET)), plan)
+    layer = priced_layer(priced, "a")
+    alone = 4 * float(routed_seconds(priced.case, plan, 2.0 * priced.local_tokens * HIDDEN, 2))
+    passes = sum(float(op.forward + op.backward) for op in layer.operators)
+    hidden = alone - 2 * float(layer.exchanges.ep.forward)
+    assert hidden == pytest.approx(passes if waits else 0.8 * alone)
 
 
 def test_head_and_router_run_in_16_bit_whatever_the_others_do() -> None:

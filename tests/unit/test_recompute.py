@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from planner.cost.block_cost import LayerCost, layer_cost, priced_layer
+from planner.cost.block_cost import LayerCost, again_share, layer_cost, priced_layer
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.operators import Pricer
 from planner.errors import InputError
+from planner.runtimes import runtimes
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import MODULES, read_choice
 from planner.techniques.schedules import SCHEDULES
-from tests.unit.cost_jobs import GPT, job, plan_of, runtime
+from tests.unit.cost_jobs import GPT, LATENT, job, model, plan_of, runtime
 
 TABLE = dict(RECOMPUTES)
 SEQ, BATCH, HIDDEN, HEADS = 1024, 4, 2048, 16
@@ -148,9 +149,66 @@ def test_every_module_names_operators_of_some_layer(module: str) -> None:
     from tests.unit.cost_jobs import MODELS
 
     found: set[Any] = set()
-    for model in MODELS.values():
-        work = job(model, 8)
+    for spec in MODELS.values():
+        work = job(spec, 8)
         pricer = Pricer(case_of(plan_of(work), work, runtime()), plan_of(work))
-        for name in model.blocks:
+        for name in spec.blocks:
             found |= {operator.module for operator in priced_layer(pricer, name).operators}
     assert module in found
+
+
+QWEN = {
+    "mixer": {"kind": "attention", "heads": 32, "kv_heads": 4, "head_dim": 128, "qk_norm": "head"},
+    "ffn": {"kind": "moe", "experts": 128, "topk": 8, "inner": 768},
+}
+LATENT_EXPERTS = {
+    "mixer": LATENT,
+    "ffn": {"kind": "moe", "experts": 8, "topk": 2, "inner": 1024, "shared_inner": 1024},
+}
+
+
+def titan(block: dict[str, Any], ep: int) -> tuple[Pricer, LayerCost]:
+    """Price a layer of torchtitan under its selective recompute."""
+    work = job(model("m", {"a": block}, "4 a"), 8, seq_len=SEQ, global_batch=8)
+    plan = plan_of(work, ep=ep, recompute="selective")
+    pricer = Pricer(case_of(plan, work, runtimes()["torchtitan"]), plan)
+    return pricer, layer_cost(priced_layer(pricer, "a"), pricer.case.recompute, pricer)
+
+
+@pytest.mark.parametrize(("ep", "brought"), [(1, 0), (8, 2 * 2 * 8 * HIDDEN)])
+def test_of_experts_selective_recompute_keeps_what_messages_bring_and_no_product(
+    ep: int, brought: int
+) -> None:
+    """Torchtitan b5bcd76c, ``SelectiveAC``, with PyTorch 2.13's ``get_default_op_list``, by hand.
+
+    Kept of a token: the layer's input, queries and values (the first and third product, not the second),
+    attention's result and its logarithm of sums, and what two all-to-alls brought; no grouped product.
+    """
+    attention = 2 * 32 * 128 + 2 * 4 * 128 + 2 * 32 * 128 + 4 * 32
+    statistics = 4
+    _, cost = titan(QWEN, ep)
+    assert float(cost.held) / SEQ == 2 * HIDDEN + attention + brought + statistics
+
+
+@pytest.mark.parametrize(("ep", "all_products"), [(1, True), (8, False)])
+def test_grouped_products_run_again_but_for_the_last_if_its_result_was_sent(
+    ep: int, all_products: bool
+) -> None:
+    pricer, _ = titan(QWEN, ep)
+    layer = priced_layer(pricer, "a")
+    shares = {op.name: again_share(op, pricer.case.recompute, pricer.case.traits) for op in layer.operators}
+    assert (shares["experts_in"], shares["experts_out"]) == (1.0, float(all_products))
+    assert shares["router"] == 1.0
+
+
+def test_every_second_product_of_latent_attention_and_shared_experts_runs_again() -> None:
+    """In order: down and up for queries, down and up for keys and values, result; gate, up, down."""
+    pricer, _ = titan(LATENT_EXPERTS, 1)
+    shares = {op.name: op.second for op in priced_layer(pricer, "a").operators if op.flops}
+    assert [shares[name] for name in ("latent_down", "query_up", "key_value_up", "attention_out")] == [
+        0,
+        1,
+        1,
+        0,
+    ]
+    assert [shares[name] for name in ("shared_experts_in", "shared_experts_out")] == [0.5, 1.0]

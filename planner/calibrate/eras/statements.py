@@ -38,9 +38,12 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
             r"(?!.*(\bcalls=|moe_flex_dispatcher_backend=(deep|hybrid)ep))",
             {"dispatcher": "all-to-all"},
         ),
-        # Megatron-core, transformer/cuda_graphs.py: of a layer whose attention, router and preprocessing are
-        # graphs, the host launches the experts alone.
-        (r"cuda_graph_scope=\[[^]]*'attn'", {"expert_layer_host_seconds": 0.0}),
+        # Megatron-core, transformer/cuda_graphs.py: of a layer whose router and preprocessing are graphs, and
+        # whose attention may be one, the host launches few kernels beside the experts'.
+        (
+            r"cuda_graph_scope=\[[^]]*'(attn|moe_router)'|graphs moe_router",
+            {"expert_layer_host_seconds": 0.0},
+        ),
         # Megatron-Bridge, training/utils/moe_token_drop.py: only the all-to-all dispatcher drops tokens.
         (r"token.?drop", {"dispatcher": "all-to-all", "static_experts": True}),
         (r"gradient buckets off|not overlapped|\b(no|without) overlap", {"dp_exposed": 1.0}),

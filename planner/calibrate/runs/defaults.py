@@ -162,7 +162,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     run = filled(run, era, hardware, catalogue, spec)
     check_degrees(run)
     check_architecture(run)
-    model = run_model(run, spec)
+    model = catalogue.runtimes[era.runtime].trained(run_model(run, spec))
     task, workload = _workload(run)
     plan = run_plan(run, model, era)
     packs = era.packs and task != "pretrain"

@@ -93,5 +93,6 @@ ENTRY = Runtime(
     grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (1.0,)},
     one_gradient_buffer=True,
+    trains_prediction=True,
     aliases=("bridge", "nemo"),
 )

@@ -75,5 +75,6 @@ ENTRY = Runtime(
     grouping=CORE,
     settings=SETTINGS,
     one_gradient_buffer=True,
+    trains_prediction=True,
     aliases=("megatron", "mcore", "megatron-core"),
 )

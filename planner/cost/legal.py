@@ -48,7 +48,7 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
     if memory is None or not case.offload.optimizer or not case.method.trains_base:
         return [link]
     ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    copies = plan.dp * plan.cp / plan.zero_shards
+    copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
     state = (case.optimizer_bytes + case.offload.down_bytes) * case.model.params
     needed = host_state_bytes(state, copies, ranks, case.job.gpus)
     held = HOST_SHARE * float(memory)

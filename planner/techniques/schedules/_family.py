@@ -195,6 +195,11 @@ def none(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     return 0.0 * (pp * vpp * microbatches * rank)
 
 
+def every_pass(pp: Num, vpp: Num, microbatches: Num) -> Num:
+    """Return the micro-batches: what is sharded is gathered for every pass."""
+    return microbatches
+
+
 def no_chunks(vpp: int) -> int:
     """Return 0: all activations stay on the device."""
     return 0
@@ -246,9 +251,13 @@ class Schedule:
     awaiting_weight_chunks : PerRank
         How many of `in_flight_chunks` hold only what the weight gradient needs. [-]
     weight_copies : float
-        Weights and gradients that a rank holds, over its share 1 / pp of the model. [-]
+        Weights, gradients and optimizer states that a rank holds, over its share 1 / pp of the model; ranks
+        that hold the same stage reduce their gradients with one another. [-]
     weight_versions : PerRank
         Versions of the weights kept for micro-batches in flight. [-]
+    rounds : Degrees
+        How often a step gathers a chunk's sharded weights, once forward and once backward, and reduces its
+        gradients: for every pass, or for as many as run through the chunk one after the other. [-]
     routes : int
         Directions in which micro-batches run.
     offloaded_chunks : Callable
@@ -276,6 +285,7 @@ class Schedule:
     awaiting_weight_chunks: PerRank = none
     weight_copies: float = 1.0
     weight_versions: PerRank = one
+    rounds: Degrees = every_pass
     routes: int = 1
     offloaded_chunks: Callable[[int], int] = no_chunks
     additive: bool = False

@@ -205,7 +205,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
     parts = PlanParts(plan, case)
-    result = _played_step(parts) if is_played(case, plan) else parts.step
+    result = _played_step(parts) if parts.hosted or is_played(case, plan) else parts.step
     step = float(result.step)
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)
@@ -245,7 +245,11 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
 
 
 def _played_step(parts: PlanParts) -> StepPrice:
-    """Return the price of a step whose passes are played."""
+    """Return the price of a step whose passes are played; of copies to the host it is what delays them."""
+    if parts.hosted is not None:
+        alone, late = parts.hosted.alone, parts.hosted.seconds - parts.hosted.alone
+        step = price_step(parts.case, parts.plan, replace(parts.passes, busy=alone), parts.stages)
+        return replace(step, step=step.step + late, offload=step.offload + late)
     busy = played_seconds(parts.case, parts.plan, parts.costs)
     return price_step(parts.case, parts.plan, replace(parts.passes, busy=busy), parts.stages)
 

@@ -41,8 +41,13 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that the way to the host is known, and that its memory holds what goes there."""
     link = Rule(
         "offload-has-link",
-        not (case.offload.optimizer or case.offload.layers) or math.isfinite(case.host_link),
-        lambda: (f"offload {plan.offload}", "a host link whose rate is known", "none"),
+        not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
+        or math.isfinite(case.host_link),
+        lambda: (
+            f"schedule {plan.schedule}" if case.schedule.hosts else f"offload {plan.offload}",
+            "a host link whose rate is known",
+            "none",
+        ),
     )
     memory = case.pool.node.host_memory
     if memory is None or not case.offload.optimizer or not case.method.trains_base:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer
 from planner.cost.case import Case
+from planner.cost.hosted import HostedStep, hosted_step, is_hosted
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of
+from planner.cost.memory import stage_sum
 from planner.cost.stages import Piece, RankPieces, Stages, stages_of
 from planner.cost.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
 from planner.numeric import Num
@@ -64,7 +66,16 @@ class PlanParts:
     @cached_property
     def passes(self) -> PassPrice:
         """The price of all passes, by the schedule's closed form."""
-        return price_passes(self.case, self.plan, self.costs, self.stages, self.totals)
+        passes = price_passes(self.case, self.plan, self.costs, self.stages, self.totals)
+        if self.hosted is None:
+            return passes
+        kept = np.array(self.hosted.device) + stage_sum(self.costs, self.stages, "held", True)
+        return replace(passes, nbytes=replace(passes.nbytes, activations=kept))
+
+    @cached_property
+    def hosted(self) -> HostedStep | None:
+        """The step played with its copies, where the schedule sends activations to the host."""
+        return hosted_step(self.case, self.plan, self.costs) if is_hosted(self.case, self.plan) else None
 
     @cached_property
     def step(self) -> StepPrice:

@@ -292,6 +292,11 @@ class Schedule:
     flushes: bool = True
     holds: Condition = ClosedForm(always)
 
+    @property
+    def hosts(self) -> bool:
+        """Whether activations of some chunks wait on the host."""
+        return self.offloaded_chunks is not no_chunks
+
     def legal(self, pp: Num, vpp: Num, microbatches: Num) -> Mask:
         """Say for which degrees the schedule can run, scalar or array."""
         mask: Mask = np.greater_equal(pp * vpp * microbatches, 1)

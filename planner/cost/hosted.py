@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.layout import split_of
+from planner.cost.legal import hosting_rules
 from planner.cost.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds, piece_sum
 from planner.cost.stages import Piece
 from planner.plan import Plan
@@ -44,6 +47,8 @@ def is_hosted(case: Case, plan: Plan) -> bool:
     """Whether the schedule of a scalar plan sends activations to the host, in an order that can run."""
     degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
     if not case.schedule.hosts or plan.pp <= 1 or case.schedule.supports(*degrees):
+        return False
+    if any(not np.all(rule.holds) for rule in hosting_rules(plan, case)):
         return False
     return len(split_of(plan, case)) == degrees[0] * degrees[1]
 

@@ -23,6 +23,7 @@ def technique_rules(plan: Plan, case: Case) -> list[Rule]:
         _sequence_rule(plan, case),
         _precision_rule(case),
         *offload_rules(plan, case),
+        *hosting_rules(plan, case),
         _pool_rule(case),
     ]
 
@@ -66,6 +67,37 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
                 f"{show(float(needed), 'byte')} of optimizer states in a node's memory",
                 f"at most {show(held, 'byte')}, {HOST_SHARE:.0%} of what it has",
                 "none",
+            ),
+        ),
+    ]
+
+
+MOST_COPIED_PASSES = 200_000
+"""Passes of a step up to which copies to the host are played beside them: some seconds. [-]"""
+
+
+def hosting_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules of a schedule that sends activations to the host: it alone does, and is played."""
+    if not case.schedule.hosts:
+        return []
+    passes = 3.0 * plan.pp * plan.vpp * plan.num_microbatches
+    return [
+        Rule(
+            "one-way-to-host",
+            not case.offload.layers,
+            lambda: (
+                f"offload {plan.offload} with schedule {plan.schedule}",
+                "a schedule that leaves activations on the device, or no offload of activations beside it",
+                "none",
+            ),
+        ),
+        Rule(
+            "copies-can-be-played",
+            passes <= MOST_COPIED_PASSES,
+            lambda: (
+                f"{float(passes):,.0f} passes of a step whose copies to the host are played",
+                f"at most {MOST_COPIED_PASSES:,}",
+                "fewer micro-batches, or another schedule",
             ),
         ),
     ]

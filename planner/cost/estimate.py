@@ -330,7 +330,7 @@ def sent_bytes(parts: PlanParts) -> SentBytes:
     case, plan, stage, count = parts.case, parts.plan, parts.slowest, parts.microbatches
     rows = plan.micro_batch * case.workload.seq_len / plan.cp
     message = message_bytes(case, plan, rows)
-    hops = 2.0 * plan.vpp if 0 < stage < plan.pp - 1 else 2.0 * plan.vpp - 1
+    hops = case.schedule.rank_sends(int(plan.pp), int(plan.vpp))[stage]
     return SentBytes(
         tp=count * parts.on_stage("tp_sent"),
         cp=count * parts.on_stage("cp_sent"),

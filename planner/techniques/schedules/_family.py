@@ -312,6 +312,22 @@ class Schedule:
             if not rule.test(pp, vpp, microbatches)
         )
 
+    def rank_sends(self, pp: int, vpp: int) -> tuple[float, ...]:
+        """Return the messages that each rank sends for a micro-batch, both ways, in the mean over its routes.
+
+        Examples
+        --------
+        >>> from planner.techniques.schedules import SCHEDULES
+        >>> SCHEDULES["interleaved-1f1b"].rank_sends(3, 2), SCHEDULES["zb-v"].rank_sends(3, 2)
+        ((3.0, 4.0, 3.0), (2.0, 4.0, 2.0))
+        """
+        sends, ranks = [0.0] * pp, self.chunk_ranks(pp, vpp)
+        for chunk in range(len(ranks) - 1):
+            if (chunk + 1) % (pp * vpp) and ranks[chunk] != ranks[chunk + 1]:
+                sends[ranks[chunk]] += 1.0 / self.routes
+                sends[ranks[chunk + 1]] += 1.0 / self.routes
+        return tuple(sends)
+
     def chunk_ranks(self, pp: int, vpp: int) -> tuple[int, ...]:
         """Return the rank of every chunk, those of a second route after those of the first."""
         return tuple(self.placement(chunk, pp, vpp) for chunk in range(self.routes * pp * vpp))

@@ -12,7 +12,7 @@ from planner.cost.case import Case
 from planner.cost.hosted import HostedStep, hosted_step, is_hosted
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of
 from planner.cost.memory import stage_sum
-from planner.cost.stages import Piece, RankPieces, Stages, stages_of
+from planner.cost.stages import Piece, RankPieces, Stages, both_ways, stages_of
 from planner.cost.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
 from planner.numeric import Num
 from planner.plan import Plan
@@ -36,7 +36,7 @@ class PlanParts:
     @cached_property
     def ranks(self) -> list[RankPieces]:
         """Pieces of every pipeline rank."""
-        return ranks_of(self.plan, self.case)
+        return both_ways(ranks_of(self.plan, self.case), self.case.schedule)
 
     @cached_property
     def stages(self) -> Stages:

@@ -61,7 +61,8 @@ def copies_at_once(case: Case) -> tuple[float, float]:
 def exposed_by_rounds(case: Case, plan: Plan, once: tuple[Num, Num], slowest: Num, share: Num) -> Num:
     r"""Exposed seconds of a step's traffic where a chunk runs all passes of a round before the next starts.
 
-    .. math:: t = \frac{e(g_1 + r,\; w)}{v} + e\left(s - \frac{g_1 + r}{v},\; nw\right) + (R-1)\,e(s,\; nw)
+    .. math:: t = \frac{e(g_1 + r,\; w)}{v}
+       + e\left(s - \frac{g_1 + r}{v},\; nw - \frac{w}{v}\right) + (R-1)\,e(s,\; nw)
 
     with :math:`e(x, w)` what compute of :math:`w` leaves of traffic :math:`x`, :math:`s` that of a round of
     :math:`n` passes, and :math:`R` rounds.
@@ -111,5 +112,5 @@ def exposed_by_rounds(case: Case, plan: Plan, once: tuple[Num, Num], slowest: Nu
 
 
 def _with_ends(whole: Num, ends: Num, beside: Num, window: Num, share: Num) -> Num:
-    """Return what is exposed of traffic of which ``ends`` hides beside one pass, the rest in the window."""
-    return exposed_seconds(ends, beside, share) + exposed_seconds(whole - ends, window, share)
+    """Return what is exposed of traffic of which ``ends`` has its own part of the window."""
+    return exposed_seconds(ends, beside, share) + exposed_seconds(whole - ends, window - beside, share)

@@ -122,11 +122,7 @@ def rank_counts(
     split: Sequence[int],
     choice: RecomputeChoice,
 ) -> list[RankPieces]:
-    """Count the pieces of every pipeline rank for one (pp, vpp) and split.
-
-    Under a schedule of two directions a rank holds its own stage and its mirror image's, and half of the
-    micro-batches go through each: counts are the mean of both, of which it has `Schedule.weight_copies`.
-    """
+    """Count the pieces of every pipeline rank for one (pp, vpp) and split, of one direction."""
     pp, vpp = degrees
     ranks = [RankPieces() for _ in range(pp)]
     kept: list[int] = []
@@ -147,6 +143,15 @@ def rank_counts(
         ranks, crests(schedule, degrees, tuple(kept if any(kept) else split)), strict=True
     ):
         rank.crest = crest
+    return ranks
+
+
+def both_ways(ranks: list[RankPieces], schedule: Schedule) -> list[RankPieces]:
+    """Return the pieces of every rank, whatever the directions.
+
+    Under a schedule of two a rank holds its own stage and its mirror image's, and half of the micro-batches
+    go through each: counts are the mean of both, of which it has `Schedule.weight_copies`.
+    """
     if schedule.routes == 1:
         return ranks
     return [_mean_pieces(one, other) for one, other in zip(ranks, reversed(ranks), strict=True)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.cost.block_cost import LayerCost, PricedLayer, taken
 from planner.cost.case import Case
 from planner.cost.layout import LAYER_AXES, piece_costs, priced_layers, usual_split
-from planner.cost.stages import Piece, Stages, deciding_ranks, rank_counts, stage_table
+from planner.cost.stages import Piece, Stages, both_ways, deciding_ranks, rank_counts, stage_table
 from planner.cost.step import total_table
 from planner.numeric import Column, Num
 from planner.plan import Plan
@@ -86,6 +86,7 @@ class StageTables:
         for pp, vpp in np.stack(self.pairs, axis=1).astype(int).tolist():
             split = self.split or usual_split(case, pp * vpp)
             ranks = rank_counts(case.model, case.schedule, (pp, vpp), split, case.recompute)
+            ranks = both_ways(ranks, case.schedule)
             in_flight = case.schedule.in_flight_chunks(
                 float(pp), float(vpp), FAR_BATCH, np.arange(pp, dtype=float)
             )

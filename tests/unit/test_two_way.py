@@ -11,7 +11,6 @@ import pytest
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import data_parallel_seconds, data_parallel_sent, traffic_of
 from planner.cost.estimate import Estimate, all_rules, estimate
-from planner.cost.layout import ranks_of
 from planner.cost.memory import StageWeights
 from planner.cost.parts import PlanParts
 from planner.formulas.collectives import group_bandwidth
@@ -172,7 +171,7 @@ def test_a_step_of_unlike_stages_mixes_those_of_two_ranks() -> None:
     """Stages of 6, 2, 2, 2 layers: the outer ranks run four in the mean, and so does the played step."""
     work = job(gpus=4, global_batch=64)
     plan = replace(_plan(work, "dualpipe"), stage_layers=(6, 2, 2, 2))
-    pieces = ranks_of(plan, case_of(plan, work, any_runtime()))
+    pieces = PlanParts(plan, case_of(plan, work, any_runtime())).ranks
     assert [rank["a", False] for rank in pieces] == [4, 2, 2, 4]
     assert [rank["head", False] for rank in pieces] == [0.5, 0, 0, 0.5]
     answer = estimate(plan, work, any_runtime())

@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.layout import split_of
-from planner.cost.legal import hosting_rules
+from planner.cost.legal import MOST_COPIED_PASSES
 from planner.cost.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds, piece_sum
 from planner.cost.stages import Piece
 from planner.plan import Plan
@@ -48,7 +46,7 @@ def is_hosted(case: Case, plan: Plan) -> bool:
     degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
     if not case.schedule.hosts or plan.pp <= 1 or case.schedule.supports(*degrees):
         return False
-    if any(not np.all(rule.holds) for rule in hosting_rules(plan, case)):
+    if 3.0 * degrees[0] * degrees[1] * degrees[2] > MOST_COPIED_PASSES:
         return False
     return len(split_of(plan, case)) == degrees[0] * degrees[1]
 
@@ -60,7 +58,7 @@ def hosted_of(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> Hoste
     rule refuses the plan.
     """
     pp, vpp = int(plan.pp), int(plan.vpp)
-    chunks = range(case.schedule.offloaded_chunks(vpp) * pp)
+    chunks = range(int(case.schedule.offloaded_chunks(vpp)) * pp)
     sizes = tuple(piece_sum(chunk, costs, "held", ends=False) for chunk in chunk_pieces(plan, case))
     largest = max(sizes[chunk] for chunk in chunks)
     return Hosted(chunks, sizes, largest / case.host_link if math.isfinite(case.host_link) else 0.0)

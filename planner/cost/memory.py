@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.cost.activation_offload import chunks_on_device, layer_passes
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
@@ -263,6 +264,9 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     Those that wait for their weight gradient alone have no scores left (arXiv:2401.10241, Table 1).
     """
     held = stage_sum(costs, stages, "held", ends=False)
+    if case.schedule.hosts:
+        chunks = chunks_on_device(case, plan, layer_passes(costs, stages), stages.rank)
+        return held * (chunks / plan.vpp) + stage_sum(costs, stages, "held", True)
     kept = held * (chunks_in_flight(case, plan, stages) / plan.vpp) + stage_sum(costs, stages, "held", True)
     if case.traits.attention not in SCORES_KEPT or not case.schedule.splits_backward:
         return kept

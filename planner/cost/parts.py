@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,6 @@ from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer
 from planner.cost.case import Case
 from planner.cost.hosted import HostedStep, hosted_step, is_hosted
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of
-from planner.cost.memory import stage_sum
 from planner.cost.stages import Piece, RankPieces, Stages, both_ways, stages_of
 from planner.cost.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
 from planner.numeric import Num
@@ -66,11 +65,7 @@ class PlanParts:
     @cached_property
     def passes(self) -> PassPrice:
         """The price of all passes, by the schedule's closed form."""
-        passes = price_passes(self.case, self.plan, self.costs, self.stages, self.totals)
-        if self.hosted is None:
-            return passes
-        kept = np.array(self.hosted.device) + stage_sum(self.costs, self.stages, "held", True)
-        return replace(passes, nbytes=replace(passes.nbytes, activations=kept))
+        return price_passes(self.case, self.plan, self.costs, self.stages, self.totals)
 
     @cached_property
     def hosted(self) -> HostedStep | None:

@@ -200,7 +200,7 @@ def every_pass(pp: Num, vpp: Num, microbatches: Num) -> Num:
     return microbatches
 
 
-def no_chunks(vpp: int) -> int:
+def no_chunks(vpp: Num) -> Num:
     """Return 0: all activations stay on the device."""
     return 0
 
@@ -263,6 +263,9 @@ class Schedule:
     offloaded_chunks : Callable
         Chunks of each rank, its first, whose activations wait on the host between forward and backward, from
         ``vpp``. [-]
+    on_device_chunks : PerRank, optional
+        Of `in_flight_chunks`, those that are on the device at most, where copies keep up with the passes;
+        all of them where nothing goes to the host. [-]
     additive : bool
         Whether a step takes the sum over the stages and m - 1 times the slowest, for any shares of passes.
     flushes : bool
@@ -287,7 +290,8 @@ class Schedule:
     weight_versions: PerRank = one
     rounds: Degrees = every_pass
     routes: int = 1
-    offloaded_chunks: Callable[[int], int] = no_chunks
+    offloaded_chunks: Callable[[Num], Num] = no_chunks
+    on_device_chunks: PerRank | None = None
     additive: bool = False
     flushes: bool = True
     holds: Condition = ClosedForm(always)

@@ -12,7 +12,7 @@ from planner.cost.case import Case
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.formulas.activation_offload import copy_exposed_seconds, device_bytes, offloaded_layers
-from planner.numeric import Num
+from planner.numeric import Num, ceiling, either, most
 from planner.plan import Plan
 
 
@@ -61,7 +61,27 @@ def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPa
     gone = (layers.saved - stays) * (chunks / plan.vpp)
     moved = offloaded_layers(layers.count, case.offload.layers)
     grown = moved / np.maximum(layers.count, 1.0)
-    return replace(nbytes, activations=nbytes.activations - gone, grown=grown)
+    return replace(nbytes, activations=most(nbytes.activations - gone, 0.0), grown=grown)
+
+
+KEEPING_UP = 0.95
+"""Share of the passes that copies of a schedule may take: up to there none waits for long. [-]"""
+
+
+def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> Num:
+    """Chunks whose activations are on the device at the peak where the schedule sends some to the host. [-]
+
+    Where copies both ways outlast the passes of all chunks, as if none left; a chunk counts as the largest.
+    """
+    schedule, degrees = case.schedule, (plan.pp, plan.vpp, plan.num_microbatches)
+    flying = schedule.in_flight_chunks(*degrees, rank)
+    if schedule.on_device_chunks is None:
+        return flying
+    moved = 2.0 * layers.saved * schedule.offloaded_chunks(plan.vpp) / (plan.vpp * case.host_link)
+    kept = schedule.on_device_chunks(*degrees, rank)
+    largest = ceiling(layers.count / plan.vpp) * plan.vpp / most(layers.count, 1.0)
+    in_time = moved <= KEEPING_UP * (layers.forward + layers.backward)
+    return either(in_time, kept, flying) * largest
 
 
 def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:

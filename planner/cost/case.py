@@ -29,6 +29,7 @@ from planner.techniques.precision import PRECISIONS, Precision
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import RecomputeChoice, read_choice
 from planner.techniques.schedules import SCHEDULES, Schedule
+from planner.techniques.schedules._family import every_pass
 from planner.techniques.sharding import SHARDINGS, Sharding
 
 
@@ -91,6 +92,14 @@ class Case:
         """
         one_way = self.schedule.splits_backward and self.schedule.routes == 1
         return one_way and not self.traits.stages_end_apart
+
+    @property
+    def keeps_chunks(self) -> bool:
+        """Whether a chunk's weights stay gathered, its gradients unreduced, for several passes in a row.
+
+        FSDP's hooks gather at each forward and let go after it, whatever the schedule.
+        """
+        return self.schedule.rounds is not every_pass and not self.traits.sharded_at_rest
 
     @cached_property
     def has_experts(self) -> bool:

@@ -9,6 +9,7 @@ from planner.cost.case import Case, filled_expert_shards, kept_attention, piped
 from planner.cost.memory import StageWeights
 from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
+from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num, either, least, most, some
@@ -97,12 +98,6 @@ LAYER_PRODUCTS = 7.0
 LAYER_PARAMETERS = 9.0
 """Parameters of a layer: those of its products, and two norms. [-]"""
 
-BACKWARD_SHARE = 2.0 / 3.0
-"""Share of a micro-batch that hides gradients: two products backward for one forward. [-]
-
-Under recompute as well: a window that grew by more than what runs again would make recompute pay.
-"""
-
 
 def messages(case: Case, plan: Plan, gathered: Num) -> Num:
     """Pieces in which sharded weights travel: layers, prefetch buckets, or what each owner has. [-]
@@ -171,14 +166,33 @@ def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num
     return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, ranks)
 
 
-def gathers(case: Case, plan: Plan, group: Group) -> Num:
-    """How often weights are gathered: in a pass where they are sharded, else in a step. [-]
+def exchange_seconds(case: Case, plan: Plan, group: Group) -> Num:
+    """Seconds to reduce the gradients of a group among the copies that a schedule holds of every stage. [s]
 
-    A weight is let go after it was used again, unless it comes back within ``reuse_elements`` weights; one
-    that has x of its layer's elements behind it comes back after 2 x. Where recompute calls a layer's unit
-    from outside, forward, recompute and backward each gather it. What stays gathered from forward to
-    backward is gathered once in a pass, and in a pipeline once in a step; what does not is kept there from
-    one micro-batch's backward to the next one's forward.
+    Ranks i and pp - 1 - i hold the same two stages. They reduce what their own groups have left of them, as
+    one ring over all holders of a stage would; the pair that is farthest apart decides, and half the job's
+    length between two ranks spans a tier exactly where some pair does.
+    """
+    apart = plan.pp * plan.tp * plan.cp * plan.dp / case.schedule.weight_copies
+    nbytes = exchanged_bytes(case, group)
+    return 2 * _pass_seconds(case, group, nbytes, case.schedule.weight_copies, apart)
+
+
+def exchanged_bytes(case: Case, group: Group) -> Num:
+    """Bytes of gradients that a rank reduces with its mirror image: its part of all it holds. [byte]"""
+    held = case.schedule.weight_copies * group.params * case.reduce_bytes
+    return held / (group.shards * group.replicas)
+
+
+def gathers(case: Case, plan: Plan, group: Group) -> Num:
+    """How often weights are gathered: in a round where they are sharded, else in a step. [-]
+
+    A round is a pass, or all passes for which a schedule keeps a chunk gathered: once forward and once
+    backward, whatever is recomputed. A weight is let go after it was used again, unless it comes back within
+    ``reuse_elements`` weights; one that has x of its layer's elements behind it comes back after 2 x. Where
+    recompute calls a layer's unit from outside, forward, recompute and backward each gather it. What stays
+    gathered from forward to backward is gathered once, in a pipeline of FSDP's stages once in a step; what
+    does not is kept there from one micro-batch's backward to the next one's forward.
 
     References
     ----------
@@ -194,23 +208,14 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
         return float(case.sharding.shards_optimizer)
     traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
     calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
-    times = 1.0 if keeps else 2.0 + most(float(traits.recompute_gathers and whole), cut)
+    again = most(float(traits.recompute_gathers and whole), cut) * (not case.keeps_chunks)
+    times = 1.0 if keeps else 2.0 + again
     if traits.sharded_at_rest:
-        in_pipeline = 1.0 / plan.num_microbatches if keeps else 1.0
-        return either(piped(case, plan), in_pipeline, times - group.kept) * calls
+        return either(piped(case, plan), 1.0, times - group.kept) * calls
     if not kept or not whole:
         return times * calls
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
     return 3.0 - least(1.0, kept / most(2.0 * layer, 1.0))
-
-
-def reductions(case: Case, plan: Plan) -> Num:
-    """How often a step reduces the gradients: in every pass where they are sharded, else once."""
-    if not case.sharding.shards_gradients:
-        return 1.0
-    if not case.traits.sharded_at_rest:
-        return plan.num_microbatches
-    return either(piped(case, plan), 1.0, plan.num_microbatches)
 
 
 @dataclass(frozen=True)
@@ -222,15 +227,19 @@ class Traffic:
     reduce : Num
         Seconds to reduce the gradients once. [s]
     gather : Num
-        Seconds to gather the weights, in a pass where they are sharded, else in a step. [s]
+        Seconds to gather the weights, in a round where they are sharded, else in a step. [s]
     reduced, gathered : Num
         Bytes that one rank sends for either, as a ring. [byte]
+    exchange, exchanged : Num
+        Seconds and bytes to reduce gradients among a schedule's copies, once in a step. [s, byte]
     """
 
     reduce: Num
     gather: Num
     reduced: Num
     gathered: Num
+    exchange: Num = 0.0
+    exchanged: Num = 0.0
 
 
 def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
@@ -243,7 +252,13 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
         if case.sharding.shards_optimizer:
             gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
     sent = _sent_once(case, plan, parts) if case.traits.hidden_collective_traffic else (0.0, 0.0)
-    return Traffic(reduce, gather, *sent)
+    if case.schedule.weight_copies == 1.0:
+        return Traffic(reduce, gather, *sent)
+    for_reduce, for_gather = copies_at_once(case)
+    exchange: Num = 0.0
+    for group in parts:
+        exchange = exchange + exchange_seconds(case, plan, group)
+    return Traffic(for_reduce * reduce, for_gather * gather, *sent, exchange, _exchanged(case, parts))
 
 
 def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, slowest: Num) -> Num:
@@ -296,8 +311,9 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     Notes
     -----
     Sharded parameters travel in every pass and hide behind it. Else gradients hide behind a backward pass,
-    the last one where they are reduced once, and stepped weights behind the next forward pass. What is
-    hidden still takes memory bandwidth from the compute.
+    the last one where they are reduced once, and stepped weights behind the next forward pass. Copies of a
+    stage reduce with one another in the last one. What is hidden still takes memory bandwidth from the
+    compute.
 
     References
     ----------
@@ -315,14 +331,17 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     else:
         window = BACKWARD_SHARE * slowest
         gathered = 1.0 if traits.step_gathers_wait else share
-        exposed = exposed_seconds(traffic.reduce, window, share)
-        exposed = exposed + exposed_seconds(last - traffic.reduce, slowest - window, gathered)
-    if sharding.shards_gradients:
+        exposed = exposed_seconds(traffic.reduce + traffic.exchange, window, share)
+        after = last - traffic.reduce - traffic.exchange
+        exposed = exposed + exposed_seconds(after, slowest - window, gathered)
+    if case.keeps_chunks:
+        exposed = exposed_by_rounds(case, plan, (traffic.reduce, traffic.gather), slowest, share)
+    elif sharding.shards_gradients:
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
     if not traits.hidden_collective_traffic:
         return exposed
-    hidden = _sent(case, plan, traffic.reduced, traffic.gathered) * traits.hidden_collective_traffic
-    return exposed + hidden / case.kernels.memory_bandwidth
+    hidden = _sent(case, plan, traffic.reduced, traffic.gathered) + traffic.exchanged
+    return exposed + hidden * traits.hidden_collective_traffic / case.kernels.memory_bandwidth
 
 
 def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:
@@ -330,24 +349,33 @@ def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]
     sharding, reduce, gather = case.sharding, traffic.reduce, traffic.gather
     if not case.traits.sharded_at_rest:
         last = reduce + gather
-        return last if sharding.shards_parameters else reduce * sharding.shards_gradients, last
+        each = last if sharding.shards_parameters else reduce * sharding.shards_gradients
+        return each, last + traffic.exchange
     passing = either(piped(case, plan), 0.0, 1.0)
     gathered: Num = sharding.shards_parameters * (passing if sharding.keeps_gathered else 1.0)
     reduced = sharding.shards_gradients * passing
-    times = plan.num_microbatches if sharding.shards_parameters else 1.0
     each = gather * gathered + reduce * reduced
-    return each, each + gather * ((1.0 - gathered) * times) + reduce * (1.0 - reduced)
+    return each, each + gather * (1.0 - gathered) + reduce * (1.0 - reduced) + traffic.exchange
 
 
 def data_parallel_sent(case: Case, plan: Plan, held: StageWeights) -> Num:
     """Bytes one rank sends in a step for data parallelism, as a ring. [byte]"""
-    return _sent(case, plan, *_sent_once(case, plan, groups(case, plan, held)))
+    parts = groups(case, plan, held)
+    sent = _sent(case, plan, *_sent_once(case, plan, parts))
+    return sent if case.schedule.weight_copies == 1.0 else sent + _exchanged(case, parts)
+
+
+def _exchanged(case: Case, parts: Sequence[Group]) -> Num:
+    """Bytes one rank sends to reduce its gradients with the ranks that hold copies of its stages. [byte]"""
+    sent: Num = 0.0
+    for group in parts:
+        sent = sent + 2 * ring_sent_bytes(exchanged_bytes(case, group), case.schedule.weight_copies)
+    return sent
 
 
 def _sent(case: Case, plan: Plan, reduced: Num, gathered: Num) -> Num:
     """Bytes that a step sends, from those of one reduction and of what is gathered together. [byte]"""
-    times = plan.num_microbatches if case.sharding.shards_parameters else 1.0
-    return reduced * reductions(case, plan) + gathered * times
+    return reduced * reductions(case, plan) + gathered * gatherings(case, plan)
 
 
 def _sent_once(case: Case, plan: Plan, parts: Sequence[Group]) -> tuple[Num, Num]:
@@ -360,7 +388,8 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[Group]) -> tuple[Num, Num
         reduced = reduced + gradient_calls(case, plan) * (once + 2 * ring_sent_bytes(part, group.replicas))
         weights = ring_sent_bytes(group.gathered, group.shards)
         gathered = gathered + weights * gathers(case, plan, group)
-    return reduced, gathered
+    for_reduce, for_gather = copies_at_once(case)
+    return for_reduce * reduced, for_gather * gathered
 
 
 def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
@@ -368,6 +397,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
     shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
     if case.has_experts:
         shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
+    shard = shard * case.schedule.weight_copies
     if case.offload.optimizer:
         link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
         ranks = least(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)

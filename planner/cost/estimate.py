@@ -206,7 +206,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
     parts = PlanParts(plan, case)
-    result = _played_step(parts) if is_played(case, plan) else parts.step
+    result = _played_step(parts) if parts.hosted or is_played(case, plan) else parts.step
     step = float(result.step)
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)
@@ -239,7 +239,11 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
 
 
 def _played_step(parts: PlanParts) -> StepPrice:
-    """Return the price of a step whose passes are played."""
+    """Return the price of a step whose passes are played; of copies to the host it is what delays them."""
+    if parts.hosted is not None:
+        alone, late = parts.hosted.alone, parts.hosted.seconds - parts.hosted.alone
+        step = price_step(parts.case, parts.plan, replace(parts.passes, busy=alone), parts.stages)
+        return replace(step, step=step.step + late, offload=step.offload + late)
     busy = played_seconds(parts.case, parts.plan, parts.costs)
     return price_step(parts.case, parts.plan, replace(parts.passes, busy=busy), parts.stages)
 
@@ -321,7 +325,7 @@ def sent_bytes(parts: PlanParts) -> SentBytes:
     rows = plan.micro_batch * case.workload.seq_len / plan.cp
     message = message_bytes(case, plan, rows)
     held = parts.passes.weights.on(stage)
-    hops = 2.0 * plan.vpp if 0 < stage < plan.pp - 1 else 2.0 * plan.vpp - 1
+    hops = case.schedule.rank_sends(int(plan.pp), int(plan.vpp))[stage]
     return SentBytes(
         tp=count * parts.on_stage("tp_sent") + float(tensor_sent(case, plan, held)),
         cp=count * parts.on_stage("cp_sent"),

@@ -46,6 +46,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         _shards_rule(plan, case),
         _sequence_rule(plan, case),
         _precision_rule(case),
+        *hosting_rules(plan, case),
         _pool_rule(case),
         nodes_rule(case.job),
     ]
@@ -80,14 +81,19 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that the way to the host is known, and that its memory holds what goes there."""
     link = Rule(
         "offload-has-link",
-        not (case.offload.optimizer or case.offload.layers) or math.isfinite(case.host_link),
-        lambda: (f"offload {plan.offload}", "a host link whose rate is known", "none"),
+        not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
+        or math.isfinite(case.host_link),
+        lambda: (
+            f"schedule {plan.schedule}" if case.schedule.hosts else f"offload {plan.offload}",
+            "a host link whose rate is known",
+            "none",
+        ),
     )
     memory = case.pool.node.host_memory
     if memory is None or not case.offload.optimizer or not case.method.trains_base:
         return [link]
     ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    copies = plan.dp * plan.cp / plan.zero_shards
+    copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
     state = (case.optimizer_bytes + case.offload.down_bytes) * case.model.params
     needed = host_state_bytes(state, copies, ranks, case.job.gpus)
     held = HOST_SHARE * float(memory)
@@ -100,6 +106,37 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
                 f"{show(float(needed), 'byte')} of optimizer states in a node's memory",
                 f"at most {show(held, 'byte')}, {HOST_SHARE:.0%} of what it has",
                 "none",
+            ),
+        ),
+    ]
+
+
+MOST_COPIED_PASSES = 200_000
+"""Passes of a step up to which copies to the host are played beside them: some seconds. [-]"""
+
+
+def hosting_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules of a schedule that sends activations to the host: it alone does, and is played."""
+    if not case.schedule.hosts:
+        return []
+    passes = 3.0 * plan.pp * plan.vpp * plan.num_microbatches
+    return [
+        Rule(
+            "one-way-to-host",
+            not case.offload.layers,
+            lambda: (
+                f"offload {plan.offload} with schedule {plan.schedule}",
+                "a schedule that leaves activations on the device, or no offload of activations beside it",
+                "none",
+            ),
+        ),
+        Rule(
+            "copies-can-be-played",
+            passes <= MOST_COPIED_PASSES,
+            lambda: (
+                f"{float(passes):,.0f} passes of a step whose copies to the host are played",
+                f"at most {MOST_COPIED_PASSES:,}",
+                "fewer micro-batches, or another schedule",
             ),
         ),
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.cost.activation_offload import chunks_on_device, layer_passes
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
@@ -18,11 +19,12 @@ from planner.cost.peaks import (
     lasting_peak,
     passing_peak,
     stepping_peak,
+    turning_peak,
     undivided_bytes,
 )
-from planner.cost.stages import ENDS, Piece, Stages
+from planner.cost.stages import ENDS, Piece, Stages, whole_ends
 from planner.cost.whole_matrices import first_moments, padded_weights
-from planner.numeric import Num, either, least, most
+from planner.numeric import Num, ceiling, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.techniques.sharding._family import sharded_states
@@ -126,6 +128,8 @@ def stage_weights(case: Case, costs: Mapping[Piece, LayerCost], stages: Stages) 
 
 def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> PassBytes:
     """Return what the passes of a step need on each stage."""
+    if case.schedule.routes > 1:
+        stages = whole_ends(stages)
     layers = [cost for piece, cost in costs.items() if piece[0] not in ENDS]
     rebuilt, held = layers[0].rebuilt, layers[0].held
     largest: Num = 0.0
@@ -152,8 +156,24 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
         + tied * _end(stages, costs, ("embedding",), "trained"),
         one_layer=held,
         product=product,
+        **(_chunk_bytes(case, plan, costs, stages) if case.keeps_chunks else {}),
         graphed=_graphed(case, plan, costs, stages),
     )
+
+
+def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> dict[str, Num]:
+    """Return the weights of a rank's largest chunk: those that learn, and all of them gathered."""
+    layers: Num = 0.0
+    for piece, count in stages.counts.items():
+        layers = layers + count * (piece[0] not in ENDS)
+    share = ceiling(layers / plan.vpp) / most(layers, 1.0)
+    trained = share * (
+        stage_sum(costs, stages, "trained", False) + stage_sum(costs, stages, "expert_trained", False)
+    )
+    stored = share * (
+        stage_sum(costs, stages, "stored", False) + stage_sum(costs, stages, "expert_stored", False)
+    )
+    return {"chunk": trained, "gathered_chunk": gathered_bytes(case, trained, stored)}
 
 
 def _graphed(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
@@ -167,7 +187,9 @@ def stage_memory(
     case: Case, plan: Plan, passes: PassBytes, held: StageWeights, stages: Stages
 ) -> StageMemory:
     """Return the bytes of every stage at its peak."""
-    sharding = case.sharding
+    sharding, schedule = case.sharding, case.schedule
+    if schedule.weight_copies != 1.0:
+        held = held.mapped(lambda column: column * schedule.weight_copies)
     dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
     padding = kept_padding(case, plan, held.counts)
     moments = first_moments(case, plan, held.counts) / sharding.optimizer_shards(dense)
@@ -179,24 +201,28 @@ def stage_memory(
         inside = (held.expert_stored, held.expert_trained, held.expert_trained)
         parts = sharded_states(*inside, experts, sharding)
         weights, gradients, states = weights + parts[0], gradients + parts[1], states + parts[2]
-    schedule = case.schedule
-    copies: Num = schedule.weight_copies
     if not schedule.flushes:
-        copies = copies * schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
+        versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
+        weights = weights * versions
     kept_bytes = case.gradient_bytes + case.traits.gradient_copy_bytes
-    gradients = gradients * (schedule.weight_copies * kept_bytes) + undivided_bytes(case, plan, passes)
+    gradients = gradients * kept_bytes + undivided_bytes(case, plan, passes)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.traits.sharded_at_rest and sharding.shards_gradients:
         gradients = either(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
     lasting = case.traits.persistent_gradients and not sharding.shards_parameters
-    peak = lasting_peak(case, passes) if lasting else passing_peak(case, plan, passes, gradients, gathered)
+    if case.keeps_chunks and sharding.shards_gradients:
+        peak = turning_peak(case, plan, passes)
+    elif lasting:
+        peak = lasting_peak(case, passes)
+    else:
+        peak = passing_peak(case, plan, passes, gradients, gathered)
     beyond = graph_bytes(case, peak, passes, states, gradients)
     peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
-        weights=weights * copies,
+        weights=weights,
         gradients=present,
         optimizer=(states * case.optimizer_bytes + moments) * (not case.offload.optimizer),
         activations=peak.activations,
@@ -241,6 +267,9 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     Those that wait for their weight gradient alone have no scores left (arXiv:2401.10241, Table 1).
     """
     held = stage_sum(costs, stages, "held", ends=False)
+    if case.schedule.hosts:
+        chunks = chunks_on_device(case, plan, layer_passes(costs, stages), stages.rank)
+        return held * (chunks / plan.vpp) + stage_sum(costs, stages, "held", True)
     kept = held * (chunks_in_flight(case, plan, stages) / plan.vpp) + stage_sum(costs, stages, "held", True)
     if case.traits.attention not in SCORES_KEPT or not case.schedule.splits_backward:
         return kept

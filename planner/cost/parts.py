@@ -9,8 +9,9 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer
 from planner.cost.case import Case
+from planner.cost.hosted import HostedStep, hosted_step, is_hosted
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of
-from planner.cost.stages import Piece, RankPieces, Stages, stages_of
+from planner.cost.stages import Piece, RankPieces, Stages, both_ways, stages_of
 from planner.cost.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
 from planner.numeric import Num
 from planner.plan import Plan
@@ -34,7 +35,7 @@ class PlanParts:
     @cached_property
     def ranks(self) -> list[RankPieces]:
         """Pieces of every pipeline rank."""
-        return ranks_of(self.plan, self.case)
+        return both_ways(ranks_of(self.plan, self.case), self.case.schedule)
 
     @cached_property
     def stages(self) -> Stages:
@@ -65,6 +66,11 @@ class PlanParts:
     def passes(self) -> PassPrice:
         """The price of all passes, by the schedule's closed form."""
         return price_passes(self.case, self.plan, self.costs, self.stages, self.totals)
+
+    @cached_property
+    def hosted(self) -> HostedStep | None:
+        """The step played with its copies, where the schedule sends activations to the host."""
+        return hosted_step(self.case, self.plan, self.costs) if is_hosted(self.case, self.plan) else None
 
     @cached_property
     def step(self) -> StepPrice:

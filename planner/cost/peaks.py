@@ -44,6 +44,10 @@ class PassBytes:
         those of some layers come back from the host. [-]
     graphed : Num
         Of ``activations``, those in the memory of layers' CUDA graphs.
+    chunk : Num
+        Weights that learn in the largest chunk, where chunks stay gathered. [element]
+    gathered_chunk : Num
+        All weights of that chunk, gathered.
     """
 
     activations: Num
@@ -58,6 +62,8 @@ class PassBytes:
     grown: Num | None = None
     product: Num = 0.0
     graphed: Num = 0.0
+    chunk: Num = 0.0
+    gathered_chunk: Num = 0.0
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,37 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     present = either(at_first, made, before)
     activations = either(at_first, passes.one_layer, passes.activations)
     return Peak(activations, whole - present - activations, present, loss >= whole)
+
+
+def turning_peak(case: Case, plan: Plan, passes: PassBytes) -> Peak:
+    """Return the peak where a chunk runs several passes in a row, its gradients whole until the last one.
+
+    Two chunks are gathered at once, the next one ahead of its passes, where weights are sharded; two have
+    their gradients whole, the last one while it is reduced. Four moments compete: the loss; the first chunk's
+    backward, with all activations; the next one's, when one chunk's are gone; and that of the chunk that
+    ends, with the embedding.
+
+    References
+    ----------
+    .. [1] J. Lamy-Poirier, "Breadth-First Pipeline Parallelism," arXiv:2211.05953 (when a chunk's weights are
+       gathered and its gradients reduced).
+    """
+    sharded = case.sharding.shards_parameters
+    chunk, head = sharded * passes.gathered_chunk, sharded * passes.gathered_head
+    whole_bytes = case.reduce_bytes
+    unreduced, ends = whole_bytes * passes.chunk, whole_bytes * passes.head
+    table = sharded * passes.gathered_embedding + whole_bytes * passes.gathered_embedding / GATHERED_BYTES
+    beside = passes.loss * case.traits.loss_beside_backward
+    loss = passes.activations + passes.loss + head + chunk + ends
+    inside = passes.rebuilt + beside + 2 * chunk
+    first = passes.activations + inside + head + ends + unreduced
+    part = passes.activations / plan.vpp
+    following = passes.activations - part + inside + ends + 2 * unreduced
+    last = part + passes.rebuilt + chunk + table + 2 * unreduced
+    whole = most(most(loss, first), most(either(plan.vpp > 2, following, 0.0), last))
+    ending = last >= whole
+    activations = either(ending, part, passes.activations)
+    return Peak(activations, whole - activations, None, loss >= whole)
 
 
 def passed_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:

@@ -144,7 +144,7 @@ def rank_counts(
     split: Sequence[int],
     choice: RecomputeChoice,
 ) -> list[RankPieces]:
-    """Count the pieces of every pipeline rank for one (pp, vpp) and split."""
+    """Count the pieces of every pipeline rank for one (pp, vpp) and split, of one direction."""
     pp, vpp = degrees
     ranks = [RankPieces() for _ in range(pp)]
     kept: list[int] = []
@@ -166,6 +166,32 @@ def rank_counts(
     ):
         rank.crest = crest
     return ranks
+
+
+def both_ways(ranks: list[RankPieces], schedule: Schedule) -> list[RankPieces]:
+    """Return the pieces of every rank, whatever the directions.
+
+    Under a schedule of two a rank holds its own stage and its mirror image's, and half of the micro-batches
+    go through each: counts are the mean of both, of which it has `Schedule.weight_copies`.
+    """
+    if schedule.routes == 1:
+        return ranks
+    return [_mean_pieces(one, other) for one, other in zip(ranks, reversed(ranks), strict=True)]
+
+
+def _mean_pieces(one: RankPieces, other: RankPieces) -> RankPieces:
+    """Return the mean of what two ranks hold."""
+    mean = RankPieces({piece: (one[piece] + other[piece]) / 2 for piece in {*one, *other}})
+    mean.crest = max(one.crest, other.crest)
+    return mean
+
+
+def whole_ends(stages: Stages) -> Stages:
+    """Return the stages with each end that they have a part of as a whole one."""
+    counts = {
+        piece: np.ceil(column) if piece[0] in ENDS else column for piece, column in stages.counts.items()
+    }
+    return Stages(counts, stages.rank, stages.crest)
 
 
 def _count_chunk(rank: RankPieces, layers: Sequence[str], again: float) -> int:

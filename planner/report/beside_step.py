@@ -111,6 +111,8 @@ class BesideStep:
     def activations(self) -> float:
         """Saved tensors of the ranks of a node that wait in its memory, at their peak. [byte]"""
         anatomy, whole = self.anatomy, self.anatomy.parts.passes.nbytes
+        if anatomy.parts.hosted is not None:
+            return self.node_ranks * max(anatomy.parts.hosted.host)
         if not anatomy.case.offload.layers:
             return 0.0
         case, plan, stages = anatomy.case, anatomy.answer.plan, anatomy.parts.stages
@@ -130,7 +132,7 @@ class BesideStep:
         if not case.offload.optimizer:
             return 0.0
         whole = (case.optimizer_bytes + case.offload.down_bytes) * float(case.model.params)
-        copies = plan.dp * plan.cp / plan.zero_shards
+        copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
         return float(host_state_bytes(whole, copies, self.node_ranks, case.job.gpus))
 
 

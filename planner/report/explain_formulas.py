@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.cost.attention_core import mean_keys
 from planner.cost.communication import ACTIVATION_BYTES, message_bytes
-from planner.cost.data_parallel import groups, shard_bytes
+from planner.cost.data_parallel import exchanged_bytes, groups, shard_bytes
 from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
 from planner.cost.played import is_played
@@ -83,6 +83,7 @@ def terms_of(answer: Estimate) -> tuple[Use, ...]:
             _messages,
             _bubble,
             _data,
+            _copies,
             _optimizer,
             _figures,
         )
@@ -235,6 +236,21 @@ def _data(anatomy: Anatomy) -> Iterator[Use]:
             "dp_comm", "one gather of the weights of a rank outside experts", ring_seconds,
             {"nbytes": nbytes, **shared},
         )  # fmt: skip
+
+
+def _copies(anatomy: Anatomy) -> Iterator[Use]:
+    case, plan = anatomy.case, anatomy.answer.plan
+    copies = case.schedule.weight_copies
+    if copies == 1.0:
+        return
+    group = groups(case, plan, anatomy.parts.passes.weights.on(anatomy.parts.slowest))[0]
+    inputs = {
+        "nbytes": float(exchanged_bytes(case, group)), "ranks": copies,
+        "stride": plan.pp * plan.tp * plan.cp * plan.dp / copies, "tiers": case.tiers,
+        "messages": float(group.messages),
+    }  # fmt: skip
+    what = "one of two passes over the gradients that ranks with copies of the same stages reduce"
+    yield Use("dp_comm", what, ring_seconds, inputs)
 
 
 def _optimizer(anatomy: Anatomy) -> Iterator[Use]:

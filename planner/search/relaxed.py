@@ -73,9 +73,11 @@ def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals
 def is_splittable(case: Case) -> bool:
     """Whether a rank of one chunk holds one run of layers, in one version, its states through the whole step.
 
-    Then its memory is a sum over its layers beside the largest that is rebuilt.
+    Then its memory is a sum over its layers beside the largest that is rebuilt. A schedule that keeps chunks
+    whole for their passes, or sends them to the host, needs what no such sum has.
     """
     schedule = case.schedule
     once = schedule.routes == 1 and schedule.weight_copies == 1.0 and schedule.flushes
     lasting = case.traits.persistent_gradients and not case.sharding.shards_parameters
-    return bool(once and lasting and not case.offload.layers)
+    moved = case.offload.layers or schedule.hosts or case.keeps_chunks
+    return bool(once and lasting and not moved)

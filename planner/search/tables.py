@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.cost.block_cost import LayerCost, PricedLayer, taken
 from planner.cost.case import Case
 from planner.cost.layout import LAYER_AXES, piece_costs, pipeline_ranks, priced_layers, usual_split
-from planner.cost.stages import Piece, Stages, deciding_ranks, stage_table
+from planner.cost.stages import Piece, Stages, both_ways, deciding_ranks, stage_table
 from planner.cost.step import total_table
 from planner.numeric import Column, Num
 from planner.plan import Plan
@@ -85,7 +85,7 @@ class StageTables:
         all_ranks, deciding = [], []
         for pp, vpp in np.stack(self.pairs, axis=1).astype(int).tolist():
             split = self.split or usual_split(case, pp * vpp)
-            ranks = pipeline_ranks(case, (pp, vpp), split)
+            ranks = both_ways(pipeline_ranks(case, (pp, vpp), split), case.schedule)
             in_flight = case.schedule.in_flight_chunks(
                 float(pp), float(vpp), FAR_BATCH, np.arange(pp, dtype=float)
             )

@@ -60,7 +60,7 @@ class BarePipeline:
     @property
     def hosted(self) -> range:
         """Chunks whose activations wait on the host between forward and backward."""
-        return range(self.schedule.offloaded_chunks(self.vpp) * self.pp)
+        return range(int(self.schedule.offloaded_chunks(self.vpp)) * self.pp)
 
     @property
     def reasons(self) -> tuple[str, ...]:

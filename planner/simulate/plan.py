@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.hosted import hosted_of, is_hosted
 from planner.cost.memory import chunks_in_flight
 from planner.cost.parts import PlanParts
 from planner.cost.played import (
@@ -134,6 +135,10 @@ def play_plan(
     wires = message_seconds(plan, case)
     pipeline = chunk_pipeline(plan, case, chunks, parts.costs, wires)
     orders = orders or case.schedule.order(*degrees, mean_times(pipeline))
+    if is_hosted(case, plan):
+        timeline = hosted_of(case, plan, parts.costs).play(orders, pipeline, jitter, seed).timeline
+    else:
+        timeline = play(orders, pipeline, jitter, seed)
     columns = (parts.step.data_parallel, parts.step.optimizer, parts.step.offload)
     exchange, optimizer, offload = (_each_rank(column, degrees[0]) for column in columns)
     sizes, resting = rank_bytes(parts, known, chunks)
@@ -141,7 +146,7 @@ def play_plan(
         estimate=known,
         pipeline=pipeline,
         wires=wires,
-        timeline=play(orders, pipeline, jitter, seed),
+        timeline=timeline,
         exchange=exchange,
         optimizer=optimizer,
         offload=offload,

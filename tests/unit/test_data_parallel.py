@@ -87,6 +87,35 @@ def test_a_pipeline_of_fsdp_stages_reduces_once(zero: int, each: int, once: int)
     assert data_parallel_sent(case, plan, weights()) == pytest.approx(expected)
 
 
+def test_a_pipeline_of_fsdp_stages_pays_seconds_once() -> None:
+    """ZeRO-2: with nothing hidden, seconds for each byte are the same however many passes a step has.
+
+    What a step sends does not depend on its micro-batches either, so that many plans share it.
+    """
+    traits = AT_REST | {"dp_exposed": 1.0, "sharded_exposed": 1.0, "hidden_collective_traffic": 0.0}
+    seconds = []
+    for micro_batch in (1, 2, 4):
+        case, plan = setting(traits, zero=2, pp=2, micro_batch=micro_batch)
+        traffic = traffic_of(case, plan, weights())
+        assert traffic.gather > 0
+        seconds.append(float(data_parallel_seconds(case, plan, traffic, 0.0, 0.0)))
+        assert seconds[-1] == pytest.approx(float(traffic.gather + traffic.reduce))
+    assert seconds == [seconds[0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("zero", "pp", "gathers", "reductions"), [(2, 1, 4, 4), (3, 1, 4, 4), (2, 2, 1, 1), (3, 2, 4, 1)]
+)
+def test_fsdp_s_seconds_by_hand(zero: int, pp: int, gathers: int, reductions: int) -> None:
+    """Gathers of 3 s and reductions of 5 in four passes: a pipeline's reductions wait for its end."""
+    traits = AT_REST | {"dp_exposed": 1.0, "sharded_exposed": 1.0, "hidden_collective_traffic": 0.0}
+    case, plan = setting(traits, {"global_batch": 64 // pp}, zero=zero, pp=pp)
+    assert plan.num_microbatches == 4
+    traffic = replace(traffic_of(case, plan, weights()), gather=3.0, reduce=5.0)
+    seconds = float(data_parallel_seconds(case, plan, traffic, 0.0, 0.0))
+    assert seconds == gathers * 3.0 + reductions * 5.0
+
+
 def test_frozen_weights_are_gathered_as_they_are_stored() -> None:
     """LoRA under ZeRO-3: a billion adapter weights learn, ten billion frozen ones travel in 16 bit, twice."""
     case, plan = setting(workload={"method": "lora"}, zero=3, micro_batch=2)

@@ -10,6 +10,7 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.memory import StageMemory, first_step_bytes
+from planner.cost.peaks import PassBytes, passing_peak
 from planner.inputs.model import Experts
 from planner.runtimes._family import Job
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
@@ -223,6 +224,25 @@ def test_a_step_in_flat_buffers_may_be_the_worst_moment() -> None:
     many = priced(job(gpus=8), traits, zero=1, micro_batch=4).stages[0]
     assert many.moment == "backward"
     assert many.workspace < 4 * TOTAL / 8 < 1.1 * (many.activations + many.workspace)
+
+
+def test_the_embedding_s_gradient_may_be_the_worst_moment() -> None:
+    """FSDP2, eight tensor ranks, four shards, one micro-batch: a layer of 100 weights and a table of 100.
+
+    The table is there in 16 bit (200), its gradient whole on each rank (8 x 200); then either its part in
+    fp32 (400), or in 16 bit (200) beside the layer's fp32 gradient (400), less the table's own fp32 shard,
+    100 bytes, which is yet to come: 500. All gradient shards together are 200.
+    """
+    work = job(gpus=32, global_batch=4)
+    plan = plan_of(work, tp=8, zero=3)
+    case = case_of(plan, work, runtime(sharded_at_rest=True, sequence_regather=False))
+    assert (plan.zero_shards, plan.num_microbatches, case.gradient_bytes, case.reduce_bytes) == (4, 1, 4, 4)
+    passes = PassBytes(
+        activations=0.0, rebuilt=0.0, loss=0.0, largest_layer=100.0, gathered_layer=200.0, gathered_head=0.0,
+        gathered_embedding=200.0, head=0.0, one_layer=0.0,
+    )  # fmt: skip
+    peak = passing_peak(case, plan, passes, gradients=200.0, gathered=0.0)
+    assert float(peak.workspace) + float(peak.gradients or 0.0) == 200 + 8 * 200 + 500 + 200
 
 
 def test_modules_that_are_gathered_one_by_one_hold_less_than_two_layers() -> None:

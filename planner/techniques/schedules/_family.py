@@ -195,7 +195,12 @@ def none(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     return 0.0 * (pp * vpp * microbatches * rank)
 
 
-def no_chunks(vpp: int) -> int:
+def every_pass(pp: Num, vpp: Num, microbatches: Num) -> Num:
+    """Return the micro-batches: what is sharded is gathered for every pass."""
+    return microbatches
+
+
+def no_chunks(vpp: Num) -> Num:
     """Return 0: all activations stay on the device."""
     return 0
 
@@ -246,14 +251,21 @@ class Schedule:
     awaiting_weight_chunks : PerRank
         How many of `in_flight_chunks` hold only what the weight gradient needs. [-]
     weight_copies : float
-        Weights and gradients that a rank holds, over its share 1 / pp of the model. [-]
+        Weights, gradients and optimizer states that a rank holds, over its share 1 / pp of the model; ranks
+        that hold the same stage reduce their gradients with one another. [-]
     weight_versions : PerRank
         Versions of the weights kept for micro-batches in flight. [-]
+    rounds : Degrees
+        How often a step gathers a chunk's sharded weights, once forward and once backward, and reduces its
+        gradients: for every pass, or for as many as run through the chunk one after the other. [-]
     routes : int
         Directions in which micro-batches run.
     offloaded_chunks : Callable
         Chunks of each rank, its first, whose activations wait on the host between forward and backward, from
         ``vpp``. [-]
+    on_device_chunks : PerRank, optional
+        Of `in_flight_chunks`, those that are on the device at most, where copies keep up with the passes;
+        all of them where nothing goes to the host. [-]
     additive : bool
         Whether a step takes the sum over the stages and m - 1 times the slowest, for any shares of passes.
     flushes : bool
@@ -276,11 +288,18 @@ class Schedule:
     awaiting_weight_chunks: PerRank = none
     weight_copies: float = 1.0
     weight_versions: PerRank = one
+    rounds: Degrees = every_pass
     routes: int = 1
-    offloaded_chunks: Callable[[int], int] = no_chunks
+    offloaded_chunks: Callable[[Num], Num] = no_chunks
+    on_device_chunks: PerRank | None = None
     additive: bool = False
     flushes: bool = True
     holds: Condition = ClosedForm(always)
+
+    @property
+    def hosts(self) -> bool:
+        """Whether activations of some chunks wait on the host."""
+        return self.offloaded_chunks is not no_chunks
 
     def legal(self, pp: Num, vpp: Num, microbatches: Num) -> Mask:
         """Say for which degrees the schedule can run, scalar or array."""
@@ -296,6 +315,22 @@ class Schedule:
             for rule in self.rules
             if not rule.test(pp, vpp, microbatches)
         )
+
+    def rank_sends(self, pp: int, vpp: int) -> tuple[float, ...]:
+        """Return the messages that each rank sends for a micro-batch, both ways, in the mean over its routes.
+
+        Examples
+        --------
+        >>> from planner.techniques.schedules import SCHEDULES
+        >>> SCHEDULES["interleaved-1f1b"].rank_sends(3, 2), SCHEDULES["zb-v"].rank_sends(3, 2)
+        ((3.0, 4.0, 3.0), (2.0, 4.0, 2.0))
+        """
+        sends, ranks = [0.0] * pp, self.chunk_ranks(pp, vpp)
+        for chunk in range(len(ranks) - 1):
+            if (chunk + 1) % (pp * vpp) and ranks[chunk] != ranks[chunk + 1]:
+                sends[ranks[chunk]] += 1.0 / self.routes
+                sends[ranks[chunk + 1]] += 1.0 / self.routes
+        return tuple(sends)
 
     def chunk_ranks(self, pp: int, vpp: int) -> tuple[int, ...]:
         """Return the rank of every chunk, those of a second route after those of the first."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from planner.formulas.pipeline_offload import uniform_interleaved_bubble_seconds
@@ -31,6 +33,27 @@ def holds(
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     """Chunks between forward and weight gradient, on the device or not: nearly half of those of 1F1B."""
     return np.minimum(microbatches * vpp, lead_beats(pp, vpp) + pp - rank)
+
+
+MOVING: Final = 4.0
+"""Chunks on their way to the host or back, or in their passes, at most where all go and copies keep up. [-]
+
+References
+----------
+.. [1] X. Wan et al., "PipeOffload," arXiv:2503.01328: about four layers, of one in a chunk, are left on the
+   device, whatever the number of stages.
+"""
+
+
+def on_device_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num, kept: Num) -> Num:
+    """Bound of the chunks on the device where copies keep up and the last ``kept`` of a rank's chunks stay.
+
+    Chunk ``n`` lives 2 l (v - 1 - n) / (v - 1) + p - i beats for a lead of l beats, and a micro-batch enters
+    every v; of each kept chunk one more may be there.
+    """
+    lives = lead_beats(pp, vpp) * (kept * (kept - 1.0)) / np.maximum(vpp - 1.0, 1.0) + kept * (pp - rank)
+    moving = MOVING * (1.0 - kept / vpp)
+    return np.minimum(in_flight_chunks(pp, vpp, microbatches, rank), lives / vpp + kept + moving)
 
 
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:

@@ -20,6 +20,11 @@ def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     return microbatches * vpp + 0.0 * (pp * rank)
 
 
+def rounds(pp: Num, vpp: Num, microbatches: Num) -> Num:
+    """Once: a chunk's weights are gathered for all of its passes."""
+    return 1.0 + 0.0 * (pp * vpp * microbatches)
+
+
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
     """Write out the passes; backward goes through chunks and micro-batches in reverse."""
 
@@ -44,5 +49,6 @@ ENTRY = Schedule(
     bubble_seconds=BUBBLE,
     span_bubble_seconds=BUBBLE,
     in_flight_chunks=in_flight_chunks,
+    rounds=rounds,
     order=order,
 )

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from planner.techniques.schedules._family import MANY_CHUNKS, ClosedForm, Schedule
-from planner.techniques.schedules._uniform import bubble_seconds, holds, in_flight_chunks, order
+from planner.techniques.schedules._uniform import (
+    bubble_seconds,
+    holds,
+    in_flight_chunks,
+    on_device_chunks,
+    order,
+)
 
 ENTRY = Schedule(
     name="po-h",
@@ -16,5 +22,6 @@ ENTRY = Schedule(
     in_flight_chunks=in_flight_chunks,
     order=order,
     offloaded_chunks=lambda vpp: (vpp + 1) // 2,
+    on_device_chunks=lambda pp, vpp, m, rank: on_device_chunks(pp, vpp, m, rank, vpp // 2),
     holds=ClosedForm(holds),
 )

@@ -35,6 +35,11 @@ def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     return np.minimum(vpp * microbatches, vpp * pp + 2 * (pp - 1) + 0.0 * rank)
 
 
+def rounds(pp: Num, vpp: Num, microbatches: Num) -> Num:
+    """Once for each unit of ``pp`` micro-batches."""
+    return np.maximum(1.0, microbatches / pp + 0.0 * vpp)
+
+
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
     """Write out the passes: forwards and gradients in their order, weight gradients where a rank idles."""
     fixed = [_fixed_passes(rank, pp, vpp, microbatches) for rank in range(pp)]
@@ -60,6 +65,7 @@ ENTRY = Schedule(
     bubble_seconds=ClosedForm(zeropp_bubble_seconds),
     span_bubble_seconds=ClosedForm(zeropp_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
+    rounds=rounds,
     order=order,
     holds=ClosedForm(holds),
 )

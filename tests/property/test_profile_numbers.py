@@ -1,4 +1,4 @@
-"""Each number of a hardware profile moves a price or is documented as informative; what cannot be is refused."""
+"""Each number of a hardware profile moves a price or is documented as informative; the impossible is refused."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def test_each_number_moves_a_price_though_all_names_are_shipped_ones(
     for factor in (0.5, 2.0):
         try:
             moved |= prices(changed(RAW, ("pools", 0, *place), factor)) != usual
-        except InputError as error:
-            moved |= str(place[-1]) in str(error)
+        except InputError:
+            continue
     assert moved == (place not in INFORMATIVE)
 
 

@@ -1,4 +1,4 @@
-"""Each number of a hardware profile moves a price or is documented as informative; the impossible is refused."""
+"""Each number of a hardware profile moves a price or is documented as informative; odd ones are refused."""
 
 from __future__ import annotations
 

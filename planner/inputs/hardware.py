@@ -7,70 +7,28 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
-from planner.inputs.record import (
-    ByteRate,
-    Bytes,
-    Flag,
-    FlopRate,
-    Positive,
-    Price,
-    Record,
-    Seconds,
-    Share,
-    Sourced,
-    Watts,
-)
+from planner.inputs.bounds import Capability, Delay, Efficiency, Power, Rate, Reached, Size
+from planner.inputs.record import Flag, FlopRate, Positive, Price, Record, Share, Sourced
 from planner.units import GB, GIB
 
 if TYPE_CHECKING:
     from planner.formulas.kernels import Kernels
 
 
-def _more_than_zero(value: Sourced) -> Sourced:
-    if value <= 0:
-        raise ValueError("more than zero")
-    return value
-
-
-def _at_most_all(value: Sourced) -> Sourced:
-    if not 0 < value <= 1:
-        raise ValueError("a share above 0 and at most 1, such as 0.8 or 80%")
-    return value
-
-
+OWN_PRICE: Final = "--price"
+"""Source of a price that the user gives beside a profile."""
 LABELLED: Final = GIB / GB
 """What a device may show over its label, which may count 10^9 bytes for 2^30. [-]"""
-LONGEST: Final = 1.0
-"""Latency that no link between accelerators has. [s]"""
 HELD: Final = 0.6
 """Share of a dense peak that products reach at least, where nobody has measured it. [-]"""
 WHOLE: Final = 1.0 + 1e-6
 """All of a rate, but for rounding. [-]"""
 
-
-def _short(value: Sourced) -> Sourced:
-    if value > LONGEST:
-        raise ValueError(f"at most {LONGEST:g} s")
-    return value
-
-
-def _share(value: Sourced) -> Sourced:
-    if value <= 0:
-        raise ValueError("a share above 0, such as 0.8 or 80%")
-    return value
-
-
-Size = Annotated[Bytes, AfterValidator(_more_than_zero)]
-Rate = Annotated[ByteRate, AfterValidator(_more_than_zero)]
-Efficiency = Annotated[Share, AfterValidator(_at_most_all)]
-Reached = Annotated[Share, AfterValidator(_share)]
-Delay = Annotated[Seconds, AfterValidator(_short)]
-Power = Annotated[Watts, AfterValidator(_more_than_zero)]
-Capability = Annotated[float, Field(gt=0, le=100)]
+PriceKind = Literal["", "on demand", "spot", "reserved", "list"]
 
 
 def _peaks(table: dict[str, Sourced]) -> dict[str, Sourced]:
@@ -102,6 +60,8 @@ class Accelerator(Record):
     host_link: Rate | None = None
     price: Price | None = None
     price_date: str = ""
+    price_seller: str = ""
+    price_kind: PriceKind = ""
     matmul_efficiency: Efficiency | None = None
     training_share: Reached | None = None
     template: Flag = False
@@ -242,6 +202,8 @@ class Pool(Record):
     gpus: Positive | None = None
     price: Price | None = None
     price_date: str = ""
+    price_seller: str = ""
+    price_kind: PriceKind = ""
     compute_share: Reached | None = None
     scaleup_share: Reached | None = None
     network_share: Reached | None = None
@@ -369,6 +331,12 @@ class HardwareProfile(Record):
     def template(self) -> bool:
         """Whether some accelerator is weakly sourced and asks to be measured first."""
         return any(pool.accelerator.template for pool in self.pools)
+
+    def with_price(self, usd_per_hour: float) -> HardwareProfile:
+        """Return the cluster at a price of the user's own for one accelerator and hour. [USD/h]"""
+        price = Sourced(usd_per_hour, f"{usd_per_hour!r} USD/h", OWN_PRICE, "user")
+        told = {"price": price, "price_date": "", "price_seller": "", "price_kind": ""}
+        return self.model_copy(update={"pools": tuple(pool.model_copy(update=told) for pool in self.pools)})
 
     def with_node_size(self, per_node: int) -> HardwareProfile:
         """Return the cluster with so many accelerators of each node in use, and their share of the ports.

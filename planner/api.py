@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +21,9 @@ from planner.cli.simulate_synthesized import synthesise_schedule
 from planner.cli.traits import trait_changes
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
-from planner.errors import Infeasible, InputError, PlannerError, UnsupportedPlan, nearest
+from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan, nearest
 from planner.inputs.bounded import table_lines
-from planner.inputs.hardware import HardwareProfile
+from planner.inputs.hardware import OWN_PRICE, HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
@@ -67,7 +68,7 @@ AXES: Final = tuple(field.name for field in fields(PlanOptions))
 """Axes of a plan that a caller may set."""
 
 
-def load_hardware(name: str, gpus_per_node: int | None = None) -> HardwareProfile:
+def load_hardware(name: str, gpus_per_node: int | None = None, price: float | None = None) -> HardwareProfile:
     """Return a cluster.
 
     Parameters
@@ -76,13 +77,18 @@ def load_hardware(name: str, gpus_per_node: int | None = None) -> HardwareProfil
         One that ships, such as ``dgx-h100``, or the path of a profile YAML.
     gpus_per_node : int, optional
         Accelerators of a node in use, where not all.
+    price : float, optional
+        Price of your own for one accelerator and hour, in place of the profile's. [USD/h]
 
     Raises
     ------
     InputError
-        If there is none, or its file is wrong.
+        If there is none, its file is wrong, or the price is negative or no number.
     """
     profile = _load_cluster(name, "cluster")
+    if price is not None and not 0 <= price < math.inf:
+        raise InputError(Problem("price", repr(price), "a number from 0, in USD/h"))
+    profile = profile if price is None else profile.with_price(price)
     return profile if gpus_per_node is None else profile.with_node_size(gpus_per_node)
 
 
@@ -381,6 +387,9 @@ def _names(answer: Estimate, model: str, hardware: str) -> Names:
     if cluster is not None and cluster.pool.gpus_per_node != per_node:
         named = replace(named, gpus_per_node=per_node)
         cluster = reading.attempt(cluster.with_node_size, per_node)
+    own = job.hardware.pool.price
+    if cluster is not None and own is not None and own.source == OWN_PRICE:
+        cluster = cluster.with_price(float(own))
     if known_model is not None and digest(known_model) != digest(job.model):
         reading.fault("model", repr(named.model), "a name or path that loads the model of this plan")
     if cluster is not None and digest(cluster) != digest(job.hardware):

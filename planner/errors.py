@@ -5,7 +5,8 @@ PlannerError
 ├── UnsupportedPlan     a runtime cannot run this plan            exit 1
 ├── Infeasible          nothing satisfies a valid request         exit 1
 ├── CheckFailed         a check ran and did not pass              exit 1
-└── SolverError         a solver is missing, failed or timed out  exit 70, unless a fallback answered
+├── SolverError         a solver is missing, failed or timed out  exit 70, unless a fallback answered
+└── ImpossiblePrice     a price breaks a law of physics           exit 70
 
 The library raises, ``planner.cli.app`` alone catches, prints and exits.
 """
@@ -73,6 +74,12 @@ class CheckFailed(PlannerError):
 
 class SolverError(PlannerError):
     """A solver is missing, crashed, ran out of time or answered nonsense."""
+
+    exit_code = 70
+
+
+class ImpossiblePrice(PlannerError):
+    """A price that cannot be, so that the model or what it was given is wrong; it is never shown."""
 
     exit_code = 70
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from planner.cli.config import KEYS
 from planner.cli.options import JobOptions
-from planner.cli.reading import Reading, Span
+from planner.cli.reading import Reading, Span, shown
 from planner.cli.traits import trait_changes
 from planner.errors import nearest
 from planner.inputs.hardware import HardwareProfile
@@ -119,7 +119,30 @@ def _clusters(options: JobOptions, reading: Reading, files: Files) -> tuple[tupl
             profile = reading.attempt(profile.with_node_size, per_node)
         if profile is not None:
             found.append((text, profile))
-    return tuple(found)
+    return _at_own_prices(tuple(found), options.price or (), reading)
+
+
+def _at_own_prices(
+    clusters: tuple[tuple[str, HardwareProfile], ...], prices: Iterable[str], reading: Reading
+) -> tuple[tuple[str, HardwareProfile], ...]:
+    """Return clusters at the prices that the user gives; one for a cluster comes before one for all."""
+    own: dict[str, float] = {}
+    for text in prices:
+        number, _, name = text.partition("=")
+        value = reading.number("--price", number.strip(), 0.0)
+        known = {
+            spelled.lower(): given for given, one in clusters for spelled in (given, one.name, *one.aliases)
+        }
+        given = known.get(name.strip().lower(), "") if name else ""
+        if "=" in text and not given and clusters:
+            names = ", ".join(given for given, _ in clusters)
+            reading.fault("--price", shown(text), f"a cluster of --hardware: {names}", nearest(name, known))
+        elif given in own:
+            reading.fault("--price", shown(text), f"one price for {given or 'all clusters'}")
+        elif value is not None:
+            own[given] = value
+    found = ((given, one, own.get(given, own.get(""))) for given, one in clusters)
+    return tuple((given, one if price is None else one.with_price(price)) for given, one, price in found)
 
 
 def _plain_workload(model: ModelSpec | None) -> Workload:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from planner.cli.versions import version_notes
+from planner.cost.money import quote_of
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
@@ -43,8 +44,16 @@ def vendor_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
 
 def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator[str]:
     """Yield that a cluster cannot be ranked by an objective, since a number of it is not known."""
-    for profile in profiles:
+    clusters = tuple(profiles)
+    for profile in clusters:
         pool = profile.pool
+        quote = quote_of(pool)
+        if quote is not None and quote.lent and (objective == "cost" or len(clusters) > 1):
+            yield (
+                f"no price of {profile.name} is known: its dollars are at what "
+                f"{quote.seller or 'another seller'} asks for the accelerator "
+                f"({quote.usd_per_hour:g} USD/h); give yours as --price USD_PER_HOUR={profile.name}"
+            )
         told = {"cost": ("price", pool.price_per_hour), "energy": ("rated power", pool.accelerator.power)}
         what, known = told.get(objective, ("", 1.0))
         if known is None:

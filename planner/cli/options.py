@@ -119,6 +119,14 @@ class JobOptions:
     imbalance: Annotated[
         Text, _option("imbalance", "X", "Tokens of the busiest expert over the mean. [default: 1]")
     ] = None
+    price: Annotated[
+        Texts,
+        _option(
+            "price",
+            "USD_PER_HOUR[=CLUSTER]",
+            "Price of an accelerator and hour, of all clusters or of one. [default: the profile's]",
+        ),
+    ] = None
     runtime: Annotated[
         Texts,
         _option(

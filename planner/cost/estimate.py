@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from planner.cost.step import (
     reserve_bytes,
 )
 from planner.cost.whole_matrices import data_sent, padded_weights, tensor_sent
+from planner.errors import ImpossiblePrice
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.fitted import error_band
@@ -29,6 +31,9 @@ from planner.inputs.model import Attention, Block, Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes._family import Job, Runtime
+
+FULL: Final = 1.0 + 1e-9
+"""All of the dense peak, but for rounding. [-]"""
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device)
     fits = peak <= capacity
     tokens = float(job.workload.tokens_per_step)
-    return Estimate(
+    answer = Estimate(
         job=job,
         runtime=runtime,
         plan=plan,
@@ -236,6 +241,25 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         sent=sent_bytes(parts),
         bill=bill_of(job, step),
     )
+    check_rate(answer)
+    return answer
+
+
+def check_rate(answer: Estimate) -> None:
+    """Refuse a price whose FLOPs need more than the dense peak.
+
+    Raises
+    ------
+    ImpossiblePrice
+        With the share; the model is wrong there, or a number that the cluster states.
+    """
+    for name, share in (("MFU", answer.mfu), ("HFU", answer.hfu)):
+        if share > FULL:
+            device = answer.job.hardware.pool.accelerator.name
+            raise ImpossiblePrice(
+                f"internal error: this price has an {name} of {share:.3g}, above the dense peak of {device}; "
+                "please report it, with the profile of the cluster"
+            )
 
 
 def _played_step(parts: PlanParts) -> StepPrice:

@@ -3,9 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from planner.inputs.hardware import OWN_PRICE, Pool
 from planner.runtimes._family import Job
 from planner.units import DAY, HOUR
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What one accelerator costs for an hour, and whose price it is.
+
+    Parameters
+    ----------
+    usd_per_hour : float
+        For one accelerator. [USD/h]
+    basis : {"user", "cluster", "accelerator"}
+        The user's own; that of this cluster; or, where that is not known, one that somebody asks for the
+        accelerator elsewhere.
+    seller, kind, day, source : str
+        Who asks it, for what (on demand, spot, reserved, list), when, and where it stands, as far as said.
+    """
+
+    usd_per_hour: float
+    basis: Literal["user", "cluster", "accelerator"]
+    seller: str = ""
+    kind: str = ""
+    day: str = ""
+    source: str = ""
+
+    @property
+    def lent(self) -> bool:
+        """Whether it is not the price of this cluster."""
+        return self.basis == "accelerator"
+
+    @property
+    def text(self) -> str:
+        """The rate with seller, kind and day, and that it is not this cluster's where it is not."""
+        said = [f"{self.usd_per_hour:g} USD/h", "your own" if self.basis == "user" else self.seller]
+        said += [self.kind, self.day, "not this cluster's" if self.lent else ""]
+        return ", ".join(filter(None, said))
+
+
+def quote_of(pool: Pool) -> Quote | None:
+    """Return the price of a pool's accelerators, None where none is known."""
+    price = pool.price_per_hour
+    if price is None:
+        return None
+    own = pool.price is not None
+    of = pool if own else pool.accelerator
+    user = own and price.source == OWN_PRICE
+    basis: Literal["user", "cluster", "accelerator"] = "user" if user else "cluster" if own else "accelerator"
+    source = "" if user else price.source
+    return Quote(float(price), basis, of.price_seller, of.price_kind, of.price_date, source)
 
 
 @dataclass(frozen=True)

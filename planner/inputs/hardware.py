@@ -5,45 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
-from planner.inputs.record import (
-    ByteRate,
-    Bytes,
-    Flag,
-    FlopRate,
-    Positive,
-    Price,
-    Record,
-    Seconds,
-    Share,
-    Sourced,
-    Watts,
-)
+from planner.inputs.bounds import Capability, Delay, Efficiency, Power, Rate, Reached, Size
+from planner.inputs.record import Flag, FlopRate, Positive, Price, Record, Share, Sourced
+from planner.units import GB, GIB
 
 if TYPE_CHECKING:
     from planner.formulas.kernels import Kernels
 
 
-def _more_than_zero(value: Sourced) -> Sourced:
-    if value <= 0:
-        raise ValueError("more than zero")
-    return value
+OWN_PRICE: Final = "--price"
+"""Source of a price that the user gives beside a profile."""
+LABELLED: Final = GIB / GB
+"""What a device may show over its label, which may count 10^9 bytes for 2^30. [-]"""
+HELD: Final = 0.6
+"""Share of a dense peak that products reach at least, where nobody has measured it. [-]"""
+WHOLE: Final = 1.0 + 1e-6
+"""All of a rate, but for rounding. [-]"""
 
-
-def _at_most_all(value: Sourced) -> Sourced:
-    if not 0 < value <= 1:
-        raise ValueError("a share above 0 and at most 1, such as 0.8 or 80%")
-    return value
-
-
-Size = Annotated[Bytes, AfterValidator(_more_than_zero)]
-Rate = Annotated[ByteRate, AfterValidator(_more_than_zero)]
-Efficiency = Annotated[Share, AfterValidator(_at_most_all)]
+PriceKind = Literal["", "on demand", "spot", "reserved", "list"]
 
 
 def _peaks(table: dict[str, Sourced]) -> dict[str, Sourced]:
@@ -64,23 +49,43 @@ class Accelerator(Record):
     aliases: tuple[str, ...] = ()
     vendor: str
     arch: str
-    compute_capability: float | None = None
+    compute_capability: Capability | None = None
     multiprocessors: Positive | None = None
     memory: Size
     memory_visible: Size
     memory_bandwidth: Rate
     l2: Size | None = None
     peak: Annotated[dict[str, FlopRate], AfterValidator(_peaks)]
-    power: Watts | None = None
+    power: Power | None = None
     host_link: Rate | None = None
     price: Price | None = None
     price_date: str = ""
+    price_seller: str = ""
+    price_kind: PriceKind = ""
     matmul_efficiency: Efficiency | None = None
-    training_share: Share | None = None
+    training_share: Reached | None = None
     template: Flag = False
     cluster: str = ""
     curves: str = ""
     note: str = ""
+
+    @field_validator("memory_visible")
+    @classmethod
+    def _within_the_label(cls, value: Sourced, info: ValidationInfo) -> Sourced:
+        label = info.data.get("memory")
+        if label is not None and value > LABELLED * label:
+            raise ValueError(f"at most the memory of the device, {label.text}")
+        return value
+
+    @field_validator("training_share")
+    @classmethod
+    def _within_the_peak(cls, value: Sourced | None, info: ValidationInfo) -> Sourced | None:
+        reach = info.data.get("matmul_efficiency")
+        held = HELD if reach is None else float(reach)
+        if value is not None and value * held > WHOLE:
+            most = math.floor(1000 / held) / 1000
+            raise ValueError(f"at most {most:g}, since products alone reach {held:g} of the dense peak")
+        return value
 
     @cached_property
     def kernels(self) -> Kernels:
@@ -106,9 +111,17 @@ class ScaleUp(Record):
     pair_bandwidth: Rate
     efficiency: Efficiency
     pair_efficiency: Efficiency | None = None
-    latency: Seconds
-    ramp: Seconds | None = None
+    latency: Delay
+    ramp: Delay | None = None
     note: str = ""
+
+    @field_validator("pair_bandwidth")
+    @classmethod
+    def _within_all_links(cls, value: Sourced, info: ValidationInfo) -> Sourced:
+        links = info.data.get("bandwidth")
+        if links is not None and value > WHOLE * links:
+            raise ValueError(f"at most the bandwidth of all links of an accelerator, {links.text}")
+        return value
 
     @property
     def tier(self) -> Tier:
@@ -149,7 +162,7 @@ class Network(Record):
     aliases: tuple[str, ...] = ()
     kind: str
     efficiency: Efficiency
-    latency: Seconds
+    latency: Delay
     in_network_reduction: Flag = False
     note: str = ""
 
@@ -189,10 +202,23 @@ class Pool(Record):
     gpus: Positive | None = None
     price: Price | None = None
     price_date: str = ""
-    compute_share: Share | None = None
-    scaleup_share: Share | None = None
-    network_share: Share | None = None
+    price_seller: str = ""
+    price_kind: PriceKind = ""
+    compute_share: Reached | None = None
+    scaleup_share: Reached | None = None
+    network_share: Reached | None = None
     calibration: Calibration | None = None
+
+    @field_validator("compute_share", "scaleup_share", "network_share")
+    @classmethod
+    def _within_the_rate(cls, value: Sourced | None, info: ValidationInfo) -> Sourced | None:
+        if value is None or value <= 1:
+            return value
+        usual, of = _usual_share(str(info.field_name), info.data)
+        if value * usual > WHOLE:
+            most = math.floor(1000 / usual) / 1000
+            raise ValueError(f"at most {most:g}, since the parts reach {usual:.3g} of {of} already")
+        return value
 
     @property
     def gpus_per_node(self) -> int:
@@ -280,6 +306,25 @@ class Pool(Record):
         return self.model_copy(update={"node": node.model_copy(update=changes)})
 
 
+def _usual_share(field: str, parts: Mapping[str, Any]) -> tuple[float, str]:
+    """Return what the parts of a pool reach alone of the rate of a share, and the name of the rate."""
+    if field == "network_share" and parts.get("network") is not None:
+        return float(parts["network"].efficiency), "a port's line rate"
+    if field == "scaleup_share" and parts.get("node") is not None:
+        links = parts["node"].scaleup
+        return float(max(links.efficiency, links.pair_efficiency or 0.0)), "the links' rate"
+    if field == "compute_share" and parts.get("accelerator") is not None:
+        return _held_share(parts["accelerator"]), "the dense peak"
+    return 1.0, "its rate"
+
+
+def _held_share(accelerator: Accelerator) -> float:
+    """Return the largest share of a dense peak that an accelerator's products hold in training. [-]"""
+    kernels, peaks = accelerator.kernels, accelerator.peak
+    held = [curve.rate / float(peaks[name]) for name, curve in kernels.gemm.items() if name in peaks]
+    return max(held, default=1.0) * reached(accelerator.training_share)
+
+
 def _some(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
     if not pools:
         raise ValueError("at least one pool")
@@ -303,6 +348,12 @@ class HardwareProfile(Record):
     def template(self) -> bool:
         """Whether some accelerator is weakly sourced and asks to be measured first."""
         return any(pool.accelerator.template for pool in self.pools)
+
+    def with_price(self, usd_per_hour: float) -> HardwareProfile:
+        """Return the cluster at a price of the user's own for one accelerator and hour. [USD/h]"""
+        price = Sourced(usd_per_hour, f"{usd_per_hour!r} USD/h", OWN_PRICE, "user")
+        told = {"price": price, "price_date": "", "price_seller": "", "price_kind": ""}
+        return self.model_copy(update={"pools": tuple(pool.model_copy(update=told) for pool in self.pools)})
 
     def with_node_size(self, per_node: int) -> HardwareProfile:
         """Return the cluster with so many accelerators of each node in use, and their share of the ports.

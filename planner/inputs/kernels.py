@@ -170,9 +170,23 @@ def _power_of(lender: str) -> float:
 
 
 def _stated(accelerator: str, field: str, unit: str) -> float:
-    path = data_folder("hardware_profiles") / "accelerators" / f"{accelerator}.yaml"
-    stated = read_yaml(path).get(field) if path.is_file() else None
+    stated = _shipped(accelerator).get(field)
     return parse(stated["value"], unit) if stated else 0.0
+
+
+def _shipped(accelerator: str) -> dict[str, Any]:
+    """What the file of a shipped accelerator says, nothing where there is none."""
+    path = data_folder("hardware_profiles") / "accelerators" / f"{accelerator}.yaml"
+    return read_yaml(path) if path.is_file() else {}
+
+
+SAME: Final = 0.001
+"""Share by which a stated rate may differ by rounding from the one that curves were measured at. [-]"""
+
+
+def _of_sheet(stated: float, usual: float) -> float:
+    """Return what a stated rate is of the usual one, 1 where they are the same but for rounding. [-]"""
+    return 1.0 if abs(stated / usual - 1) <= SAME else stated / usual
 
 
 @dataclass(frozen=True)
@@ -180,7 +194,8 @@ class _Reader:
     """One curve file, read for one accelerator.
 
     The efficiencies of a file are shares of the datasheet that it states: an accelerator's own file keeps
-    them so, for another they are shares of that one's peaks.
+    them so, for another they are shares of that one's peaks. Where a profile states another rate than the one
+    that an accelerator's own curves were measured at, they are shares of the stated rate, and extrapolated.
     """
 
     accelerator: Chip
@@ -202,7 +217,7 @@ class _Reader:
             memory_bandwidth=parse(simple["efficiency"], "-") * self.bandwidth,
             launch=parse(simple["launch"], "s"),
             streams={kind: self.stream(entry) for kind, entry in simple.get("operators", {}).items()},
-            borrowed=not self.own,
+            borrowed=not self.measured,
         )
 
     def stream(self, entry: Mapping[str, Any]) -> Stream:
@@ -212,11 +227,29 @@ class _Reader:
     @property
     def bandwidth(self) -> float:
         """Memory bandwidth that the file's shares are taken of. [byte/s]"""
-        return (
-            parse(self.raw["datasheet"]["bandwidth"], "byte/s")
-            if self.own
-            else float(self.accelerator.memory_bandwidth)
-        )
+        stated = float(self.accelerator.memory_bandwidth)
+        if not self.own:
+            return stated
+        sheet = parse(self.raw["datasheet"]["bandwidth"], "byte/s")
+        return sheet * _of_sheet(stated, self.usual("memory_bandwidth", "byte/s") or sheet)
+
+    def usual(self, field: str, unit: str) -> float:
+        """What the accelerator that ships under this name has, 0 where there is none. [unit]"""
+        return _stated(self.accelerator.name, field, unit)
+
+    @cached_property
+    def usual_peaks(self) -> Mapping[str, float]:
+        """Peaks of the accelerator that ships under this name. [FLOP/s]"""
+        peaks = _shipped(self.accelerator.name).get("peak", {})
+        return {key: parse(entry["value"], "FLOP/s") for key, entry in peaks.items()}
+
+    @cached_property
+    def measured(self) -> bool:
+        """Whether the curves were measured on this very accelerator, at the rates that its profile states."""
+        peaks, usual = self.accelerator.peak, self.usual_peaks
+        pairs = [(float(peaks[key]), usual[key]) for key in peaks if key in usual]
+        pairs.append((float(self.accelerator.memory_bandwidth), self.usual("memory_bandwidth", "byte/s")))
+        return self.own and all(_of_sheet(stated, known) == 1.0 for stated, known in pairs if known)
 
     @property
     def multiprocessors(self) -> float:
@@ -254,10 +287,14 @@ class _Reader:
     def peak(self, precision: str, curve: str) -> float:
         """Dense peak that the efficiency of a curve is a share of, 0 where there is none. [FLOP/s]"""
         peaks = self.accelerator.peak
-        stated = next((float(peaks[key]) for key in PEAK_OF[precision] if key in peaks), 0.0)
+        key = next((key for key in PEAK_OF[precision] if key in peaks), "")
+        stated = float(peaks[key]) if key else 0.0
         sheets = self.raw["datasheet"]
-        sheet = sheets.get(f"{curve}_peak") or sheets.get(f"{_EQUAL.get(curve, curve)}_peak")
-        return parse(sheet, "FLOP/s") if self.own and stated and sheet else stated
+        text = sheets.get(f"{curve}_peak") or sheets.get(f"{_EQUAL.get(curve, curve)}_peak")
+        if not (self.own and stated and text):
+            return stated
+        sheet = parse(text, "FLOP/s")
+        return sheet * _of_sheet(stated, self.usual_peaks.get(key, sheet))
 
     def gemm(self, precision: str) -> GemmCurve | None:
         """Matrix products of one precision, None where the accelerator or the file has none."""
@@ -268,7 +305,7 @@ class _Reader:
         cast = self.raw["gemm"].get(_CAST_AS.get(precision, name), entry)
         entry = {**entry, "quantisation_bytes": cast["quantisation_bytes"]}
         curve = gemm_curve(entry, peak * self.scale, self.bandwidth, self.multiprocessors, self.sustained)
-        measured = self.own and name in (precision, _EQUAL.get(precision))
+        measured = self.measured and name in (precision, _EQUAL.get(precision))
         return curve if measured else replace(curve, m_range=_NOWHERE, n_range=_NOWHERE, k_range=_NOWHERE)
 
     def attention(self, peak: float) -> dict[int, AttentionCurve]:
@@ -281,7 +318,7 @@ class _Reader:
             )
             for size, entry in {**lent, **measured}.items()
         }
-        own = {int(parse(size, "-")) for size in measured if self.own}
+        own = {int(parse(size, "-")) for size in measured if self.measured}
         return {
             size: curve if size in own else replace(curve, seq_range=_NOWHERE)
             for size, curve in curves.items()
@@ -298,5 +335,7 @@ class _Reader:
         table = self.expert_table
         name = next((curve for curve in (*CURVE_OF[precision], "bf16") if curve in table), "bf16")
         curve = expert_curve(table[name], dense, self.bandwidth)
-        measured = self.own and name in self.raw["experts"] and name in (precision, _EQUAL.get(precision))
+        measured = (
+            self.measured and name in self.raw["experts"] and name in (precision, _EQUAL.get(precision))
+        )
         return curve if measured else replace(curve, rows_range=_NOWHERE)

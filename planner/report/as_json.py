@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
+from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
 from planner.plan import Plan
 from planner.runtimes._family import Job
@@ -108,6 +109,7 @@ def _figures(answer: Estimate) -> Document:
             ],
         },
         "comm_bytes_per_gpu": {name: getattr(answer.sent, name) for name in SENT_KEYS},
+        "price": price_record(answer.job),
         "cost_usd_per_step": bill.usd_per_step,
         "energy_j_per_step": bill.joules_per_step,
         "days_to_train": bill.days_to_train,
@@ -115,10 +117,21 @@ def _figures(answer: Estimate) -> Document:
     }
 
 
+def price_record(job: Job) -> Document | None:
+    """Return what an accelerator costs for an hour and whose price that is, None where none is known."""
+    quote = quote_of(job.hardware.pool)
+    return (
+        None
+        if quote is None
+        else {name: value or None for name, value in asdict(quote).items()}
+        | {"usd_per_hour": quote.usd_per_hour}
+    )
+
+
 def _no_figures(capacity: float) -> Document:
     rates = ("step_time_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu")
     trust = ("error_band", "error_band_basis", "oom_probability", "memory_band", "extrapolated_share")
-    bills = ("cost_usd_per_step", "energy_j_per_step", "days_to_train", "cost_usd_to_train")
+    bills = ("price", "cost_usd_per_step", "energy_j_per_step", "days_to_train", "cost_usd_to_train")
     return {
         **dict.fromkeys((*rates, *trust)),
         "time_s": dict.fromkeys(TIME_KEYS),

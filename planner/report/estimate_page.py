@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate, StageBytes
+from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
 from planner.inputs.fitted import error_bands
 from planner.plan import Plan
@@ -144,6 +145,7 @@ def _figures(answer: Estimate) -> Table:
         "memory of the fullest stage": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
         "chance to run out of memory": percent(answer.oom_probability),
         "limited by": ", ".join(limits(answer)),
+        "price of an accelerator": rate(answer),
         "cost of a step": money(bill.usd_per_step),
         "energy of a step, at most": energy(bill.joules_per_step),
     }
@@ -164,6 +166,12 @@ def adapter_lines(method: str) -> Page:
         f"MFU and HFU count the weight gradients of the whole model; {method} forms those of its adapters "
         "alone, so the device does about a third less than they say."
     ]
+
+
+def rate(answer: Estimate) -> str:
+    """Return what an accelerator costs for an hour, with seller, kind and day, or that it is not known."""
+    quote = quote_of(answer.job.hardware.pool)
+    return "not known" if quote is None else quote.text
 
 
 def money(usd: float | None) -> str:

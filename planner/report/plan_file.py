@@ -15,11 +15,11 @@ from pydantic import Field
 
 from planner.errors import InputError, Problem, UnsupportedPlan
 from planner.inputs.build import build
-from planner.inputs.hardware import HardwareProfile
+from planner.inputs.hardware import OWN_PRICE, HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
-from planner.inputs.record import Bytes, Count, Flag, Positive, Record
+from planner.inputs.record import Bytes, Count, Flag, Positive, Price, Record
 from planner.inputs.workload import Workload
 from planner.inputs.yaml_file import parse_yaml, read_yaml
 from planner.plan import Plan
@@ -54,6 +54,7 @@ class _Named(Record):
 class _Cluster(_Named):
     gpus: Positive
     gpus_per_node: Positive | None = None
+    price: Price | None = None
 
 
 class _Runtime(_Named):
@@ -171,8 +172,19 @@ def digest(record: ModelSpec | HardwareProfile | Runtime) -> str:
     else:
         content = record.model_dump(mode="json", exclude={"aliases", "note", "source", "published"})
     if isinstance(record, HardwareProfile):
+        content = _priced_alone(content)
         content["kernels"] = [repr(pool.accelerator.kernels) for pool in record.pools]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _priced_alone(content: Any) -> Any:
+    """Return a profile without the words beside a price, which no figure depends on."""
+    if isinstance(content, list):
+        return [_priced_alone(part) for part in content]
+    if not isinstance(content, dict):
+        return content
+    words = ("price_seller", "price_kind")
+    return {key: _priced_alone(part) for key, part in content.items() if key not in words}
 
 
 def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str | None = None) -> str:
@@ -185,6 +197,9 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str |
     }
     cluster = {"name": placed(names.hardware), "gpus": job.gpus}
     cluster |= {"gpus_per_node": names.gpus_per_node} if names.gpus_per_node else {}
+    price = job.hardware.pool.price
+    if price is not None and price.source == OWN_PRICE:
+        cluster["price"] = price.text
     document = {
         "format": FORMAT,
         "version": tool_version(),
@@ -238,6 +253,8 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     if profile is not None and document.hardware.gpus_per_node is not None:
         per_node = document.hardware.gpus_per_node
         profile = faults.attempt("hardware.gpus_per_node", profile.with_node_size, per_node)
+    if profile is not None and document.hardware.price is not None:
+        profile = profile.with_price(float(document.hardware.price))
     plan = _plan(document, faults)
     runtime = None
     if not faults.problems:

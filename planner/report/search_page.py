@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.cost.estimate import Estimate
+from planner.cost.money import quote_of
 from planner.report.estimate_page import adapter_lines, job_line, layout, trust
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, significant
@@ -23,7 +24,7 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if lead is None:
         page += other_runtimes(request) or nothing_fits(result)
     else:
-        page += [*_idle(result), _plans(result, request), *_uneven(result)]
+        page += [*_idle(result), _plans(result, request), *price_line(result), *_uneven(result)]
         page += adapter_lines(job.workload.method)
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
@@ -60,11 +61,15 @@ def _plans(result: SearchResult, request: Request) -> Table:
 def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
     where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
     who = [answer.runtime.name] if len(request.runtimes) > 1 else []
-    bill = answer.bill
+    bill, quote = answer.bill, quote_of(answer.job.hardware.pool)
+    mark = "*" if quote is not None and quote.lent else ""
     if bill.days_to_train is None:
-        price = {"$/step": significant(bill.usd_per_step)}
+        price = {"$/step": significant(bill.usd_per_step) + mark}
     else:
-        price = {"days": significant(bill.days_to_train, 3), "$ to train": significant(bill.usd_to_train, 3)}
+        price = {
+            "days": significant(bill.days_to_train, 3),
+            "$ to train": significant(bill.usd_to_train, 3) + mark,
+        }
     return (
         {"#": rank}
         | {
@@ -77,6 +82,19 @@ def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[s
         | price
         | {"limited by": ", ".join(limits(answer))}
     )
+
+
+def price_line(result: SearchResult) -> Page:
+    """Return the rates that dollars are counted by; a star marks those that are not the cluster's own."""
+    clusters = {answer.job.hardware.name: answer.job.hardware.pool for answer in result.plans}
+    quotes = {name: quote for name, pool in clusters.items() if (quote := quote_of(pool)) is not None}
+    if not quotes:
+        return []
+    told = "; ".join(
+        f"{'* ' if quote.lent else ''}{name + ' ' if len(clusters) > 1 else ''}{quote.text}"
+        for name, quote in quotes.items()
+    )
+    return [f"Dollars for an accelerator: {told}."]
 
 
 def _uneven(result: SearchResult) -> Page:

@@ -9,7 +9,6 @@ import pytest
 from planner.calibrate.runs.catalogue import Catalogue, accelerator_file, shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.facts import Fact
-from planner.calibrate.runs.hardware import network_name, ports
 from planner.calibrate.runs.plan import recompute_name, stated_layers, weighed_layers
 from planner.calibrate.runs.table import Run, read_runs
 from planner.cost.case import case_of
@@ -265,36 +264,6 @@ def test_the_network_of_a_row_wins(catalogue: Catalogue) -> None:
     pool = ready(DENSE.with_values({"interconnect": "nvlink3 + 4x100Gb RoCE"}), catalogue).job.hardware.pool
     assert pool.nic_bandwidth == 4 * 100e9 / 8 / 8
     assert pool.network.name == "roce"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("nvlink3 + 8x200Gb HDR IB", (8, 25e9)),
-        ("1600 Gbps node-node interconnect (RoCE)", (1, 200e9)),
-        ("nvlink4 + 400Gb/s RDMA per GPU", (8, 50e9)),
-        ("simulator config: 150 GB/s in node, 800 Gb/s between nodes", (1, 100e9)),
-        ("nvlink3 + 4x Omni-Path", (4, 12.5e9)),
-        ("nvlink3 + RoCE RDMA", None),
-        ("", None),
-    ],
-)
-def test_network_ports_are_read_from_words(text: str, expected: tuple[int, float] | None) -> None:
-    assert ports(text, 8) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("8x400Gb NDR", "infiniband-ndr"),
-        ("EFAv3", "efa-v3"),
-        ("Slingshot 11", "slingshot-11"),
-        ("nvlink3", ""),
-    ],
-)
-def test_network_kinds_are_read_from_words(text: str, name: str, catalogue: Catalogue) -> None:
-    assert network_name(text) == name
-    assert not name or catalogue.network(name) is not None
 
 
 def test_the_zoo_is_used_where_name_and_columns_agree(catalogue: Catalogue) -> None:

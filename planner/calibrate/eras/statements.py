@@ -62,6 +62,11 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"dist.?flash", PURE_FP16),
         (r"hf checkpointing", {"plain_checkpoints": True}),
         (r"float8 rowwise", {"quantise_passes": 3.0, "low_bit_gathers": False}),
+        (
+            r"\brms_kernel=1\b|\+ ?rms ?(norm )?kernel|\bfused (rms|layer)?-?norms? kernel",
+            {"fused_norm": True},
+        ),
+        (r"\brms_kernel=0\b|\b(no|without) (rms|layer)?-?norm kernel", {"fused_norm": False}),
         (r"kernel=torch", {"attention": "unfused"}),
         # Release 2.1 and its commit of March 2021: messages between stages went whole.
         (r"megatron-lm (8aa4619f|v?2\.[01]\b)", {"scattered_messages": False}),

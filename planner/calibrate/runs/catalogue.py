@@ -12,8 +12,9 @@ from typing import Final
 from planner.calibrate.eras import Era
 from planner.calibrate.eras.statements import era_traits
 from planner.calibrate.runs.facts import FACTS, Fact, facts_by_source
-from planner.calibrate.runs.hardware import run_cluster
+from planner.calibrate.runs.hardware import named_in, of_family, run_cluster
 from planner.calibrate.runs.model import BySize, Named, Size, known_model, simple, size_of
+from planner.calibrate.runs.networks import FAMILIES, network_name
 from planner.calibrate.runs.spellings import NEAR, by_words
 from planner.calibrate.runs.table import Run
 from planner.errors import InputError, Problem, nearest
@@ -60,6 +61,8 @@ class Catalogue:
         Names and aliases of the zoo's models.
     zoo : callable
         Models of the zoo by their size.
+    sibling : callable
+        Accelerator, its usual cluster and words of an interconnect to the cluster that they mean.
     """
 
     cluster: Callable[[str, int | None], tuple[str, HardwareProfile]]
@@ -69,6 +72,7 @@ class Catalogue:
     facts: Mapping[str, tuple[Fact, ...]]
     model_names: tuple[str, ...] = ()
     zoo: Callable[[], BySize] = dict
+    sibling: Callable[[str, HardwareProfile, str], HardwareProfile] = lambda gpu, usual, words: usual
 
     @cached_property
     def clusters(self) -> Callable[[str, int | None, str], tuple[str, HardwareProfile]]:
@@ -80,7 +84,9 @@ class Catalogue:
             if name != gpu:
                 return found(name, gpus_per_node, interconnect)
             size = gpus_per_node or usual.pool.gpus_per_node
-            return name, run_cluster(usual, size, interconnect, self.network)
+            return name, run_cluster(
+                self.sibling(name, usual, interconnect), size, interconnect, self.network
+            )
 
         return found
 
@@ -110,6 +116,7 @@ def shipped_catalogue() -> Catalogue:
         facts=facts_by_source(FACTS),
         model_names=tuple(_zoo()),
         zoo=zoo_by_size,
+        sibling=meant_cluster,
     )
 
 
@@ -159,6 +166,26 @@ def named_cluster(gpu: str, gpus_per_node: int | None) -> tuple[str, HardwarePro
         return path.stem, usual
     others = (load_hardware(name) for name in clusters_with(path.stem))
     return path.stem, next((found for found in others if found.pool.gpus_per_node == gpus_per_node), usual)
+
+
+def meant_cluster(gpu: str, usual: HardwareProfile, interconnect: str) -> HardwareProfile:
+    """Return the cluster that words of an interconnect mean: one that they name, or one with such a network.
+
+    A family of networks alone means the generation that a cluster with this accelerator has: EFA on an H100
+    is that of its instances.
+    """
+    if not interconnect:
+        return usual
+    family = network_name(interconnect)
+    if named_in(interconnect, usual):
+        return usual
+    others = [load_hardware(name) for name in clusters_with(gpu) if name != usual.name]
+    named = (one for one in others if named_in(interconnect, one))
+    if (found := next(named, None)) is not None or family not in FAMILIES:
+        return found or usual
+    if family == "ethernet" or of_family(family, usual.pool.network):
+        return usual
+    return next((one for one in others if of_family(family, one.pool.network)), usual)
 
 
 @cache

@@ -10,7 +10,10 @@ from typing import Final
 
 from planner.calibrate.eras import ERAS, find_era
 from planner.calibrate.runs.conventions import Measured, disagreement, peak_share
+from planner.calibrate.runs.hardware import named_in
+from planner.calibrate.runs.networks import Stated
 from planner.calibrate.runs.table import Run
+from planner.calibrate.runs.unexpressed import unexpressed
 from planner.errors import InputError, PlannerError, nearest
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.kernels import PEAK_OF
@@ -33,6 +36,10 @@ FULL: Final = 100.0
 """The whole of a rate. [%]"""
 ENDS: Final = 2
 """Stages that may hold no layer: those of the embedding and the head. [-]"""
+
+
+LINKS: Final = "the kind of a network, ports or a rate, such as 8x400Gb/s InfiniBand NDR; blank: as usual"
+"""What may stand in the column ``interconnect``."""
 
 
 class Refusal(InputError):
@@ -129,6 +136,34 @@ def check_degrees(run: Run) -> None:
     if stages > (run.num_layers or 0) + ENDS:
         found = f"{degrees['pp']} · vpp {run.vpp} stages for {run.num_layers} layers"
         raise Refusal(run, "pp", found, "a layer for each stage, embedding and head counted")
+
+
+def check_links(run: Run, stated: Stated, hardware: HardwareProfile) -> None:
+    """Refuse a run beyond its fast links of whose interconnect nothing is understood.
+
+    Raises
+    ------
+    Refusal
+        With the words that mean nothing known.
+    """
+    if stated.known or named_in(run.interconnect, hardware):
+        return
+    if (run.num_gpus or 1) <= hardware.pool.scaleup_domain:
+        return
+    raise Refusal(run, "interconnect", repr("; ".join(stated.strange)), LINKS)
+
+
+def check_expressed(run: Run, known: bool) -> None:
+    """Refuse a run of an architecture that no model record expresses, as `planner models import` does.
+
+    Raises
+    ------
+    Refusal
+        With what cannot be expressed.
+    """
+    if reason := unexpressed(run.model, run.notes, known):
+        found = f"{run.model!r} with {reason}"
+        raise Refusal(run, "model", found, "a model and a step that can be expressed exactly")
 
 
 def check_architecture(run: Run) -> None:

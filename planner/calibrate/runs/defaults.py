@@ -18,7 +18,9 @@ from planner.calibrate.runs.checks import (
     Refusal,
     check_architecture,
     check_degrees,
+    check_expressed,
     check_figures,
+    check_links,
     check_measured,
     check_names,
     check_precision,
@@ -29,8 +31,9 @@ from planner.calibrate.runs.checks import (
 )
 from planner.calibrate.runs.conventions import Measured, measured_time
 from planner.calibrate.runs.facts import Fact, with_facts
-from planner.calibrate.runs.hardware import links, network_name
+from planner.calibrate.runs.hardware import links
 from planner.calibrate.runs.model import architecture_defaults, lacking, run_model
+from planner.calibrate.runs.networks import stated_network
 from planner.calibrate.runs.packing import DOCUMENT, packed
 from planner.calibrate.runs.plan import (
     batch_defaults,
@@ -51,6 +54,7 @@ from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.optimizers import OPTIMIZERS
 
 KERNELS: Final = {"flash-3": "the accelerator's best"}
 """Attention kernels whose name in a trait says less than a reader needs."""
@@ -159,8 +163,10 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     if era is None or era.runtime not in catalogue.runtimes:
         raise unknown_framework(run)
     spec = catalogue.known(run)
+    check_expressed(run, spec is not None or catalogue.model(run.model) is not None)
     run = filled(run, era, hardware, catalogue, spec)
     check_degrees(run)
+    check_links(run, stated_network(run.interconnect, hardware.pool.gpus_per_node), hardware)
     check_architecture(run)
     model = catalogue.runtimes[era.runtime].trained(run_model(run, spec))
     task, workload = _workload(run)
@@ -211,6 +217,10 @@ def filled(
     shape = tuple(name for name in blank if name != "seq_len")
     if shape and run.model and spec is None and catalogue.model(run.model) is None:
         raise unknown_model(run, shape, catalogue.model_names)
+    if run.micro_batch is None and run.global_batch is None:
+        raise Refusal(
+            run, "global_batch", "blank beside micro_batch", "the sequences of a step, or of a pass"
+        )
     for name in (*blank, "micro_batch", "global_batch"):
         if getattr(run, name) is None:
             raise Refusal(run, name, "blank", "a value: it does not follow from the others")
@@ -246,7 +256,7 @@ def assumed(
 ) -> dict[str, object]:
     """Return what a row leaves to its cluster and era: the links, the attention kernel, the norm."""
     values: dict[str, object] = {}
-    if not network_name(start.interconnect):
+    if not stated_network(start.interconnect, hardware.pool.gpus_per_node).whole:
         values["interconnect"] = links(hardware)
     if "attention" not in said and not (plan.cp > 1 and CONTEXT_METHODS[plan.cp_method].kernel):
         values["flash_attn"] = KERNELS.get(traits.attention, traits.attention)
@@ -261,8 +271,27 @@ def _workload(run: Run) -> tuple[str, Workload]:
     pure = "bf16-true" in notes
     return task, workload_of(
         run.seq_len or 1, run.global_batch or 1, run.precision, "lora" if task == "lora" else "full",
-        "adam8bit" if "8-bit bitsandbytes" in notes else "adamw", pure,
+        _optimizer(run), pure,
     )  # fmt: skip
+
+
+def _optimizer(run: Run) -> str:
+    """Return the optimizer that the notes state, AdamW where they state none.
+
+    Raises
+    ------
+    Refusal
+        If they state one that the planner does not know.
+    """
+    notes = run.notes.lower()
+    if "8-bit bitsandbytes" in notes:
+        return "adam8bit"
+    stated = re.search(r"(?<![\w-])optimizer=([a-z0-9]+)", notes)
+    name = stated[1] if stated else "adamw"
+    known = next((one for one, entry in OPTIMIZERS.items() if name in (one, *entry.aliases)), "")
+    if not known:
+        raise Refusal(run, "notes", f"optimizer={name}", f"one of {', '.join(OPTIMIZERS)}")
+    return known
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Final
 
 from planner.calibrate.runs.table import Run
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec, Prediction
+from planner.remembered import remembered
 
 Named = Callable[[str], ModelSpec | None]
 """Finds a model of the zoo by the name in a run table."""
@@ -43,6 +44,10 @@ HEAD_DIM: Final = 128
 """Width of a head where only their number is stated. [element]"""
 HEAD_DIMS: Final = (128, 64, 96, 80, 256)
 """Usual widths of a head, the likeliest first. [element]"""
+
+
+_PREDICTED: Final = re.compile(r"\bmtp[-_]num[-_]layers=(\d+)")
+"""Words of the notes that tell how many layers predict further tokens."""
 
 
 def simple(name: str) -> str:
@@ -166,12 +171,19 @@ def run_model(run: Run, spec: ModelSpec | None) -> ModelSpec:
     pydantic.ValidationError
         If the columns contradict each other.
     """
-    if spec is None:
-        return built(*(getattr(run, name) for name in ARCHITECTURE))
     said = f"{run.model} {run.notes}".lower()
+    if spec is None:
+        model, extra = built(*(getattr(run, name) for name in ARCHITECTURE)), _PREDICTED.search(said)
+        return predicting(model, int(extra[1])) if extra and int(extra[1]) else model
     if spec.prediction is not None and ("w/o mtp" in said or "mtp layer: off" in said):
         return spec.model_copy(update={"prediction": None})
     return spec
+
+
+@remembered(most=256)
+def predicting(model: ModelSpec, layers: int) -> ModelSpec:
+    """Return a model with extra prediction layers, blocks like its last; the same for the same model."""
+    return model.model_copy(update={"prediction": Prediction(layers=layers, block=model.layers[-1])})
 
 
 def columns(spec: ModelSpec) -> dict[str, object]:

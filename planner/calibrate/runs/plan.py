@@ -39,6 +39,8 @@ _HOSTED_LAYERS: Final = re.compile(r"activations?[:_](?:offload_)?(\d+)[-_]layer
 _HOSTED_OPTIMIZER: Final = re.compile(r"(cpu|optimizer)[-_](offload[-_]100pct(_overlap)?|adam|offload)")
 _HOSTED_STATES: Final = re.compile(r"zero[-_ ]?(offload|infinity)")
 _WITHOUT_BF16: Final = re.compile(r"v100|p100|t4|rtx-20")
+_SHARDED: Final = re.compile(r"fsdp|fully.?shard|\bddp\b|data.?parallel")
+"""Words of a framework that name what it does with its ranks."""
 _STAGE: Final = re.compile(r"(?:zero|stage)[-_ ]?(?:stage[-_ ]?)?([0-3])\b")
 
 
@@ -78,9 +80,19 @@ def degree_defaults(run: Run, era: Era) -> dict[str, object]:
             chosen |= {"tp": tensor, "pp": left // tensor}
         elif len(blank) == 1:
             chosen[blank[0]] = left
-        elif run.zero in ("2", "3") or era.zero == "3":
+        elif only_data_parallel(run):
             chosen |= {**dict.fromkeys(blank, 1), "dp": left}
     return single | _blank(run, chosen)
+
+
+def only_data_parallel(run: Run) -> bool:
+    """Whether a run with blank degrees says that it shards its states over all ranks.
+
+    A program that can do more and does not say so is not taken to: what it did is not known.
+    """
+    stage = _STAGE.search(run.framework.lower())
+    stated = run.zero or (stage[1] if stage else "")
+    return stated in ("2", "3") or stated.startswith("hsdp") or bool(_SHARDED.search(run.framework.lower()))
 
 
 def left_for_context(run: Run) -> int:
@@ -115,13 +127,12 @@ def _nearest(name: str, told: float, step: int) -> dict[str, object]:
 def batch_defaults(run: Run) -> dict[str, object]:
     """Return values for a blank micro-batch or global batch, once the degrees are known.
 
-    A micro-batch larger than a rank's whole share of the batch is that share.
+    Where both are blank nothing tells what a step did: they stay so. A micro-batch larger than a rank's whole
+    share of the batch is that share.
     """
     chosen: dict[str, object] = {}
     dp, pp = run.dp or 1, run.pp or 1
-    if run.global_batch is None and run.micro_batch is None and pp == 1:
-        chosen |= {"micro_batch": 1, "global_batch": dp}
-    elif run.global_batch and run.micro_batch is None:
+    if run.global_batch and run.micro_batch is None:
         share = run.global_batch // dp
         whole = run.global_batch % dp == 0 and 1 <= share <= UNACCUMULATED
         fits = max(1, PASS_TOKENS * (run.cp or 1) // (run.seq_len or PASS_TOKENS))

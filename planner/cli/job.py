@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from planner.cli.config import KEYS
 from planner.cli.options import JobOptions
-from planner.cli.reading import Reading
+from planner.cli.reading import Reading, shown
 from planner.cli.traits import trait_changes
 from planner.errors import nearest
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
-from planner.inputs.workload import DTYPE_BYTES, Workload
+from planner.inputs.workload import DTYPE_BYTES, TARGETS, Workload, adapted_groups
 from planner.runtimes import runtimes
 from planner.runtimes._family import Runtime
 from planner.techniques.methods import METHODS
@@ -135,6 +135,8 @@ def _workload(
         "optimizer": _name(reading.named("--optimizer", options.optimizer, OPTIMIZERS)),
         "method": _name(reading.named("--method", options.method, METHODS)),
         "lora_rank": reading.count("--lora-rank", options.lora_rank, most=65536),
+        "lora_targets": _targets(options, reading),
+        "document_tokens": reading.length("--document-tokens", options.document_tokens, most=2**27),
         "imbalance": reading.number("--imbalance", options.imbalance, 1.0),
         "tokens": reading.amount("--tokens", options.tokens),
     }
@@ -144,20 +146,43 @@ def _workload(
         )
         for kind in ("state", "master", "gradient")
     }
-    if given["lora_rank"] is not None and (given["method"] or "full") == "full":
-        reading.fault("--lora-rank", "no adapters with --method full", "--method lora or --method qlora")
+    for name in ("lora_rank", "lora_targets"):
+        if given[name] is not None and (given["method"] or "full") == "full":
+            option = f"--{name.replace('_', '-')}"
+            reading.fault(option, "no adapters with --method full", "--method lora or --method qlora")
     plain = _plain_workload(model)
     seq_len = given["seq_len"] or plain.seq_len
+    if (given["document_tokens"] or 0) > seq_len:
+        found, most = f"{given['document_tokens']} tokens", f"at most the {seq_len} of a sequence"
+        reading.fault("--document-tokens", found, most, str(seq_len))
     given["global_batch"] = _global_batch(options, seq_len, reading)
     if reading.problems:
         return None
-    silent = {"tokens", "state_dtype", "master_dtype", "gradient_dtype"} | (
-        {"lora_rank"} if (given["method"] or "full") == "full" else set()
-    )
+    silent = {
+        "tokens",
+        "state_dtype",
+        "master_dtype",
+        "gradient_dtype",
+        "lora_targets",
+        "document_tokens",
+    } | ({"lora_rank"} if (given["method"] or "full") == "full" else set())
     defaults |= {
         name: getattr(plain, name) for name, value in given.items() if value is None and name not in silent
     }
     return plain.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _targets(options: JobOptions, reading: Reading) -> tuple[str, ...] | None:
+    """Return the groups of linear layers that have adapters, or None where all or nothing is given."""
+    if options.lora_targets is None:
+        return None
+    try:
+        return adapted_groups(options.lora_targets)
+    except ValueError:
+        known = [name for names in TARGETS.values() for name in names]
+        near = nearest(options.lora_targets, (*TARGETS, *known))
+        reading.fault("--lora-targets", shown(options.lora_targets), f"some of {', '.join(TARGETS)}", near)
+        return None
 
 
 def _name(entry: Any) -> str | None:

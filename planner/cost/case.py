@@ -137,11 +137,21 @@ class Case:
         """Bytes of a trained weight at rest: 4 where it is the master weight itself. [byte]"""
         return DTYPE_BYTES[self.traits.parameter_dtype]
 
+    @property
+    def takes_either_layout(self) -> bool:
+        """Whether products take a low-bit weight as it is and transposed alike."""
+        return self.precision.either_layout and self.pool.accelerator.arch == "blackwell"
+
+    @property
+    def transposes(self) -> bool:
+        """Whether low-bit weights are transposed for each data gradient, in place of a copy that rests."""
+        kept = self.traits.cached_transposes or self.takes_either_layout
+        return self.precision.either_layout and not kept
+
     def resting_bytes(self, plain: float) -> float:
         """Bytes at rest of a product's weight of ``plain`` bytes, its low-bit copies among them. [byte]"""
         recipe, rests = self.precision, self.traits.low_bit_weights
-        either = recipe.either_layout and self.pool.accelerator.arch == "blackwell"
-        copies = recipe.weight_copies_bytes / (2.0 if either else 1.0)
+        copies = recipe.weight_copies_bytes / (2.0 if self.takes_either_layout or self.transposes else 1.0)
         if rests == "passing":
             return plain
         if rests == "alone" and recipe.rests_alone:

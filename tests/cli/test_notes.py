@@ -84,7 +84,7 @@ def test_the_weight_gradients_that_adapters_spare_are_told_beside_mfu(method: st
         "deepspeed",
     )
     ask = (*job, "--method", method, "--zero", "0")
-    line = f"{method} forms those of its adapters"
+    line = f"MFU and HFU count what {method} computes"
     pages = [planner(command, *ask).out for command in ("estimate", "search")]
     for page in (*pages, planner("mfu", *ask, "--step-time", "2").out):
         assert (line in " ".join(page.split())) is told
@@ -226,3 +226,36 @@ def test_a_model_without_a_written_configuration_names_another_runtime(runtime: 
     assert "LlamaForCausalLM" not in told["found"]
     assert "llama, qwen2, qwen3" in told["found"]
     assert "--runtime megatron-lm" in told["nearest"]
+
+
+def test_a_tuned_recipe_of_lora_fits_as_it_ran(tmp_path: Path) -> None:
+    """MLPerf Training v5.0: Llama 2 70B on eight B200 in 168.8 GiB, recipe and documents as its files say."""
+    ask = (
+        "llama2-70b", "--hardware", "dgx-b200", "--gpus", "8", "--seq-len", "8192", "--global-batch", "8",
+        "--precision", "fp8-delayed", "--runtime", "megatron-bridge", "--method", "lora",
+        "--lora-targets", "linear_qkv+linear_proj", "--set", "low_bit_weights=alone",
+    )  # fmt: skip
+    tuned = (*ask, "--set", "fp8_activation_input=true")
+    saved = tmp_path / "plan.yaml"
+    answer = planner("estimate", *tuned, "--save", str(saved), "--format", "json").json
+    assert answer["feasible"]
+    assert abs(answer["memory"]["peak_gib"] / 168.827 - 1) < 0.03
+    assert answer["mfu"] < 0.6
+    assert not planner("estimate", *ask, "--format", "json").json["feasible"]
+    found = planner("search", *tuned, "--oom-risk", "0.3", "--format", "json").json["plans"]
+    assert (1, 1) in [(one["plan"]["tp"], one["plan"]["pp"]) for one in found]
+    out = tmp_path / "out"
+    planner("emit", str(saved), "--out", str(out))
+    text = (out / "train.py").read_text()
+    assert "target_modules=['linear_qkv', 'linear_proj']" in text
+    assert "activation_func_fp8_input_store=True" in text
+
+
+def test_documents_that_files_do_not_ask_for_are_told(tmp_path: Path) -> None:
+    job = ("llama2-7b", *CLUSTER, *SMALL, "--document-tokens", "512")
+    saved = tmp_path / "plan.yaml"
+    packed = planner("estimate", *job, "--save", str(saved), "--format", "json").json
+    whole = planner("estimate", *job[:-2], "--format", "json").json
+    assert packed["step_time_s"] < whole["step_time_s"]
+    planner("emit", str(saved), "--out", str(tmp_path / "out"))
+    assert "documents of 512 tokens" in (tmp_path / "out" / "README.md").read_text()

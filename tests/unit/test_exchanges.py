@@ -346,9 +346,9 @@ def test_a_head_may_run_in_low_bits_too() -> None:
     assert seconds("fp8", "mxfp8", "head") == seconds("fp8", "", "head")
 
 
-def test_lora_adapts_what_the_runtime_says() -> None:
+def test_lora_adapts_what_the_workload_says() -> None:
     """Rank 8 beside queries, keys and values alone: (2048 + 3072) times 8 weights."""
-    work = job(MODELS["dense"], 8, method="lora", lora_rank=8)
+    work = job(MODELS["dense"], 8, method="lora", lora_rank=8, lora_targets=("qkv",))
     plan = plan_of(work)
-    layer = priced_layer(Pricer(case_of(plan, work, runtime(adapts="qkv")), plan), "a")
+    layer = priced_layer(Pricer(case_of(plan, work, runtime()), plan), "a")
     assert {op.name: op.trained for op in layer.operators if op.trained} == {"qkv": (2048 + 3072) * 8}

@@ -34,6 +34,12 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"moe_a2a_overlap=false", {"overlaps_experts": False}),
         (r"moe a2a(?! off)|moe_a2a_overlap=true", {"overlaps_experts": True}),
         (r"head in mxfp8", {"low_bit_head": "mxfp8"}),
+        (r"fp8 activation input store", {"fp8_activation_input": True}),
+        (r"fp8 attention", {"fp8_attention": True}),
+        (r"fp8 parameters alone", {"low_bit_weights": "alone"}),
+        (r"transposes not cached", {"cached_transposes": False}),
+        (r"te op fuser", {"operator_fuser": True}),
+        (r"adapter dropout", {"adapter_dropout": True}),
         (r"moe dispatcher all-to-all|moe_flex_dispatcher_backend=none", {"dispatcher": "all-to-all"}),
         # Megatron-Bridge, scripts/performance/utils/overrides.py of 26.04, `set_workload_base_configs`:
         # presets that name no flex dispatcher have the all-to-all one; recipes made of calls set it in those.

@@ -89,7 +89,15 @@ ENTRY = Runtime(
     hybrid_sharding=True,
     command=command,
     grouping=CORE,
-    settings={**SETTINGS, "tp_exposed": (1.0,)},
+    settings={
+        **SETTINGS,
+        "tp_exposed": (1.0,),
+        "fp8_activation_input": (True,),
+        "fp8_attention": (True,),
+        "low_bit_weights": ("alone",),
+        "cached_transposes": (False,),
+        "adapter_dropout": (True,),
+    },
     one_gradient_buffer=True,
     aliases=("bridge", "nemo"),
 )

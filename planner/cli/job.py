@@ -93,7 +93,7 @@ def read_job(options: JobOptions, reading: Reading, files: Files = FILES) -> Ask
     model = reading.attempt(files.model, options.model)
     clusters = _clusters(options, reading, files)
     workload = _workload(options, model, reading, defaults)
-    chosen = _runtimes(options, reading, defaults)
+    chosen = _runtimes(options, workload, reading, defaults)
     limit = reading.memory("--memory-limit", options.memory_limit)
     counts = _gpu_counts(options, clusters, reading, defaults)
     for _, profile in clusters:
@@ -212,14 +212,32 @@ def _global_batch(options: JobOptions, seq_len: int, reading: Reading) -> int | 
     return sequences
 
 
-def _runtimes(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -> tuple[Runtime, ...]:
+def _runtimes(
+    options: JobOptions, workload: Workload | None, reading: Reading, defaults: dict[str, Any]
+) -> tuple[Runtime, ...]:
+    """Return the runtimes that are asked for, or else all that train so where the usual one does not."""
     table = runtimes()
+    usual = usual_runtimes(workload.method if workload is not None else "full")
     if not options.runtime:
-        defaults["runtime"] = DEFAULT_RUNTIME
-    found = [reading.named("--runtime", text, table) for text in options.runtime or (DEFAULT_RUNTIME,)]
+        defaults["runtime"] = ", ".join(usual)
+    found = [reading.named("--runtime", text, table) for text in options.runtime or usual]
     chosen = {runtime.name: runtime for runtime in found if runtime is not None}
     changes = trait_changes(options.changes or (), reading)
     return tuple(replace(runtime, traits=replace(runtime.traits, **changes)) for runtime in chosen.values())
+
+
+def usual_runtimes(method: str) -> tuple[str, ...]:
+    """Return the names of the runtimes that are taken where nobody names one, the first for a single plan.
+
+    Examples
+    --------
+    >>> usual_runtimes("full"), usual_runtimes("lora"), usual_runtimes("qlora")
+    (('megatron-lm',), ('megatron-bridge', 'deepspeed', 'fsdp'), ('fsdp',))
+    """
+    if method in runtimes()[DEFAULT_RUNTIME].methods:
+        return (DEFAULT_RUNTIME,)
+    able = [name for name, runtime in runtimes().items() if method in runtime.methods]
+    return tuple(sorted(able, key=lambda name: (name != "megatron-bridge", name)))
 
 
 def _gpu_counts(

@@ -111,7 +111,8 @@ def _copies(case: Case, names: tuple[str, ...]) -> int:
 
 def bottleneck_bytes(case: Case, name: str, rows: Num) -> Num:
     """Bytes that adapters beside a linear layer keep of what is between their two products. [byte]"""
-    return ACTIVATION_BYTES * adapters_beside(case, name) * case.workload.lora_rank * rows
+    count = adapters_beside(case, name)
+    return ACTIVATION_BYTES * count * case.workload.lora_rank * rows if count else 0.0
 
 
 def adapter_seconds(

@@ -362,10 +362,7 @@ def _head_bytes(case: Case, product: Operator) -> Num:
     .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_model.py``: the output layer is not one of Transformer
        Engine's, and has no low-bit copies.
     """
-    if case.method.trains_base:
-        return product.params * case.weight_bytes
-    frozen = 2.0 if case.method.quantises else case.frozen_bytes
-    return product.params * frozen + product.trained * case.weight_bytes
+    return product.params * case.plain_bytes
 
 
 def prediction_operators(pricer: Pricer) -> list[Operator]:

@@ -170,9 +170,13 @@ class Case:
 
     @cached_property
     def frozen_bytes(self) -> float:
-        """Bytes of a frozen weight at rest: as the runtime keeps weights, unless it is quantised. [byte]"""
-        stored = self.method.frozen_weight_bytes
-        return stored if self.method.quantises else max(stored, self.weight_bytes)
+        """Bytes of a frozen weight at rest: it is loaded in 16 bit, or quantised. [byte]"""
+        return self.method.frozen_weight_bytes
+
+    @cached_property
+    def plain_bytes(self) -> float:
+        """Bytes at rest of a weight that no method quantises: norms, tables, the head. [byte]"""
+        return self.weight_bytes if self.method.trains_base else DTYPE_BYTES["bf16"]
 
     @cached_property
     def gradient_bytes(self) -> float:

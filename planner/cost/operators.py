@@ -136,7 +136,7 @@ class Pricer:
             kept=kept,
             saved=saved,
             params=params,
-            stored=params * case.weight_bytes,
+            stored=params * case.plain_bytes,
             trained=trained,
             second=1.0,
             outside_forward=forward if kernels.borrowed else 0.0,

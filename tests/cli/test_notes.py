@@ -150,7 +150,7 @@ def test_a_missing_model_file_is_not_taken_for_a_name() -> None:
 
 
 def test_a_method_that_a_runtime_lacks_is_told_once() -> None:
-    done = planner("search", "llama3-8b", *CLUSTER, "--method", "lora")
+    done = planner("search", "llama3-8b", *CLUSTER, "--method", "lora", "--runtime", "megatron-lm")
     assert done.code == 1
     assert done.out.count("--runtime megatron-bridge") == 1
     assert "No plan of megatron-lm has method lora" in done.out
@@ -259,3 +259,36 @@ def test_documents_that_files_do_not_ask_for_are_told(tmp_path: Path) -> None:
     assert packed["step_time_s"] < whole["step_time_s"]
     planner("emit", str(saved), "--out", str(tmp_path / "out"))
     assert "documents of 512 tokens" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_method_without_a_runtime_ranks_all_that_have_it() -> None:
+    ask = ("llama3-8b", *CLUSTER, "--global-batch", "32", "--method", "lora", "--format", "json")
+    found = planner("search", *ask, "--top", "400").json["plans"]
+    assert {one["runtime"] for one in found} == {"megatron-bridge", "deepspeed", "fsdp"}
+    assert found[0]["step_time_s"] == min(one["step_time_s"] for one in found)
+    single = planner("estimate", *ask).json
+    assert single["runtime"] in single["defaults"]["runtime"]
+
+
+def test_a_quantised_70b_fits_on_two_cards_of_24_gb() -> None:
+    """bitsandbytes, docs/source/fsdp_qlora.md: Llama 2 70B on a dual 24GB GPU system; Answer.AI: 512 tokens."""
+    ask = (
+        "--hardware", "rtx4090-8-pcie", "--gpus", "2", "--seq-len", "512", "--global-batch", "2", "--runtime",
+        "fsdp", "--format", "json",
+    )  # fmt: skip
+    best = planner("search", "llama2-70b", *ask, "--method", "qlora").json["plans"][0]
+    assert best["feasible"]
+    assert best["plan"]["zero"] == 3
+    assert 18 < best["memory"]["peak_gib"] < 24
+    plain = planner("search", "llama2-70b", *ask, "--method", "lora").json
+    assert plain["plans"] == []
+
+
+def test_a_frozen_8b_in_16_bits_fits_on_one_card_of_24_gb() -> None:
+    ask = (
+        "--hardware", "rtx4090-8-pcie", "--gpus", "1", "--runtime", "fsdp", "--method", "lora", "--seq-len",
+        "2048", "--global-batch", "16", "--micro-batch", "1", "--recompute", "full", "--format", "json",
+    )  # fmt: skip
+    stage = planner("estimate", "llama3.1-8b", *ask).json["memory"]["stages"][0]
+    assert 8.03e9 * 2 / 2**30 < stage["weights_gib"] < 1.02 * 8.03e9 * 2 / 2**30
+    assert stage["total_gib"] < 24

@@ -110,12 +110,12 @@ def test_low_rank_adapters_freeze_the_rest() -> None:
     assert stage.weights == 2 * (frozen + EMBEDDING + 25 * 2048 + adapters)
 
 
-def test_a_frozen_base_rests_in_the_dtype_of_its_runtime() -> None:
-    """A runtime that loads fp32 keeps the frozen base in fp32 too; a quantised one rests in 4.127 bits."""
+def test_a_frozen_base_is_loaded_in_16_bits_whatever_its_adapters_are() -> None:
+    """Adapters are their own master in fp32 where the runtime's weights are; a quantised base has 4.127 bits."""
     work, widths = job(gpus=1, method="lora", lora_rank=8), 5120 + 4096 + 18432 + 10240
     adapters = 8 * 12 * widths
     whole = priced(work, {"parameter_dtype": "fp32"}, zero=0).stages[0]
-    assert whole.weights == 4 * (TOTAL + adapters)
+    assert whole.weights == 2 * TOTAL + 4 * adapters
     norms, head = 25 * 2048, 2048 * 32000
     quantised = priced(job(gpus=1, method="qlora", lora_rank=8), zero=0).stages[0]
     linear = TOTAL - EMBEDDING - norms - head

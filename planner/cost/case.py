@@ -134,8 +134,14 @@ class Case:
 
     @cached_property
     def weight_bytes(self) -> float:
-        """Bytes of a trained weight at rest: 4 where it is the master weight itself. [byte]"""
-        return DTYPE_BYTES[self.traits.parameter_dtype]
+        """Bytes of a trained weight at rest: those of the master weight where it is that itself. [byte]"""
+        own = self.traits.parameter_dtype
+        return DTYPE_BYTES[(self.workload.master_dtype or own) if own == "fp32" else own]
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether fp8 has a scale for each row of a tensor."""
+        return self.traits.float8_scales == "rows" and self.precision.linear == "fp8"
 
     @property
     def takes_either_layout(self) -> bool:

@@ -318,9 +318,17 @@ def product_curve(case: Case, name: str) -> GemmCurve:
 def cast_seconds(case: Case, elements: Num, curve: GemmCurve) -> Num:
     """Seconds to bring a tensor to the curve's data type, in each layout that the passes need. [s]"""
     layouts = case.precision.training_casts if case.method.trains_base else 1.0
-    passes = case.traits.quantise_passes * (DELAYED_CAST if case.precision.delayed else 1.0)
+    passes = DELAYED_CAST if case.precision.delayed else 1.0
+    if case.rowwise:
+        passes = ROWWISE_CASTS
     return passes * quantisation_seconds(elements * layouts, curve)
 
+
+ROWWISE_CASTS = 3.0
+"""Time of the casts of a product's input and gradient by rows, over one of each with a scale for the tensor:
+both are cast again by columns for the weight gradient, whose maxima and transposed result take twice the
+passes over memory (torchao, ``float8/float8_linear.py``, recipe ``rowwise``). [-]
+"""
 
 DELAYED_CAST = (2.0 + 1.0) / (2.0 + 2.0 + 1.0)
 """Time of a cast to fp8 whose scale is known over that of one that reads the tensor for it first. [-]"""

@@ -105,10 +105,9 @@ class Traits:
     low_bit_weights: Literal["beside", "alone", "passing"] = "beside"
     """How weights of linear layers in low-bit formats rest: their copies ``beside`` the 16-bit weight, the
     copies ``alone``, or the 16-bit weight alone, its copies ``passing`` with each product."""
-    quantise_passes: float = 1.0
-    """Time of the casts of a product's input and gradient to low bits, over one of each. Scaled by rows, both
-    are cast again by columns for the weight gradient, whose maxima and transposed result take twice the
-    passes over memory: 3 (torchao, ``float8/float8_linear.py``, recipe ``rowwise``). [-]"""
+    float8_scales: Literal["tensor", "rows"] = "tensor"
+    """Whether fp8 has one scale for a ``tensor``, or for each of its ``rows`` (torchao's recipes
+    ``tensorwise`` and ``rowwise``)."""
     low_bit_head: Literal["", "mxfp8"] = ""
     """Precision in which the product with the vocabulary runs in low bits too; empty for none."""
     low_bit_gathers: bool = False

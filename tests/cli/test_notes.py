@@ -271,7 +271,7 @@ def test_a_method_without_a_runtime_ranks_all_that_have_it() -> None:
 
 
 def test_a_quantised_70b_fits_on_two_cards_of_24_gb() -> None:
-    """bitsandbytes, docs/source/fsdp_qlora.md: Llama 2 70B on a dual 24GB GPU system; Answer.AI: 512 tokens."""
+    """bitsandbytes, docs/source/fsdp_qlora.md: 70B on a dual 24GB GPU system; Answer.AI: 512 tokens."""
     ask = (
         "--hardware", "rtx4090-8-pcie", "--gpus", "2", "--seq-len", "512", "--global-batch", "2", "--runtime",
         "fsdp", "--format", "json",

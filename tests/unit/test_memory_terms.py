@@ -111,7 +111,7 @@ def test_low_rank_adapters_freeze_the_rest() -> None:
 
 
 def test_a_frozen_base_is_loaded_in_16_bits_whatever_its_adapters_are() -> None:
-    """Adapters are their own master in fp32 where the runtime's weights are; a quantised base has 4.127 bits."""
+    """Adapters are their own master in fp32 where the runtime's weights are; 4.127 bits once quantised."""
     work, widths = job(gpus=1, method="lora", lora_rank=8), 5120 + 4096 + 18432 + 10240
     adapters = 8 * 12 * widths
     whole = priced(work, {"parameter_dtype": "fp32"}, zero=0).stages[0]

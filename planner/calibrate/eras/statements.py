@@ -9,6 +9,7 @@ from typing import Final
 from planner.calibrate.eras._common import FIXED_SEGMENTS
 from planner.calibrate.eras._era import SINCE_HOPPER, Era, Settings
 from planner.runtimes._traits import Traits
+from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED
 
 _COMPILED: Settings = {"compiled": True, "fused_norm": True, "fused_activation": True, "fused_rope": True}
 COMPILED_LOSS: Final[Settings] = {**_COMPILED, "logit_bytes": 6.0, "loss_traffic": 6.0}
@@ -30,7 +31,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"torch\.?compile( on)?\b(?! off)|thunder|nvfuser", COMPILED_LOSS),
         (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
         (r"fsdp.?2|fully_shard", {"hidden_collective_traffic": 3.0}),
-        (r"async tp on", {"tp_exposed": 0.74}),
+        (r"async tp on", {"tp_exposed": ASYNC_EXPOSED}),
         (r"moe_a2a_overlap=false", {"overlaps_experts": False}),
         (r"moe a2a(?! off)|moe_a2a_overlap=true", {"overlaps_experts": True}),
         (r"head in mxfp8", {"low_bit_head": "mxfp8"}),
@@ -70,7 +71,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"dist.?flash", LIGHTSEQ),
         # RulinShao/LightSeq, lightseq_ckpt_monkey_patch.py: units are called by halves, around attention.
         (r"dist.?flash(?!.*hf checkpointing)", {"recompute_attention": False, "sharded_calls": 2.0}),
-        (r"float8 rowwise", {"quantise_passes": 3.0, "low_bit_gathers": False}),
+        (r"float8 rowwise", {"float8_scales": "rows"}),
         (r"kernel=torch", {"attention": "unfused"}),
         # Release 2.1 and its commit of March 2021: messages between stages went whole.
         (r"megatron-lm (8aa4619f|v?2\.[01]\b)", {"scattered_messages": False}),

@@ -135,8 +135,8 @@ class Case:
     @cached_property
     def weight_bytes(self) -> float:
         """Bytes of a trained weight at rest: those of the master weight where it is that itself. [byte]"""
-        own = self.traits.parameter_dtype
-        return DTYPE_BYTES[(self.workload.master_dtype or own) if own == "fp32" else own]
+        own, master = self.traits.parameter_dtype, self.workload.master_dtype
+        return DTYPE_BYTES[master if master and self.runtime.one_dtype else own]
 
     @property
     def rowwise(self) -> bool:

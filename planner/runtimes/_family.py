@@ -121,6 +121,8 @@ class Runtime:
     one_gradient_buffer : bool
         Whether gradients travel in the dtype in which they are kept: what asks for a narrower one of either
         has both.
+    one_dtype : bool
+        Whether parameters, gradients and optimizer states have one dtype, that of the master weights.
     """
 
     name: str
@@ -145,6 +147,7 @@ class Runtime:
     settings: Settings = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     one_gradient_buffer: bool = False
+    one_dtype: bool = False
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""

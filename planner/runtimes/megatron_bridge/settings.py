@@ -8,7 +8,6 @@ from planner.errors import UnsupportedPlan
 from planner.runtimes._settings import Changes
 from planner.runtimes.megatron_bridge.sections import Code, Section
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
-from planner.techniques.precision import PRECISIONS
 
 
 def set_fields(changes: Changes, routed: bool) -> Mapping[str, Section]:
@@ -37,6 +36,10 @@ def set_fields(changes: Changes, routed: bool) -> Mapping[str, Section]:
     return {"model": model, "ddp": apart, "comm_overlap": waits | apart}
 
 
+SIXTEEN_BIT_AT_REST = ("bf16", "fp16", "fp8-block")
+"""Precisions that are priced with a 16-bit weight at rest whatever is asked."""
+
+
 def set_precision(precision: str, changes: Changes) -> Section:
     """Return the fields of Bridge's mixed precision that changed traits decide.
 
@@ -48,7 +51,7 @@ def set_precision(precision: str, changes: Changes) -> Section:
     fields: Section = {}
     if "fp8_attention" in changes:
         fields["fp8_dot_product_attention"] = True
-    if "low_bit_weights" in changes and PRECISIONS[precision].rests_alone:
+    if "low_bit_weights" in changes and precision not in SIXTEEN_BIT_AT_REST:
         if precision not in ("fp8", "fp8-delayed"):
             raise UnsupportedPlan(
                 f"weights alone in {precision}; nearest: --precision fp8, or --set low_bit_weights=beside"

@@ -57,6 +57,7 @@ ENTRY = Runtime(
     methods=("full",),
     own_rules=rules.torchtitan_rules,
     hybrid_sharding=True,
+    one_dtype=True,
     command=torchtitan_command,
     order_command=order_command,
     settings=SETTINGS,

@@ -177,7 +177,7 @@ def _targets(options: JobOptions, reading: Reading) -> tuple[str, ...] | None:
     if options.lora_targets is None:
         return None
     try:
-        return adapted_groups(options.lora_targets)
+        return adapted_groups(options.lora_targets) or None
     except ValueError:
         known = [name for names in TARGETS.values() for name in names]
         near = nearest(options.lora_targets, (*TARGETS, *known))

@@ -65,7 +65,7 @@ class Workload(Record):
     """A training job, apart from the model and the cluster.
 
     ``optimizer``, ``precision`` and ``method`` name entries of the tables in ``planner.techniques``; a dtype
-    of None is the runtime's own. ``lora_targets`` are groups of `TARGETS` that have adapters, none for all.
+    of None is the runtime's own. ``lora_targets`` are groups of `TARGETS` that have adapters, None for all.
     ``document_tokens`` is the mean length of the documents that a sequence is packed from, each of which
     attends to itself alone; None where attention sees the whole sequence. [element]
     """
@@ -79,7 +79,7 @@ class Workload(Record):
     gradient_dtype: Dtype | None = None
     method: str = "full"
     lora_rank: PositiveInt = 16
-    lora_targets: tuple[Target, ...] = ()
+    lora_targets: tuple[Target, ...] | None = None
     document_tokens: PositiveInt | None = None
     imbalance: Annotated[float, Field(ge=1.0)] = 1.0
     tokens: PositiveFloat | None = None

@@ -187,7 +187,7 @@ def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
     if work.method == "full":
         return {"LORA_RANK": 0, "LORA_TARGETS": None}
     named = ADAPTED | ({"qkv": LATENT} if architecture(model) == "deepseek_v3" else {})
-    found = [name for group in work.lora_targets for name in named[group]]
+    found = [name for group in work.lora_targets or () for name in named[group]]
     return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
 
 

@@ -279,5 +279,5 @@ def workload_of(
     }  # fmt: skip
     if method != "full":
         fields |= {"lora_rank": rank} if rank else {}
-        fields |= {"lora_targets": adapted_groups(targets)} if targets else {}
+        fields |= {"lora_targets": adapted_groups(targets) or None} if targets else {}
     return Workload.model_validate(fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
@@ -292,3 +293,26 @@ def test_a_frozen_8b_in_16_bits_fits_on_one_card_of_24_gb() -> None:
     stage = planner("estimate", "llama3.1-8b", *ask).json["memory"]["stages"][0]
     assert 8.03e9 * 2 / 2**30 < stage["weights_gib"] < 1.02 * 8.03e9 * 2 / 2**30
     assert stage["total_gib"] < 24
+
+
+@pytest.mark.parametrize("targets", ["", "qkv+proj"])
+def test_the_table_for_a_measured_step_says_what_is_fine_tuned(tmp_path: Path, targets: str) -> None:
+    """`measured.csv` of a LoRA plan, its step filled in, is priced as the plan was."""
+    plan, out = str(tmp_path / "plan.yaml"), tmp_path / "out"
+    asked = (
+        "estimate", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "4096",
+        "--global-batch", "32", "--runtime", "megatron-bridge", "--method", "lora", "--lora-rank", "8",
+        "--document-tokens", "512", *(("--lora-targets", targets) if targets else ()),
+    )  # fmt: skip
+    planner(*asked, "--save", plan)
+    planner("emit", plan, "--out", str(out))
+    [row] = list(csv.DictReader((out / "measured.csv").read_text().splitlines()))
+    found = {name: row[name] for name in ("method", "lora_rank", "lora_targets", "document_tokens")}
+    assert found == {
+        "method": "lora", "lora_rank": "8", "lora_targets": targets or "all", "document_tokens": "512",
+    }  # fmt: skip
+    (tmp_path / "runs.csv").write_text(",".join(row) + "\n" + ",".join((row | {"step_time_s": "1"}).values()))
+    read = planner("validate", str(tmp_path / "runs.csv"), "--format", "json").json
+    assert (read["priced"], read["skipped"]) == (1, [])
+    told = read["per_row"][0]["defaults"]
+    assert not {"method", "lora_rank", "lora_targets", "document_tokens"} & set(told)

@@ -207,8 +207,8 @@ def _band_of(run: PricedRun, extrapolated: float, used: float) -> float | None:
 
 
 @remembered(most=256)
-def _token_flops(model: ModelSpec, seq_len: int) -> float:
-    return step_flops(model, seq_len, 1.0)
+def _token_flops(model: ModelSpec, seq_len: int, document_tokens: int | None, frozen: bool) -> float:
+    return step_flops(model, seq_len, 1.0, document_tokens, frozen)
 
 
 def naive_seconds(runs: Sequence[PricedRun]) -> list[float]:
@@ -219,7 +219,8 @@ def naive_seconds(runs: Sequence[PricedRun]) -> list[float]:
     seconds = []
     for priced in runs:
         plan, job = priced.plan, priced.job
-        token = _token_flops(job.model, job.workload.seq_len)
+        work = job.workload
+        token = _token_flops(job.model, work.seq_len, work.document_tokens, work.method != "full")
         rate = NAIVE_MFU * peak_rate(job.hardware.pool.accelerator, job.workload.precision) * job.gpus
         again = 4 / 3 if plan.recompute.startswith("full") else 1.0
         bubble = (float(plan.pp) - 1) / (float(plan.num_microbatches) * float(plan.vpp))

@@ -177,8 +177,8 @@ def whole_plan(axes: Mapping[str, Any], job: Job, runtime: Runtime) -> tuple[Pla
 
 
 def _zero(job: Job, runtime: Runtime) -> int:
-    """Return what a runtime shards where nobody says: nothing of a quantised base, which stays whole."""
-    return 0 if job.workload.method == "qlora" else runtime.default_zero
+    """Return what a runtime shards where nobody says: nothing of a quantised base on one accelerator."""
+    return 0 if job.workload.method == "qlora" and job.gpus == 1 else runtime.default_zero
 
 
 def _schedule(vpp: int, runtime: Runtime) -> str:

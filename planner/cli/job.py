@@ -15,7 +15,7 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
-from planner.inputs.workload import DTYPE_BYTES, Workload
+from planner.inputs.workload import DTYPE_BYTES, TARGETS, Workload, adapted_groups
 from planner.runtimes import runtimes
 from planner.runtimes._family import Runtime
 from planner.techniques.methods import METHODS
@@ -95,7 +95,7 @@ def read_job(
     model = reading.attempt(files.model, options.model)
     clusters = _clusters(options, reading, files)
     workload = _workload(options, model, reading, defaults)
-    chosen = _runtimes(options, reading, defaults)
+    chosen = _runtimes(options, workload, reading, defaults)
     limit = reading.memory("--memory-limit", options.memory_limit)
     spans = reading.counts("--gpus", options.gpus, several)
     counts = _gpu_counts(options.gpus is not None, spans, clusters, reading, defaults)
@@ -161,6 +161,8 @@ def _workload(
         "optimizer": _name(reading.named("--optimizer", options.optimizer, OPTIMIZERS)),
         "method": _name(reading.named("--method", options.method, METHODS)),
         "lora_rank": reading.count("--lora-rank", options.lora_rank, most=65536),
+        "lora_targets": _targets(options, reading),
+        "document_tokens": reading.length("--document-tokens", options.document_tokens, most=2**27),
         "imbalance": reading.number("--imbalance", options.imbalance, 1.0),
         "tokens": reading.amount("--tokens", options.tokens),
     }
@@ -170,20 +172,43 @@ def _workload(
         )
         for kind in ("state", "master", "gradient")
     }
-    if given["lora_rank"] is not None and (given["method"] or "full") == "full":
-        reading.fault("--lora-rank", "no adapters with --method full", "--method lora or --method qlora")
+    for name in ("lora_rank", "lora_targets"):
+        if given[name] is not None and (given["method"] or "full") == "full":
+            option = f"--{name.replace('_', '-')}"
+            reading.fault(option, "no adapters with --method full", "--method lora or --method qlora")
     plain = _plain_workload(model)
     seq_len = given["seq_len"] or plain.seq_len
+    if (given["document_tokens"] or 0) > seq_len:
+        found, most = f"{given['document_tokens']} tokens", f"at most the {seq_len} of a sequence"
+        reading.fault("--document-tokens", found, most, str(seq_len))
     given["global_batch"] = _global_batch(options, seq_len, reading)
     if reading.problems:
         return None
-    silent = {"tokens", "state_dtype", "master_dtype", "gradient_dtype"} | (
-        {"lora_rank"} if (given["method"] or "full") == "full" else set()
-    )
+    silent = {
+        "tokens",
+        "state_dtype",
+        "master_dtype",
+        "gradient_dtype",
+        "lora_targets",
+        "document_tokens",
+    } | ({"lora_rank"} if (given["method"] or "full") == "full" else set())
     defaults |= {
         name: getattr(plain, name) for name, value in given.items() if value is None and name not in silent
     }
     return plain.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _targets(options: JobOptions, reading: Reading) -> tuple[str, ...] | None:
+    """Return the groups of linear layers that have adapters, or None where all or nothing is given."""
+    if options.lora_targets is None:
+        return None
+    try:
+        return adapted_groups(options.lora_targets) or None
+    except ValueError:
+        known = [name for names in TARGETS.values() for name in names]
+        near = nearest(options.lora_targets, (*TARGETS, *known))
+        reading.fault("--lora-targets", shown(options.lora_targets), f"some of {', '.join(TARGETS)}", near)
+        return None
 
 
 def _name(entry: Any) -> str | None:
@@ -213,14 +238,32 @@ def _global_batch(options: JobOptions, seq_len: int, reading: Reading) -> int | 
     return sequences
 
 
-def _runtimes(options: JobOptions, reading: Reading, defaults: dict[str, Any]) -> tuple[Runtime, ...]:
+def _runtimes(
+    options: JobOptions, workload: Workload | None, reading: Reading, defaults: dict[str, Any]
+) -> tuple[Runtime, ...]:
+    """Return the runtimes that are asked for, or else all that train so where the usual one does not."""
     table = runtimes()
+    usual = usual_runtimes(workload.method if workload is not None else "full")
     if not options.runtime:
-        defaults["runtime"] = DEFAULT_RUNTIME
-    found = [reading.named("--runtime", text, table) for text in options.runtime or (DEFAULT_RUNTIME,)]
+        defaults["runtime"] = ", ".join(usual)
+    found = [reading.named("--runtime", text, table) for text in options.runtime or usual]
     chosen = {runtime.name: runtime for runtime in found if runtime is not None}
     changes = trait_changes(options.changes or (), reading)
     return tuple(replace(runtime, traits=replace(runtime.traits, **changes)) for runtime in chosen.values())
+
+
+def usual_runtimes(method: str) -> tuple[str, ...]:
+    """Return the names of the runtimes that are taken where nobody names one, the first for a single plan.
+
+    Examples
+    --------
+    >>> usual_runtimes("full"), usual_runtimes("lora"), usual_runtimes("qlora")
+    (('megatron-lm',), ('megatron-bridge', 'deepspeed', 'fsdp'), ('fsdp',))
+    """
+    if method in runtimes()[DEFAULT_RUNTIME].methods:
+        return (DEFAULT_RUNTIME,)
+    able = [name for name, runtime in runtimes().items() if method in runtime.methods]
+    return tuple(sorted(able, key=lambda name: (name != "megatron-bridge", name)))
 
 
 def _gpu_counts(

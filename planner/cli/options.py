@@ -116,6 +116,16 @@ class JobOptions:
         _option("method", "NAME", "What is trained: full, lora or qlora. [default: full]", complete.method),
     ] = None
     lora_rank: Annotated[Text, _option("lora-rank", "N", "Rank of the adapters. [default: 16]")] = None
+    lora_targets: Annotated[
+        Text,
+        _option("lora-targets", "A+B", "Linear layers with adapters: qkv, proj, fc1, fc2. [default: all]"),
+    ] = None
+    document_tokens: Annotated[
+        Text,
+        _option(
+            "document-tokens", "N", "Mean length of packed documents that attention keeps to. [default: none]"
+        ),
+    ] = None
     imbalance: Annotated[
         Text, _option("imbalance", "X", "Tokens of the busiest expert over the mean. [default: 1]")
     ] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from planner.cost.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer, accumulation_bytes, cast_seconds
 from planner.formulas import elementwise as traffic
@@ -13,8 +14,8 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.numeric import Num, ceiling, either, most, some, whole
 
 
-def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
-    """Price a norm of the residual stream; its result is the input of the products that follow."""
+def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tuple[str, ...] = ()) -> Operator:
+    """Price a norm of the residual stream; its result is the input of the products called ``readers``."""
     case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
     elements = pricer.local_tokens * model.hidden
     moved = traffic.NORM[traits.fused_norm]
@@ -29,10 +30,21 @@ def norm_operator(pricer: Pricer, name: str, module: str = "norm") -> Operator:
         elements,
         moved,
         kept=2 * elements + 4 * pricer.local_tokens,
-        saved=case.precision.saved_input_bytes * result_tokens * model.hidden
+        saved=input_bytes(case, readers, module == IN_PRODUCT) * result_tokens * model.hidden
         + (copy + 4.0 * traits.norm_reads_fp32) * elements,
         params=float(model.norm_params),
     )
+
+
+def activation_input_bytes(case: Case, gated: bool) -> float:
+    """Bytes kept of each element that an activation reads: 16 bit, or fp8 where the recipe says so. [byte]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM, ``megatron/core/fusions/fused_bias_swiglu.py``, ``SwiGLUFunction``:
+       ``fp8_input_store``; ``transformer_config.py``: for SwiGLU alone.
+    """
+    return 1.0 if case.traits.fp8_activation_input and gated else 2.0
 
 
 def residual_operator(pricer: Pricer, name: str) -> Operator:
@@ -106,6 +118,10 @@ def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
     return product.with_values(second=1.0)
 
 
+UP = ("query_up", "key_value_up")
+"""Products that read what latent attention compresses."""
+
+
 def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     """Price latent attention: down- and up-projections with their norms, rotary embedding, core.
 
@@ -121,7 +137,8 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     down = ranks + mixer.qk_rope_head_dim
     query_rank, key_rank = float(mixer.q_lora_rank or hidden), float(mixer.kv_lora_rank)
     norm, turn = traffic.NORM[traits.fused_norm], rotary_traffic(pricer)
-    compressed, pairs = 2 * local * ranks, rows * heads * mixer.qk_rope_head_dim
+    kept = 2.0 if pricer.case.method.trains_base else input_bytes(pricer.case, UP, traits.norm_in_product)
+    compressed, pairs = kept * local * ranks, rows * heads * mixer.qk_rope_head_dim
     up, ranked = "mla_up_proj", float(mixer.q_lora_rank > 0)
     compress = pricer.linear("latent_down", "qkv", local, hidden, down, saved=2 * local * down)
     query = pricer.linear("query_up", up, rows, query_rank, queries, saved=2 * rows * queries)
@@ -148,7 +165,8 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     fused = case.traits.fused_activation or case.traits.compiled
     moved = (traffic.GATED if gated else traffic.PLAIN)[fused]
     chain = 0.0 if fused or not gated else 2 * elements
-    saved = case.precision.saved_input_bytes * elements + chain
+    reader = (name.replace("_activation", "_out"),)
+    saved = input_bytes(case, reader) * elements + chain
     return pricer.elementwise(name, module, elements, moved, saved=saved)
 
 
@@ -161,7 +179,8 @@ def _feed_forward(pricer: Pricer, module: str, shape: tuple[int, bool, bool], od
     inner, gated, bias = shape
     hidden, rows, width = pricer.case.model.hidden, pricer.tokens, inner / pricer.plan.tp
     wide = 2 * width if gated else width
-    into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=2 * rows * wide, bias=bias)
+    kept = activation_input_bytes(pricer.case, gated) * rows * wide
+    into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=kept, bias=bias)
     out = pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias)
     return [
         into.with_values(second=0.5 if gated else float(odd)),
@@ -188,11 +207,12 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     rows = local * ffn.topk * plan.etp * case.workload.imbalance
     width = ffn.inner / plan.etp
     wide = 2 * width if ffn.gated else width
-    kept = case.precision.saved_input_bytes * rows * hidden
+    kept = input_bytes(case, ("experts_in",)) * rows * hidden
+    before = activation_input_bytes(case, ffn.gated) * rows * wide
     router = pricer.linear(
         "router", "router", local, hidden, float(ffn.experts), saved=8 * local * ffn.experts
     )
-    into = grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=2 * rows * wide)
+    into = grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=before)
     out = grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0)
     operators = [
         router.with_values(second=1.0),
@@ -240,16 +260,14 @@ def grouped_operator(
     weight = grouped_gemm_seconds(outputs, inputs, each, experts, curve) * case.method.trains_base
     params = experts * inputs * outputs
     accumulate = params * accumulation_bytes(case) / case.kernels.memory_bandwidth * case.method.trains_base
-    adapters = experts * case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))
-    adapters = adapters * (case.traits.adapts == "all")
-    trained = params if case.method.trains_base else adapters
+    trained = params if case.method.trains_base else experts * adapter_params(case, name, inputs, outputs)
     outside = experts_extrapolated(each, curve) / derate
     return Operator(
         name,
         "moe",
         forward=forward / derate,
         backward=(data + weight) / derate + accumulate,
-        saved=saved,
+        saved=saved + bottleneck_bytes(case, name, rows),
         result=2 * rows * outputs,
         flops=2 * rows * inputs * outputs,
         weight_gradient=weight / derate + accumulate,
@@ -288,14 +306,27 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
     return [IN_PRODUCT if fused else "norm" for fused in one]
 
 
+def norm_readers(block: Block) -> list[tuple[str, ...]]:
+    """Return the linear layers that read the result of each norm of a layer; a norm after a part has none."""
+    into = ("latent_down",) if isinstance(block.mixer, LatentAttention) else ("qkv",)
+    feed = ("shared_experts_in",) if isinstance(block.ffn, Experts) else ("mlp_in",)
+    if block.norms == 1:
+        return [into + feed]
+    parts = [into, feed] if block.norms < 4 else [into, (), feed, ()]
+    return parts + [()] * (block.norms - len(parts))
+
+
 def block_norms(pricer: Pricer, block: Block) -> list[Operator]:
     """Price the norms of a layer.
 
     Where every second product is kept, the input of the second norm stands for the last product's result,
     which eager code keeps though nothing needs it; with routed experts alone there may be no such product.
     """
-    modules = norm_modules(pricer, block)
-    norms = [norm_operator(pricer, f"norm_{place}", module) for place, module in enumerate(modules)]
+    read = zip(norm_modules(pricer, block), norm_readers(block), strict=True)
+    norms = [
+        norm_operator(pricer, f"norm_{place}", module, readers)
+        for place, (module, readers) in enumerate(read)
+    ]
     alone = isinstance(block.ffn, Experts) and not block.ffn.shared_inner
     if pricer.case.traits.selective == "second-products" and alone and not odd_products(block.mixer):
         norms[1] = norms[1].with_values(kept=0.0, saved=norms[1].saved + norms[1].kept)
@@ -380,10 +411,7 @@ def _head_bytes(case: Case, product: Operator) -> Num:
     .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_model.py``: the output layer is not one of Transformer
        Engine's, and has no low-bit copies.
     """
-    if case.method.trains_base:
-        return product.params * case.weight_bytes
-    frozen = 2.0 if case.method.quantises else case.frozen_bytes
-    return product.params * frozen + product.trained * case.weight_bytes
+    return product.params * case.plain_bytes
 
 
 def prediction_operators(pricer: Pricer) -> list[Operator]:

@@ -154,14 +154,30 @@ class Case:
 
     @cached_property
     def weight_bytes(self) -> float:
-        """Bytes of a trained weight at rest: 4 where it is the master weight itself. [byte]"""
-        return DTYPE_BYTES[self.traits.parameter_dtype]
+        """Bytes of a trained weight at rest: those of the master weight where it is that itself. [byte]"""
+        own, master = self.traits.parameter_dtype, self.workload.master_dtype
+        return DTYPE_BYTES[master if master and self.runtime.one_dtype else own]
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether fp8 has a scale for each row of a tensor."""
+        return self.traits.float8_scales == "rows" and self.precision.linear == "fp8"
+
+    @property
+    def takes_either_layout(self) -> bool:
+        """Whether products take a low-bit weight as it is and transposed alike."""
+        return self.precision.either_layout and self.pool.accelerator.arch == "blackwell"
+
+    @property
+    def transposes(self) -> bool:
+        """Whether low-bit weights are transposed for each data gradient, in place of a copy that rests."""
+        kept = self.traits.cached_transposes or self.takes_either_layout
+        return self.precision.either_layout and not kept
 
     def resting_bytes(self, plain: float) -> float:
         """Bytes at rest of a product's weight of ``plain`` bytes, its low-bit copies among them. [byte]"""
         recipe, rests = self.precision, self.traits.low_bit_weights
-        one_layout = recipe.either_layout and self.pool.accelerator.arch == "blackwell"
-        copies = recipe.weight_copies_bytes / (2.0 if one_layout else 1.0)
+        copies = recipe.weight_copies_bytes / (2.0 if self.takes_either_layout or self.transposes else 1.0)
         if rests == "passing":
             return plain
         if rests == "alone" and recipe.rests_alone:
@@ -180,9 +196,13 @@ class Case:
 
     @cached_property
     def frozen_bytes(self) -> float:
-        """Bytes of a frozen weight at rest: as the runtime keeps weights, unless it is quantised. [byte]"""
-        stored = self.method.frozen_weight_bytes
-        return stored if self.method.quantises else max(stored, self.weight_bytes)
+        """Bytes of a frozen weight at rest: it is loaded in 16 bit, or quantised. [byte]"""
+        return self.method.frozen_weight_bytes
+
+    @cached_property
+    def plain_bytes(self) -> float:
+        """Bytes at rest of a weight that no method quantises: norms, tables, the head. [byte]"""
+        return self.weight_bytes if self.method.trains_base else DTYPE_BYTES["bf16"]
 
     @cached_property
     def gradient_bytes(self) -> float:

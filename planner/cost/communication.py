@@ -46,7 +46,7 @@ class Exchange:
 
 def gathered_share(case: Case) -> float:
     """Bytes of a sequence-parallel gather over those of 16 bit. [-]"""
-    if not (case.traits.low_bit_gathers and case.sequence_parallel):
+    if not (case.traits.low_bit_gathers and case.sequence_parallel) or case.rowwise:
         return 1.0
     return case.kernels.gemm[case.precision.linear].operand_bytes / ACTIVATION_BYTES
 

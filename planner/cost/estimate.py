@@ -141,8 +141,24 @@ class Estimate:
         return (self.model_flops + self.recompute_flops) / self.step / self.job.gpus / self.peak_rate
 
 
-def step_flops(model: ModelSpec, seq_len: int, tokens: float) -> float:
-    """Model FLOPs of a step as Megatron-LM counts them, extra prediction layers included. [FLOP]"""
+FROZEN_SHARE = 2.0 / 3.0
+"""Share of its products' FLOPs that a frozen model needs: forward and data gradients, none of weights. [-]
+
+References
+----------
+.. [1] NVIDIA, Megatron-Bridge, ``src/megatron/bridge/training/utils/flop_utils.py``: for LoRA
+   ``model_flops_frozen * (2.0 / 3.0) + model_flops_unfrozen``, the second attention's, adapters left out.
+"""
+
+
+def step_flops(
+    model: ModelSpec, seq_len: int, tokens: float, document_tokens: int | None = None, frozen: bool = False
+) -> float:
+    """Model FLOPs of a step as Megatron-LM counts them, extra prediction layers included. [FLOP]
+
+    Attention within documents is counted where sequences are packed from them, and of a ``frozen`` model
+    what it computes beside adapters.
+    """
     names = list(model.layers)
     heads = 1
     weights = 0.0
@@ -150,15 +166,25 @@ def step_flops(model: ModelSpec, seq_len: int, tokens: float) -> float:
         names += [model.prediction.block] * model.prediction.layers
         heads += model.prediction.layers
         weights += float(model.prediction.layers * model.prediction.extra_params(model.hidden, model.hidden))
-    total = model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
+    share = FROZEN_SHARE if frozen else 1.0
+    seq_len = min(seq_len, document_tokens or seq_len)
+    total = share * model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
     for name in dict.fromkeys(names):
         mixer = model.blocks[name].mixer
         products = product_weights(model.blocks[name], model.hidden)
         chunk = min(mixer.window or seq_len, seq_len)
         keys = chunk / 2 if chunk == seq_len or getattr(mixer, "chunked", False) else _sliding(seq_len, chunk)
         width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
-        total += names.count(name) * model_flops(tokens, float(products), float(width), keys)
+        total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
+        total += names.count(name) * model_flops(tokens, 0.0, float(width), keys)
     return float(total)
+
+
+def job_flops(job: Job, trains_base: bool = True) -> float:
+    """Model FLOPs of a job's step. [FLOP]"""
+    work = job.workload
+    tokens = float(work.tokens_per_step)
+    return step_flops(job.model, work.seq_len, tokens, work.document_tokens, not trains_base)
 
 
 def product_weights(block: Block, hidden: int) -> float:
@@ -218,7 +244,6 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
     band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device)
     fits = peak <= capacity
-    tokens = float(job.workload.tokens_per_step)
     answer = Estimate(
         job=job,
         runtime=runtime,
@@ -228,7 +253,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         step=step,
         bound=float(result.bound),
         floor=floor_seconds(parts, result),
-        model_flops=step_flops(job.model, job.workload.seq_len, tokens),
+        model_flops=job_flops(job, case.method.trains_base),
         recompute_flops=_recompute_flops(parts),
         peak_rate=case.peak_rate,
         error_band=None if band is None else band.share,

@@ -29,12 +29,12 @@ from planner.techniques.recompute._family import RecomputeChoice
 T = TypeVar("T")
 
 
-def layer_weights(model: ModelSpec, seq_len: int) -> Mapping[str, float]:
+def layer_weights(model: ModelSpec, seq_len: int, document_tokens: int | None = None) -> Mapping[str, float]:
     """FLOPs of one token in a layer of each kind, and in the head: what the default split balances. [FLOP]"""
     weights: dict[str, float] = {}
     for name, block in model.blocks.items():
         chunked = isinstance(block.mixer, Attention) and block.mixer.chunked
-        keys = float(mean_keys(float(seq_len), block.mixer.window, chunked))
+        keys = float(mean_keys(float(seq_len), block.mixer.window, chunked, document_tokens))
         width = block.mixer.heads * (block.mixer.qk_head_dim + block.mixer.value_head_dim)
         products = block.active_params(model.hidden, model.norm_params)
         weights[name] = 2.0 * products + 2.0 * keys * width
@@ -54,12 +54,13 @@ def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     """Layers of each virtual stage where nobody names any: the runtime's own cut, or the default split."""
     if case.runtime.own_split is not None:
         return case.runtime.own_split(case.model, parts)
-    return _balanced_split(case.model, case.workload.seq_len, parts)
+    work = case.workload
+    return _balanced_split(case.model, work.seq_len, work.document_tokens, parts)
 
 
 @remembered(most=1024)
-def _balanced_split(model: ModelSpec, seq_len: int, parts: int) -> tuple[int, ...]:
-    return default_split(model, parts, layer_weights(model, seq_len))
+def _balanced_split(model: ModelSpec, seq_len: int, documents: int | None, parts: int) -> tuple[int, ...]:
+    return default_split(model, parts, layer_weights(model, seq_len, documents))
 
 
 def ranks_of(plan: Plan, case: Case) -> list[RankPieces]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from planner.cost.adapters import adapter_params, adapter_seconds, bottleneck_bytes, has_adapter
 from planner.cost.attention_core import (
     SCORES_KEPT,
     SPLIT_SOFTMAX,
@@ -141,7 +142,7 @@ class Pricer:
             kept=kept,
             saved=saved,
             params=params,
-            stored=params * case.weight_bytes,
+            stored=params * case.plain_bytes,
             trained=trained,
             second=1.0,
             outside_forward=forward if kernels.borrowed else 0.0,
@@ -164,16 +165,30 @@ class Pricer:
         column, row = name in COLUMN_SPLIT, name in ROW_SPLIT
         crowded = self._crowded(curve) if column or row else 1.0
         forward = gemm_seconds(rows, outputs, inputs, curve) * (crowded if row else 1.0)
-        forward = forward + cast_seconds(case, rows * inputs, curve)
+        forward = forward + input_cast_seconds(case, name, rows * inputs, curve)
         data = gemm_seconds(rows, inputs, outputs, curve) * (crowded if column else 1.0)
-        data = data + cast_seconds(case, rows * outputs, curve)
+        data = data + gradient_cast_seconds(case, name, rows * outputs, curve)
         weights = inputs * outputs + bias * outputs
         weight, trained = self._weight_gradient(rows, inputs, outputs, weights, curve)
         weight = weight * (crowded if column else 1.0)
-        adapted = case.traits.adapts in ("all", module)
-        trained = trained if adapted or case.method.trains_base else 0.0 * weights
-        extra = self._dequantise_seconds(inputs * outputs)
-        extra = extra + self._adapter_seconds(rows, inputs, outputs) * adapted
+        if not case.method.trains_base:
+            trained = adapter_params(case, name, inputs, outputs)
+            saved = saved + bottleneck_bytes(case, name, rows)
+        rebuilt = self._dequantise_seconds(inputs * outputs)
+        thin, thin_back = adapter_seconds(
+            case,
+            name,
+            rows,
+            inputs,
+            outputs,
+            (
+                (self.local_tokens if column else rows) * inputs,
+                (self.local_tokens if row else rows) * outputs,
+            ),
+        )
+        extra, back = rebuilt + thin, 2 * rebuilt + thin_back
+        if case.transposes:
+            back = back + 2 * inputs * outputs / case.kernels.memory_bandwidth
         derate = case.derate
         outside = gemm_extrapolated(rows, outputs, inputs, curve)
         beyond = gemm_extrapolated(outputs, inputs, rows, curve) * case.method.trains_base
@@ -181,7 +196,7 @@ class Pricer:
             name,
             module,
             forward=forward / derate + extra,
-            backward=(data + weight) / derate + 2 * extra,
+            backward=(data + weight) / derate + back,
             saved=saved,
             result=2 * rows * outputs,
             flops=2 * rows * inputs * outputs,
@@ -190,7 +205,7 @@ class Pricer:
             stored=self.stored_bytes(weights, trained),
             trained=trained,
             outside_forward=outside * (forward / derate + extra),
-            outside_backward=outside * (data / derate + 2 * extra) + beyond * weight / derate,
+            outside_backward=outside * (data / derate + back) + beyond * weight / derate,
         )
 
     def stored_bytes(self, weights: Num, trained: Num) -> Num:
@@ -220,18 +235,9 @@ class Pricer:
         """Seconds of the weight gradient and the parameters that learn; none where the base is frozen."""
         case = self.case
         if not case.method.trains_base:
-            return 0.0, case.method.adapter_params(inputs, outputs, float(case.workload.lora_rank))
+            return 0.0, 0.0
         accumulate = inputs * outputs * accumulation_bytes(case) / case.kernels.memory_bandwidth
         return gemm_seconds(outputs, inputs, rows, curve) + accumulate, weights
-
-    def _adapter_seconds(self, rows: Num, inputs: Num, outputs: Num) -> Num:
-        """Seconds of one pass through the two thin products of an adapter; zero without adapters."""
-        case = self.case
-        if case.method.trains_base:
-            return 0.0
-        rank = float(case.workload.lora_rank)
-        curve = case.kernels.gemm["bf16"]
-        return gemm_seconds(rows, rank, inputs, curve) + gemm_seconds(rows, outputs, rank, curve)
 
     def _dequantise_seconds(self, weights: Num) -> Num:
         """Seconds to rebuild quantised base weights before a product."""
@@ -254,7 +260,7 @@ class Pricer:
         share = 1.0 if splits else 1.0 / plan.cp
         rows = plan.micro_batch * local_heads
         head_dim = (qk_dim + value_dim) / 2
-        visible = mean_keys(seq, window, chunked)
+        visible = mean_keys(seq, window, chunked, case.workload.document_tokens)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         core = self._core(case.traits.attention, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:
@@ -358,7 +364,46 @@ def product_curve(case: Case, name: str) -> GemmCurve:
 def cast_seconds(case: Case, elements: Num, curve: GemmCurve) -> Num:
     """Seconds to bring a tensor to the curve's data type, in each layout that the passes need. [s]"""
     layouts = case.precision.training_casts if case.method.trains_base else 1.0
-    return case.traits.quantise_passes * quantisation_seconds(elements * layouts, curve)
+    passes = DELAYED_CAST if case.precision.delayed else 1.0
+    if case.rowwise:
+        passes = ROWWISE_CASTS
+    return passes * quantisation_seconds(elements * layouts, curve)
+
+
+ROWWISE_CASTS = 3.0
+"""Time of the casts of a product's input and gradient by rows, over one of each with a scale for the tensor:
+both are cast again by columns for the weight gradient, whose maxima and transposed result take twice the
+passes over memory (torchao, ``float8/float8_linear.py``, recipe ``rowwise``). [-]
+"""
+
+DELAYED_CAST = (2.0 + 1.0) / (2.0 + 2.0 + 1.0)
+"""Time of a cast to fp8 whose scale is known over that of one that reads the tensor for it first. [-]"""
+
+
+def input_cast_seconds(case: Case, name: str, elements: Num, curve: GemmCurve) -> Num:
+    """Seconds of the cast of a product's input, none where the norm or activation before it writes low bits.
+
+    These can where the scale is known before; the norm must not where an adapter reads its result too.
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine v2.9, ``transformer_engine/pytorch/module/layernorm_linear.py``:
+       ``with_quantized_norm``; ``transformer_engine/pytorch/csrc/extensions/activation.cpp``: fully fused
+       with a delayed scale, in two kernels with that of now.
+    """
+    in_norm = case.traits.norm_in_product and name in IN_NORM and not has_adapter(case, name)
+    fused = in_norm or (case.traits.operator_fuser and name == "mlp_out")
+    return 0.0 if case.precision.delayed and fused else cast_seconds(case, elements, curve)
+
+
+def gradient_cast_seconds(case: Case, name: str, elements: Num, curve: GemmCurve) -> Num:
+    """Seconds of the cast of a result's gradient, none where the activation's backward pass does it."""
+    fused = case.traits.operator_fuser and name == "mlp_in"
+    return 0.0 if case.precision.delayed and fused else cast_seconds(case, elements, curve)
+
+
+IN_NORM = ("qkv", "mlp_in")
+"""Products whose layer holds the norm before them, where a runtime has such."""
 
 
 def accumulation_bytes(case: Case) -> float:

@@ -49,6 +49,20 @@ RESIDUAL: Final = {True: Traffic(6.0, 2.0), False: Traffic(6.0, 4.0)}
 DROPOUT: Final = Traffic(5.0, 5.0)
 """Dropout with its byte mask, beside the addition (arXiv:2205.05198, sec. 4). [byte]"""
 
+NOTHING: Final = Traffic(0.0, 0.0)
+"""What a kernel moves more that is part of another. [byte]"""
+
+ADAPTED_INPUT: Final = Traffic(0.0, 6.0)
+"""What an adapter moves of its input beside its products: backward its gradient is added to the base's.
+[byte]
+"""
+
+ADAPTED_OUTPUT: Final = Traffic(10.0, 4.0)
+"""What an adapter moves of its output: forward it is scaled, 2 + 2, and added to the base's, 2 + 2 + 2;
+backward its gradient is scaled (NVIDIA, Megatron-Bridge 067f987d, ``peft/lora_layers.py``; Hugging Face,
+PEFT, ``tuners/lora/layer.py``). [byte]
+"""
+
 ROTARY: Final = {True: Traffic(4.0, 4.0, "copy"), False: Traffic(11.0, 11.0)}
 """Rotary embedding of an element of queries or keys, by whether it is one kernel. [byte]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -14,11 +16,58 @@ DTYPE_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 """Bytes of one element. [byte]"""
 
 
+Target = Literal["qkv", "proj", "fc1", "fc2"]
+
+TARGETS: Mapping[Target, tuple[str, ...]] = {
+    "qkv": ("linear_qkv", "q_proj", "k_proj", "v_proj", "wqkv", "query_key_value"),
+    "proj": ("linear_proj", "o_proj", "attn_out", "out_proj"),
+    "fc1": ("linear_fc1", "gate_proj", "up_proj", "gate_up_proj", "mlp_in"),
+    "fc2": ("linear_fc2", "down_proj", "mlp_out"),
+}
+"""Groups of linear layers that adapters stand beside, with the names that runners have for them: queries,
+keys and values; attention's output; a feed-forward's first products, experts' among them; and its last.
+
+References
+----------
+.. [1] NVIDIA, Megatron-Bridge 067f987d, ``src/megatron/bridge/peft/lora.py``: ``target_modules``.
+.. [2] Hugging Face, PEFT, ``peft/utils/constants.py``: names of modules in transformers.
+"""
+
+
+EVERY_TARGET = ("all", "all-linear", "all_linear")
+"""Words for all of them."""
+
+
+def adapted_groups(text: str) -> tuple[Target, ...]:
+    """Return the groups of linear layers that a list of names says have adapters; none stands for all.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+
+    Examples
+    --------
+    >>> adapted_groups("linear_qkv+linear_proj"), adapted_groups("q_proj, v_proj"), adapted_groups("all")
+    (('qkv', 'proj'), ('qkv',), ())
+    """
+    names = [name for name in re.split(r"[\s,;+/|]+", text.strip().lower()) if name]
+    groups = [next((key for key, known in TARGETS.items() if name in (key, *known)), name) for name in names]
+    if names and all(name in EVERY_TARGET for name in names):
+        return ()
+    if not groups or not set(groups) <= set(TARGETS):
+        raise ValueError(text)
+    found: tuple[Target, ...] = tuple(key for key in TARGETS if key in groups)
+    return () if len(found) == len(TARGETS) else found
+
+
 class Workload(Record):
     """A training job, apart from the model and the cluster.
 
     ``optimizer``, ``precision`` and ``method`` name entries of the tables in ``planner.techniques``; a dtype
-    of None is the runtime's own.
+    of None is the runtime's own. ``lora_targets`` are groups of `TARGETS` that have adapters, None for all.
+    ``document_tokens`` is the mean length of the documents that a sequence is packed from, each of which
+    attends to itself alone; None where attention sees the whole sequence. [element]
     """
 
     seq_len: PositiveInt = 4096
@@ -30,6 +79,8 @@ class Workload(Record):
     gradient_dtype: Dtype | None = None
     method: str = "full"
     lora_rank: PositiveInt = 16
+    lora_targets: tuple[Target, ...] | None = None
+    document_tokens: PositiveInt | None = None
     imbalance: Annotated[float, Field(ge=1.0)] = 1.0
     tokens: PositiveFloat | None = None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from planner.calibrate.runs.table import COLUMNS
 from planner.inputs.model import Attention, DenseFfn, ModelSpec
+from planner.inputs.workload import Workload
 from planner.launchers._family import VARIABLES, Launcher
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job, Runtime
@@ -100,6 +101,15 @@ def _architecture(model: ModelSpec) -> dict[str, object]:
     }
 
 
+def _fine_tuning(work: Workload) -> dict[str, object]:
+    """Return the columns about adapters and packed documents, blank where a run has neither."""
+    row: dict[str, object] = {"document_tokens": work.document_tokens} if work.document_tokens else {}
+    if work.method == "full":
+        return row
+    targets = "+".join(work.lora_targets or ("all",))
+    return row | {"method": work.method, "lora_rank": work.lora_rank, "lora_targets": targets}
+
+
 def measured_row(plan: Plan, job: Job, runtime: Runtime) -> str:
     """Return a run table with one row: the plan's columns filled, the measured ones left blank."""
     degrees = plan.as_dict()
@@ -125,6 +135,7 @@ def measured_row(plan: Plan, job: Job, runtime: Runtime) -> str:
         "precision": work.precision,
         "schedule": plan.schedule,
         "offload": plan.offload,
+        **_fine_tuning(job.workload),
     }
     if plan.stage_layers is not None:
         row["notes"] = f"layers of each virtual stage: {'-'.join(map(str, plan.stage_layers))}"

@@ -9,6 +9,7 @@ from planner.cost.case import case_of
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
 from planner.errors import InputError, Problem, UnsupportedPlan, nearest
+from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, Settings
 from planner.launchers._shell import job_name
@@ -110,7 +111,18 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
     else:
         command = runtime.order_command(plan, job, wanted.version, order, changes)
-    return replace(command, notes=(*command.notes, *assumed(changes, runtime.settings)))
+    told = (*assumed(changes, runtime.settings), *packed_note(job.workload))
+    return replace(command, notes=(*command.notes, *told))
+
+
+def packed_note(work: Workload) -> tuple[str, ...]:
+    """Return what is priced of packed documents that no file asks for."""
+    if work.document_tokens is None:
+        return ()
+    return (
+        f"The price keeps attention to documents of {work.document_tokens} tokens; these files attend to "
+        "whole sequences: pack with document boundaries, or the step takes longer.",
+    )
 
 
 def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:

@@ -159,12 +159,12 @@ def _figures(answer: Estimate) -> Table:
 
 
 def adapter_lines(method: str) -> Page:
-    """Say that MFU counts more than adapters make a device do."""
+    """Say what MFU counts of a frozen model."""
     if method == "full":
         return []
     return [
-        f"MFU and HFU count the weight gradients of the whole model; {method} forms those of its adapters "
-        "alone, so the device does about a third less than they say."
+        f"MFU and HFU count what {method} computes: of frozen weights two thirds, since they have no weight "
+        "gradients, and all of attention, as Megatron-Bridge counts it; adapters are left out."
     ]
 
 

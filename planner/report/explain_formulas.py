@@ -131,7 +131,11 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
         "batch": 1.0,
         "heads": plan.micro_batch * heads,
         "seq_q": seq if splits else seq / plan.cp,
-        "visible": float(mean_keys(seq, mixer.window, bool(getattr(mixer, "chunked", False)))),
+        "visible": float(
+            mean_keys(
+                seq, mixer.window, bool(getattr(mixer, "chunked", False)), case.workload.document_tokens
+            )
+        ),
         "head_dim": (mixer.qk_head_dim + mixer.value_head_dim) / 2,
         "curve": case.kernels.attention_for(round((mixer.qk_head_dim + mixer.value_head_dim) / 2)),
         "shared": local / max(mixer.kv_heads / plan.tp, 1.0),

@@ -12,12 +12,12 @@ import numpy as np
 from planner.cost.block_cost import PricedLayer, priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
-from planner.cost.operators import Operator, cast_seconds, product_curve
+from planner.cost.operators import Operator, gradient_cast_seconds, input_cast_seconds, product_curve
 from planner.cost.parts import PlanParts
 from planner.cost.shapes import Product, Recorder
 from planner.cost.stages import Piece
 from planner.cost.step import price_step
-from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
+from planner.formulas.gemm import gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.roofline import roofline_seconds
 from planner.report.estimate_page import TIME_WORDS
 
@@ -130,7 +130,7 @@ def operator_parts(op: Operator, shape: Product | None, case: Case) -> Parts:
     """Split the time of one operator, both passes of a micro-batch, by cause. [s]"""
     whole = float(op.forward + op.backward)
     if shape is not None:
-        return _product_parts(whole, shape, product_curve(case, op.name), case)
+        return _product_parts(whole, shape, op.name, case)
     if not float(op.flops):
         return {"memory_bound": whole}
     core = op.module == "core_attn"
@@ -139,8 +139,9 @@ def operator_parts(op: Operator, shape: Product | None, case: Case) -> Parts:
     return {"useful": useful, "attention" if core else "grouped": whole - useful}
 
 
-def _product_parts(whole: float, shape: Product, curve: GemmCurve, case: Case) -> Parts:
+def _product_parts(whole: float, shape: Product, name: str, case: Case) -> Parts:
     """Split a linear layer by the terms of its formula; what is left adds up gradients or is an adapter's."""
+    curve = product_curve(case, name)
     rows, inputs, outputs = shape
     parts = dict.fromkeys(("useful", "rate", "tiles", "memory_side", "launch"), 0.0)
     products = [(rows, outputs, inputs), (rows, inputs, outputs)]
@@ -157,8 +158,8 @@ def _product_parts(whole: float, shape: Product, curve: GemmCurve, case: Case) -
         parts["launch"] += curve.launch
         if curve.residuals is not None:
             parts["rate"] += float(gemm_seconds(m, n, k, curve)) - curve.launch - both
-    casts = cast_seconds(case, rows * inputs, curve) + cast_seconds(case, rows * outputs, curve)
-    parts["casts"] = float(casts)
+    casts = input_cast_seconds(case, name, rows * inputs, curve)
+    parts["casts"] = float(casts + gradient_cast_seconds(case, name, rows * outputs, curve))
     parts["rate"] += sum(parts.values()) * (1.0 / case.derate - 1.0)
     parts["accumulation"] = whole - sum(parts.values())
     return parts

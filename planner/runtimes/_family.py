@@ -129,6 +129,8 @@ class Runtime:
         has both.
     trains_prediction : bool
         Whether its files train a model's extra prediction layers; if not, they are none of what is priced.
+    one_dtype : bool
+        Whether parameters, gradients and optimizer states have one dtype, that of the master weights.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Runtime:
     aliases: tuple[str, ...] = ()
     one_gradient_buffer: bool = False
     trains_prediction: bool = False
+    one_dtype: bool = False
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""

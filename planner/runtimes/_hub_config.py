@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.workload import Workload
 from planner.rules import Rule
 from planner.runtimes._offered import fits_model, uses
 
@@ -167,3 +168,33 @@ def _gpt2_fields(model: ModelSpec, block: Block) -> dict[str, object]:
         "attn_pdrop": 0.0,
         "use_cache": False,
     }
+
+
+ADAPTED = {
+    "qkv": ("q_proj", "k_proj", "v_proj"),
+    "proj": ("o_proj",),
+    "fc1": ("gate_proj", "up_proj"),
+    "fc2": ("down_proj",),
+}
+"""Groups of adapted linear layers as transformers names them in all its architectures here but GPT-2."""
+
+LATENT = ("q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
+"""Linear layers of latent attention's queries, keys and values."""
+
+
+def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
+    """Return the rank of adapters and the modules beside which PEFT puts them, for a training script."""
+    if work.method == "full":
+        return {"LORA_RANK": 0, "LORA_TARGETS": None}
+    named = ADAPTED | ({"qkv": LATENT} if architecture(model) == "deepseek_v3" else {})
+    found = [name for group in work.lora_targets or () for name in named[group]]
+    return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
+
+
+def adapted_rule(model: ModelSpec, work: Workload) -> Rule:
+    """Return the rule that the adapted layers have names of their own."""
+    return Rule(
+        "adapted-layers-are-named",
+        not work.lora_targets or architecture(model) != "gpt2",
+        lambda: ("lora targets of GPT-2", "all, since attention and feed-forward share names there", "all"),
+    )

@@ -22,6 +22,8 @@ class Traits:
     """Attention kernel; ``flash-3`` stands for the best that the accelerator has."""
     attention_share: float = 1.0
     """Rate of that kernel over its published one. [-]"""
+    fp8_attention: bool = False
+    """Whether attention multiplies in fp8 (Transformer Engine's ``fp8_dpa``). It changes numerics."""
     attention_copies: bool = False
     """Whether keys and values are repeated to all query heads, and the output copied, before they are
     kept."""
@@ -85,17 +87,30 @@ class Traits:
     step_copies: Literal["any", "low-bit", "never"] = "never"
     """Where an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a 16-bit one
     of weights that rest in low bits alone: with ``any`` weights, with ``low-bit`` ones, or never."""
-    adapts: Literal["all", "qkv"] = "all"
-    """Which linear layers LoRA adapts: ``all``, or those of queries, keys and values (``qkv``)."""
+
+    # Adapters
+    separate_projections: bool = False
+    """Whether queries, keys and values, and the halves of a gated feed-forward, are linear layers of their
+    own, with an adapter each (transformers)."""
+    operator_fuser: bool = False
+    """Whether Transformer Engine's operator fuser makes one kernel of an activation and the cast of its
+    result to low bits, and the scale and sums of adapters part of their products."""
+    adapter_dropout: bool = False
+    """Whether dropout runs on the input of adapters."""
 
     # Low-bit formats
+    fp8_activation_input: bool = False
+    """Whether the input of a gated activation waits for backward in fp8, a byte an element in place of two
+    (Megatron-core's ``activation_func_fp8_input_store``). It changes numerics."""
+    cached_transposes: bool = True
+    """Whether weights that rest in low bits keep a transposed copy, where products need one: without, it is
+    made anew for each product (Transformer Engine, ``disable_parameter_transpose_cache``)."""
     low_bit_weights: Literal["beside", "alone", "passing"] = "beside"
     """How weights of linear layers in low-bit formats rest: their copies ``beside`` the 16-bit weight, the
     copies ``alone``, or the 16-bit weight alone, its copies ``passing`` with each product."""
-    quantise_passes: float = 1.0
-    """Time of the casts of a product's input and gradient to low bits, over one of each. Scaled by rows, both
-    are cast again by columns for the weight gradient, whose maxima and transposed result take twice the
-    passes over memory: 3 (torchao, ``float8/float8_linear.py``, recipe ``rowwise``). [-]"""
+    float8_scales: Literal["tensor", "rows"] = "tensor"
+    """Whether fp8 has one scale for a ``tensor``, or for each of its ``rows`` (torchao's recipes
+    ``tensorwise`` and ``rowwise``)."""
     low_bit_head: Literal["", "mxfp8"] = ""
     """Precision in which the product with the vocabulary runs in low bits too; empty for none."""
     low_bit_gathers: bool = False

@@ -74,6 +74,8 @@ class Grid(Record):
     gradient_dtype: Axis = ()
     tokens: Axis = ()
     lora_rank: Axis = ()
+    lora_targets: Axis = ()
+    document_tokens: Axis = ()
     imbalance: Axis = ()
     gpus_per_node: Axis = ()
     memory_limit: Axis = ()

@@ -58,7 +58,8 @@ def refused(done: Done) -> str:
     + [("--tokens", value) for value in ("0", "-1T", "many", "nan", "inf", "1e999")]
     + [("--imbalance", value) for value in ("0.5", "nan", "inf", "x")]
     + [("--memory-limit", value) for value in ("-1", "nan", "inf", "80 GHz", "80 Gbit", "x")]
-    + [("--zero", "4"), ("--stage-layers", "16,x"), ("--lora-rank", "8")],
+    + [("--zero", "4"), ("--stage-layers", "16,x"), ("--lora-rank", "8")]
+    + [("--lora-targets", "qkv"), ("--lora-targets", "lm_head"), ("--document-tokens", "10000000")],
 )
 def test_counts_and_amounts_that_are_none(command: str, option: str, value: str) -> None:
     told = refused(planner(command, *JOB, f"{option}={value}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_the_weight_gradients_that_adapters_spare_are_told_beside_mfu(method: st
         "deepspeed",
     )
     ask = (*job, "--method", method, "--zero", "0")
-    line = f"{method} forms those of its adapters"
+    line = f"MFU and HFU count what {method} computes"
     pages = [planner(command, *ask).out for command in ("estimate", "search")]
     for page in (*pages, planner("mfu", *ask, "--step-time", "2").out):
         assert (line in " ".join(page.split())) is told
@@ -150,7 +151,7 @@ def test_a_missing_model_file_is_not_taken_for_a_name() -> None:
 
 
 def test_a_method_that_a_runtime_lacks_is_told_once() -> None:
-    done = planner("search", "llama3-8b", *CLUSTER, "--method", "lora")
+    done = planner("search", "llama3-8b", *CLUSTER, "--method", "lora", "--runtime", "megatron-lm")
     assert done.code == 1
     assert done.out.count("--runtime megatron-bridge") == 1
     assert "No plan of megatron-lm has method lora" in done.out
@@ -226,3 +227,92 @@ def test_a_model_without_a_written_configuration_names_another_runtime(runtime: 
     assert "LlamaForCausalLM" not in told["found"]
     assert "llama, qwen2, qwen3" in told["found"]
     assert "--runtime megatron-lm" in told["nearest"]
+
+
+def test_a_tuned_recipe_of_lora_fits_as_it_ran(tmp_path: Path) -> None:
+    """MLPerf Training v5.0: Llama 2 70B on eight B200 in 168.8 GiB, recipe and documents as its files say."""
+    ask = (
+        "llama2-70b", "--hardware", "dgx-b200", "--gpus", "8", "--seq-len", "8192", "--global-batch", "8",
+        "--precision", "fp8-delayed", "--runtime", "megatron-bridge", "--method", "lora",
+        "--lora-targets", "linear_qkv+linear_proj", "--set", "low_bit_weights=alone",
+    )  # fmt: skip
+    tuned = (*ask, "--set", "fp8_activation_input=true")
+    saved = tmp_path / "plan.yaml"
+    answer = planner("estimate", *tuned, "--save", str(saved), "--format", "json").json
+    assert answer["feasible"]
+    assert abs(answer["memory"]["peak_gib"] / 168.827 - 1) < 0.03
+    assert answer["mfu"] < 0.6
+    assert not planner("estimate", *ask, "--format", "json").json["feasible"]
+    found = planner("search", *tuned, "--oom-risk", "0.3", "--format", "json").json["plans"]
+    assert (1, 1) in [(one["plan"]["tp"], one["plan"]["pp"]) for one in found]
+    out = tmp_path / "out"
+    planner("emit", str(saved), "--out", str(out))
+    text = (out / "train.py").read_text()
+    assert "target_modules=['linear_qkv', 'linear_proj']" in text
+    assert "activation_func_fp8_input_store=True" in text
+
+
+def test_documents_that_files_do_not_ask_for_are_told(tmp_path: Path) -> None:
+    job = ("llama2-7b", *CLUSTER, *SMALL, "--document-tokens", "512")
+    saved = tmp_path / "plan.yaml"
+    packed = planner("estimate", *job, "--save", str(saved), "--format", "json").json
+    whole = planner("estimate", *job[:-2], "--format", "json").json
+    assert packed["step_time_s"] < whole["step_time_s"]
+    planner("emit", str(saved), "--out", str(tmp_path / "out"))
+    assert "documents of 512 tokens" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_method_without_a_runtime_ranks_all_that_have_it() -> None:
+    ask = ("llama3-8b", *CLUSTER, "--global-batch", "32", "--method", "lora", "--format", "json")
+    found = planner("search", *ask, "--top", "400").json["plans"]
+    assert {one["runtime"] for one in found} == {"megatron-bridge", "deepspeed", "fsdp"}
+    assert found[0]["step_time_s"] == min(one["step_time_s"] for one in found)
+    single = planner("estimate", *ask).json
+    assert single["runtime"] in single["defaults"]["runtime"]
+
+
+def test_a_quantised_70b_fits_on_two_cards_of_24_gb() -> None:
+    """bitsandbytes, docs/source/fsdp_qlora.md: 70B on a dual 24GB GPU system; Answer.AI: 512 tokens."""
+    ask = (
+        "--hardware", "rtx4090-8-pcie", "--gpus", "2", "--seq-len", "512", "--global-batch", "2", "--runtime",
+        "fsdp", "--format", "json",
+    )  # fmt: skip
+    best = planner("search", "llama2-70b", *ask, "--method", "qlora").json["plans"][0]
+    assert best["feasible"]
+    assert best["plan"]["zero"] == 3
+    assert 18 < best["memory"]["peak_gib"] < 24
+    plain = planner("search", "llama2-70b", *ask, "--method", "lora").json
+    assert plain["plans"] == []
+
+
+def test_a_frozen_8b_in_16_bits_fits_on_one_card_of_24_gb() -> None:
+    ask = (
+        "--hardware", "rtx4090-8-pcie", "--gpus", "1", "--runtime", "fsdp", "--method", "lora", "--seq-len",
+        "2048", "--global-batch", "16", "--micro-batch", "1", "--recompute", "full", "--format", "json",
+    )  # fmt: skip
+    stage = planner("estimate", "llama3.1-8b", *ask).json["memory"]["stages"][0]
+    assert 8.03e9 * 2 / 2**30 < stage["weights_gib"] < 1.02 * 8.03e9 * 2 / 2**30
+    assert stage["total_gib"] < 24
+
+
+@pytest.mark.parametrize("targets", ["", "qkv+proj"])
+def test_the_table_for_a_measured_step_says_what_is_fine_tuned(tmp_path: Path, targets: str) -> None:
+    """`measured.csv` of a LoRA plan, its step filled in, is priced as the plan was."""
+    plan, out = str(tmp_path / "plan.yaml"), tmp_path / "out"
+    asked = (
+        "estimate", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "4096",
+        "--global-batch", "32", "--runtime", "megatron-bridge", "--method", "lora", "--lora-rank", "8",
+        "--document-tokens", "512", *(("--lora-targets", targets) if targets else ()),
+    )  # fmt: skip
+    planner(*asked, "--save", plan)
+    planner("emit", plan, "--out", str(out))
+    [row] = list(csv.DictReader((out / "measured.csv").read_text().splitlines()))
+    found = {name: row[name] for name in ("method", "lora_rank", "lora_targets", "document_tokens")}
+    assert found == {
+        "method": "lora", "lora_rank": "8", "lora_targets": targets or "all", "document_tokens": "512",
+    }  # fmt: skip
+    (tmp_path / "runs.csv").write_text(",".join(row) + "\n" + ",".join((row | {"step_time_s": "1"}).values()))
+    read = planner("validate", str(tmp_path / "runs.csv"), "--format", "json").json
+    assert (read["priced"], read["skipped"]) == (1, [])
+    told = read["per_row"][0]["defaults"]
+    assert not {"method", "lora_rank", "lora_targets", "document_tokens"} & set(told)

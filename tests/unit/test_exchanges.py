@@ -18,6 +18,7 @@ from planner.cost.communication import (
 from planner.cost.messages import each_message_seconds
 from planner.cost.operators import Pricer
 from planner.formulas.collectives import ring_seconds
+from planner.formulas.gemm import quantisation_seconds
 from planner.inputs.model import ModelSpec
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
@@ -128,16 +129,25 @@ def test_products_beside_messages_run_on_the_multiprocessors_that_are_left() -> 
 
 
 def test_scales_by_rows_cast_thrice_and_nothing_in_16_bit() -> None:
-    def linears(passes: float, precision: str) -> float:
+    def linears(scales: str, precision: str) -> float:
         work = job(MODELS["dense"], precision=precision)
         plan = plan_of(work)
-        layer = priced_layer(Pricer(case_of(plan, work, runtime(quantise_passes=passes)), plan), "a")
+        layer = priced_layer(Pricer(case_of(plan, work, runtime(float8_scales=scales)), plan), "a")
         return sum(op.forward for op in layer.operators if np.any(op.params) and op.module != "norm")
 
-    once, twice, thrice = (linears(passes, "fp8") for passes in (1.0, 2.0, 3.0))
-    assert thrice - twice == pytest.approx(twice - once)
-    assert twice > once
-    assert linears(3.0, "bf16") == linears(1.0, "bf16")
+    def casts() -> float:
+        """Inputs of the four products of a layer, 2,048 tokens, at the curve's bytes and rate."""
+        work = job(MODELS["dense"], precision="fp8")
+        plan = plan_of(work)
+        case = case_of(plan, work, runtime())
+        curve = case.kernels.gemm["fp8"]
+        rows = float(plan.micro_batch) * 2048.0 / float(plan.tp)
+        widths = (2048.0, 2048.0, 2048.0, 8192.0)
+        return sum(float(quantisation_seconds(rows * width, curve)) for width in widths) / case.derate
+
+    once, thrice, none = linears("tensor", "fp8"), linears("rows", "fp8"), casts()
+    assert thrice - once == pytest.approx(2 * none)
+    assert linears("rows", "bf16") == linears("tensor", "bf16")
 
 
 def test_one_rank_of_anything_sends_nothing() -> None:
@@ -432,9 +442,9 @@ def test_a_head_may_run_in_low_bits_too() -> None:
     assert seconds("fp8", "mxfp8", "head") == seconds("fp8", "", "head")
 
 
-def test_lora_adapts_what_the_runtime_says() -> None:
+def test_lora_adapts_what_the_workload_says() -> None:
     """Rank 8 beside queries, keys and values alone: (2048 + 3072) times 8 weights."""
-    work = job(MODELS["dense"], 8, method="lora", lora_rank=8)
+    work = job(MODELS["dense"], 8, method="lora", lora_rank=8, lora_targets=("qkv",))
     plan = plan_of(work)
-    layer = priced_layer(Pricer(case_of(plan, work, runtime(adapts="qkv")), plan), "a")
+    layer = priced_layer(Pricer(case_of(plan, work, runtime()), plan), "a")
     assert {op.name: op.trained for op in layer.operators if op.trained} == {"qkv": (2048 + 3072) * 8}

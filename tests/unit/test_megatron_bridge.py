@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import GROWING_SEGMENTS, Job
+from planner.runtimes._settings import NO_CHANGES
 from planner.runtimes.megatron_bridge import ENTRY
 from tests.validate.megatron import cases
 
@@ -50,13 +52,13 @@ def _stand_ins() -> dict[str, types.ModuleType]:
 
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def built(plan: Plan, job: Job) -> Recorded:
+    def built(plan: Plan, job: Job, changes: Mapping[str, Any] = NO_CHANGES) -> Recorded:
         assert violations(ENTRY.rules(plan, job)) == ()
         assert ENTRY.command is not None
         for name, module in _stand_ins().items():
             monkeypatch.setitem(sys.modules, name, module)
         scope: dict[str, Any] = {"__name__": "emitted"}
-        exec((ENTRY.command(plan, job, "0.7").files or {})["train.py"], scope)
+        exec((ENTRY.command(plan, job, "0.7", changes).files or {})["train.py"], scope)
         return scope["build_config"]()
 
     for name in ("CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_NVLS_ENABLE", *GROWING_SEGMENTS):
@@ -120,6 +122,23 @@ def test_lora_puts_adapters_beside_every_linear_layer_of_a_block(
     }  # fmt: skip
     assert found.checkpoint.pretrained_checkpoint == "trained"
     assert "peft" not in config(plan, of("llama3-70b"))
+
+
+def test_what_a_tuned_recipe_of_lora_chooses_is_set(config: Any) -> None:
+    asked = {
+        "fp8_activation_input": True, "fp8_attention": True, "low_bit_weights": "alone",
+        "cached_transposes": False, "adapter_dropout": True,
+    }  # fmt: skip
+    work = {"method": "lora", "lora_targets": ("qkv", "proj"), "precision": "fp8-delayed"}
+    found = config(cases.plan(64, 128), of("llama3-8b", **work), asked)
+    assert found.model.activation_func_fp8_input_store
+    assert found.model.disable_parameter_transpose_cache
+    assert found.mixed_precision.fp8_param_gather
+    assert found.mixed_precision.fp8_dot_product_attention
+    assert (found.peft.target_modules, found.peft.dropout) == (["linear_qkv", "linear_proj"], 0.1)
+    plain = config(cases.plan(64, 128), of("llama3-8b", **work))
+    assert not plain.mixed_precision.fp8_param_gather
+    assert "activation_func_fp8_input_store" not in plain.model
 
 
 def test_lora_of_latent_attention_and_experts(config: Any) -> None:

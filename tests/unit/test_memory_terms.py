@@ -98,22 +98,25 @@ def test_experts_are_spread_over_their_own_ranks() -> None:
 
 
 def test_low_rank_adapters_freeze_the_rest() -> None:
-    """Frozen 16-bit weights; gradients and states for rank times the widths of each linear layer."""
+    """Frozen 16-bit weights; gradients and states for rank times the widths of each linear layer of a block.
+
+    The head has none (PEFT, ``all-linear``: "excluding the output layer").
+    """
     stage = priced(job(gpus=1, method="lora", lora_rank=8), zero=0).stages[0]
     widths = (2048 + 3072) + (2048 + 2048) + (2048 + 16384) + (8192 + 2048)
-    adapters = 8 * (12 * widths + (2048 + 32000))
+    adapters = 8 * 12 * widths
     frozen = TOTAL - EMBEDDING - 25 * 2048
     assert stage.optimizer == 12 * adapters
     assert stage.gradients == 4 * adapters
     assert stage.weights == 2 * (frozen + EMBEDDING + 25 * 2048 + adapters)
 
 
-def test_a_frozen_base_rests_in_the_dtype_of_its_runtime() -> None:
-    """A runtime that loads fp32 keeps the frozen base in fp32 too; a quantised one rests in 4.127 bits."""
+def test_a_frozen_base_is_loaded_in_16_bits_whatever_its_adapters_are() -> None:
+    """Adapters are their own master in fp32 where the runtime's weights are; 4.127 bits once quantised."""
     work, widths = job(gpus=1, method="lora", lora_rank=8), 5120 + 4096 + 18432 + 10240
-    adapters = 8 * (12 * widths + (2048 + 32000))
+    adapters = 8 * 12 * widths
     whole = priced(work, {"parameter_dtype": "fp32"}, zero=0).stages[0]
-    assert whole.weights == 4 * (TOTAL + adapters)
+    assert whole.weights == 2 * TOTAL + 4 * adapters
     norms, head = 25 * 2048, 2048 * 32000
     quantised = priced(job(gpus=1, method="qlora", lora_rank=8), zero=0).stages[0]
     linear = TOTAL - EMBEDDING - norms - head

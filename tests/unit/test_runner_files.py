@@ -113,6 +113,27 @@ def test_qlora_starts_from_a_checkpoint_with_frozen_weights_in_4_bits() -> None:
     assert "CHECKPOINT" not in plain.needs
 
 
+@pytest.mark.parametrize("runtime", [FSDP, DEEPSPEED])
+def test_adapters_need_trained_weights_and_stand_where_they_are_asked_for(runtime: Runtime) -> None:
+    start = command(runtime, work={"method": "lora", "lora_rank": 8})
+    assert "CHECKPOINT" in start.needs
+    assert "CHECKPOINT" not in command(runtime).needs
+    assert "Set the variable CHECKPOINT" in start.files["train.py"]
+    assert settings(start.files["train.py"])["LORA_TARGETS"] == "all-linear"
+    some = command(runtime, work={"method": "lora", "lora_targets": ("qkv", "proj")}).files["train.py"]
+    assert settings(some)["LORA_TARGETS"] == ["q_proj", "k_proj", "v_proj", "o_proj"]
+
+
+def test_sharded_4_bit_weights_are_stored_in_a_dtype_that_fsdp_shards() -> None:
+    """bitsandbytes, docs/source/fsdp_qlora.md: quant_storage in a float dtype, that of the other weights."""
+    start = command(FSDP, zero=3, work={"method": "qlora"})
+    assert "bnb_4bit_quant_storage=torch.bfloat16" in start.files["train.py"]
+    assert "prepare_model_for_kbit_training" not in start.files["train.py"], "it casts the rest to fp32"
+    fsdp = yaml.safe_load(start.files["accelerate.yaml"])["fsdp_config"]
+    assert not fsdp["fsdp_cpu_ram_efficient_loading"]
+    assert any("bitsandbytes" in note for note in start.notes)
+
+
 def test_the_model_of_llama3_8b_is_its_published_config() -> None:
     config = hub_config(jobs.DENSE, 8192)
     published = {

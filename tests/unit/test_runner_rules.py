@@ -79,7 +79,7 @@ ILLEGAL = [
     (FSDP, jobs.DENSE, {"cp": 2, "cp_method": "all-to-all"}, "cp-method-offered"),
     (FSDP, jobs.DENSE, {"precision": "fp8"}, "precision-offered"),
     (FSDP, jobs.DENSE, {"optimizer": "adam8bit"}, "optimizer-offered"),
-    (FSDP, jobs.DENSE, {"method": "qlora"}, "quantised-base-is-whole"),
+    (FSDP, jobs.DENSE, {"method": "qlora", "cp": 2}, "quantised-base-is-unsplit"),
     (TORCHTITAN, jobs.DENSE, {"tp": 16}, "kv-heads-divide"),
     (TORCHTITAN, jobs.TIED, {"pp": 2}, "pipeline-ties"),
     (TORCHTITAN, jobs.DENSE, {"pp": 4, "vpp": 2}, "schedule-chunks"),

@@ -61,8 +61,9 @@ class Era:
         Regular expression of the accelerators that it holds on.
     zero3_only : bool
         Holds only where parameters are sharded: another engine than the framework's usual one.
-    packs : bool
-        Whether its fine-tuning runs pack short documents, each attending to itself alone.
+    fine_tuning : mapping
+        What blank columns of its fine-tuning runs mean: ``document_tokens``, and ``lora_targets`` where
+        adapters are trained.
     compiles_loss : bool
         Whether a run that says it is compiled compiles its loss too.
     lacks : tuple of {"tp", "pp"}
@@ -91,7 +92,7 @@ class Era:
     old_only: bool = False
     gpus: str = ""
     zero3_only: bool = False
-    packs: bool = False
+    fine_tuning: Settings = field(default_factory=dict)
     compiles_loss: bool = True
     lacks: tuple[Literal["tp", "pp"], ...] = ()
     measured: bool = True

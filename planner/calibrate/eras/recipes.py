@@ -10,8 +10,7 @@ from planner.calibrate.eras._era import Era, Settings
 # Transformer Engine (v2.9, pytorch/cross_entropy.py) writes the gradient over the 16-bit logits; one copy is
 # allowed for. It reads twice, writes once and scales the gradient: 6 + 4 bytes of traffic. The recipes hold
 # weights in low bits alone (fp8_param_gather), and in bf16 the optimizer takes gradients as they are
-# (use_precision_aware_optimizer, scripts/performance/utils/overrides.py); LoRA adapts linear_qkv alone
-# (llama3_llm_finetune.py).
+# (use_precision_aware_optimizer, scripts/performance/utils/overrides.py).
 BRIDGE: Final[Settings] = {
     **BF16_GRADIENTS,
     "logit_bytes": 4.0,
@@ -19,9 +18,29 @@ BRIDGE: Final[Settings] = {
     "low_bit_weights": "alone",
     "step_copies": "low-bit",
     "message_multiprocessors": 0.0,
-    "adapts": "qkv",
     "dispatcher": "fused",
 }
+
+ADAPTED: Final[Settings] = {"lora_targets": "linear_qkv"}
+"""LoRA of the performance recipes (Megatron-Bridge, ``scripts/performance/configs/llama/
+llama3_llm_finetune.py``)."""
+
+DOCUMENT: Final = 256
+"""Tokens of a document of SQuAD, question and answer included. [element]
+
+Its 98,169 examples take 94.06 MiB, 1,005 bytes each [1]_; some 150 of them are identifiers, titles and
+positions. Of English text, Llama 2's tokenizer makes a token of 3.17 characters and Llama 3's of 3.94 [2]_:
+270 or 217 tokens.
+
+References
+----------
+.. [1] TensorFlow Datasets, "squad," https://www.tensorflow.org/datasets/catalog/squad.
+.. [2] Llama Team, "The Llama 3 Herd of Models," arXiv:2407.21783, 2024, sec. 3.2.
+"""
+
+ON_SQUAD: Final[Settings] = {**ADAPTED, "document_tokens": DOCUMENT}
+"""Fine-tuning of NeMo's performance pages: on SQuAD, packed to sequences of 4,096 tokens, each document
+attending to itself alone."""
 
 MEGATRON_BRIDGE_GRAPH: Final = Era(
     "megatron-bridge-graph",
@@ -31,6 +50,7 @@ MEGATRON_BRIDGE_GRAPH: Final = Era(
     "16-bit gradients, Transformer Engine's loss; expert messages run beside compute",
     traits={**BRIDGE, "overlaps_experts": True, "graphed": "passes"},
     gpus=r"b[123]00",
+    fine_tuning=ADAPTED,
 )
 
 MEGATRON_BRIDGE_EARLY: Final = Era(
@@ -41,6 +61,7 @@ MEGATRON_BRIDGE_EARLY: Final = Era(
     "cuDNN 9.20 for 9.18 (Megatron-Bridge, docs/releases/software-versions.md)",
     traits=BRIDGE,
     gpus=r"b[123]00",
+    fine_tuning=ADAPTED,
 )
 
 MEGATRON_BRIDGE: Final = Era(
@@ -49,6 +70,7 @@ MEGATRON_BRIDGE: Final = Era(
     "megatron-bridge",
     "recipes: overlap on, forced expert balance, 16-bit gradients, TE's loss, mock data in tuning too",
     traits=BRIDGE,
+    fine_tuning=ADAPTED,
 )
 
 NEMO_2025: Final = Era(
@@ -57,7 +79,7 @@ NEMO_2025: Final = Era(
     "megatron-bridge",
     "NeMo 2, whose recipes became Megatron-Bridge's",
     traits=BRIDGE,
-    packs=True,
+    fine_tuning=ON_SQUAD,
     measured=False,
 )
 
@@ -70,9 +92,8 @@ NEMO_2024: Final = Era(
         **BF16_GRADIENTS,
         "step_copies": "never",
         "loss_traffic": 28.0,
-        "adapts": "qkv",
         "message_multiprocessors": 0.0,
     },
     single_layers="usual",
-    packs=True,
+    fine_tuning=ON_SQUAD,
 )

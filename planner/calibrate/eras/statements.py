@@ -9,6 +9,7 @@ from typing import Final
 from planner.calibrate.eras._common import FIXED_SEGMENTS
 from planner.calibrate.eras._era import SINCE_HOPPER, Era, Settings
 from planner.runtimes._traits import Traits
+from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED
 
 _COMPILED: Settings = {"compiled": True, "fused_norm": True, "fused_activation": True, "fused_rope": True}
 COMPILED_LOSS: Final[Settings] = {**_COMPILED, "logit_bytes": 6.0, "loss_traffic": 6.0}
@@ -25,10 +26,16 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"torch\.?compile( on)?\b(?! off)|thunder|nvfuser", COMPILED_LOSS),
         (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
         (r"fsdp.?2|fully_shard", {"hidden_collective_traffic": 3.0}),
-        (r"async tp on", {"tp_exposed": 0.74}),
+        (r"async tp on", {"tp_exposed": ASYNC_EXPOSED}),
         (r"moe_a2a_overlap=false", {"overlaps_experts": False}),
         (r"moe a2a(?! off)|moe_a2a_overlap=true", {"overlaps_experts": True}),
         (r"head in mxfp8", {"low_bit_head": "mxfp8"}),
+        (r"fp8 activation input store", {"fp8_activation_input": True}),
+        (r"fp8 attention", {"fp8_attention": True}),
+        (r"fp8 parameters alone", {"low_bit_weights": "alone"}),
+        (r"transposes not cached", {"cached_transposes": False}),
+        (r"te op fuser", {"operator_fuser": True}),
+        (r"adapter dropout", {"adapter_dropout": True}),
         (r"moe dispatcher all-to-all|moe_flex_dispatcher_backend=none", {"dispatcher": "all-to-all"}),
         # Megatron-Bridge, scripts/performance/utils/overrides.py of 26.04, `set_workload_base_configs`:
         # presets that name no flex dispatcher have the all-to-all one; recipes made of calls set it in those.
@@ -61,7 +68,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"mp_mode=default", {"gradient_dtype": "fp32", "reduce_dtype": "fp32", "early_stop": True}),
         (r"dist.?flash", PURE_FP16),
         (r"hf checkpointing", {"plain_checkpoints": True}),
-        (r"float8 rowwise", {"quantise_passes": 3.0, "low_bit_gathers": False}),
+        (r"float8 rowwise", {"float8_scales": "rows"}),
         (
             r"\brms_kernel=1\b|\+ ?rms ?(norm )?kernel|\bfused (rms|layer)?-?norms? kernel",
             {"fused_norm": True},

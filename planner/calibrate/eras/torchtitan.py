@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.calibrate.eras._era import Era
+from planner.calibrate.eras._era import Era, Settings
 
 # torchtitan/distributed/fsdp.py: reshard_after_forward is by default true without a pipeline, false with one.
 KEPT: Final = "2"
 """ZeRO stage of weights that stay gathered until backward."""
+
+TENSORWISE: Final[Settings] = {"float8_scales": "tensor"}
+"""The recipe of float8 of runs that name none: the only one until 2025, and the default until 0.2.2."""
 
 TORCHTITAN_2024: Final = Era(
     "torchtitan-2024",
@@ -17,6 +20,7 @@ TORCHTITAN_2024: Final = Era(
     "FSDP2, recompute that stops early, a norm of one kernel, and nothing compiled unless the row says "
     "so, then all but the loss, as of 2024 (1ea476e9, train_configs: compile = false, fused_rmsnorm)",
     traits={
+        **TENSORWISE,
         "attention": "flash-2",
         "compiled": False,
         "fused_activation": False,
@@ -38,6 +42,7 @@ TORCHTITAN_2025: Final = Era(
     "torchtitan",
     "the same with a compiled loss, as of 2025",
     traits={
+        **TENSORWISE,
         "attention": "flash-2",
         "hidden_collective_traffic": 3.0,
         "early_stop": True,
@@ -53,7 +58,7 @@ TORCHTITAN: Final = Era(
     r"torchtitan",
     "torchtitan",
     "today's torchtitan: recompute runs whole layers again",
-    traits={"attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": False},
+    traits={**TENSORWISE, "attention": "flash-2", "hidden_collective_traffic": 3.0, "early_stop": False},
     zero="3",
     pipeline_zero=KEPT,
     recompute="selective",

@@ -113,7 +113,7 @@ def _six(run: Run, model: ModelSpec, plan: Plan) -> Num:
 
 
 def _causal(run: Run, model: ModelSpec, plan: Plan) -> Num:
-    return step_flops(model, run.seq_len or 0, 1.0)
+    return step_flops(model, run.seq_len or 0, 1.0, frozen=run.method not in ("", "full"))
 
 
 def _megatron(run: Run, model: ModelSpec, plan: Plan) -> Num:

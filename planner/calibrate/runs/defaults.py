@@ -31,10 +31,10 @@ from planner.calibrate.runs.checks import (
 )
 from planner.calibrate.runs.conventions import Measured, measured_time
 from planner.calibrate.runs.facts import Fact, with_facts
+from planner.calibrate.runs.fine_tuning import fine_tuning
 from planner.calibrate.runs.hardware import links
 from planner.calibrate.runs.model import architecture_defaults, lacking, run_model
 from planner.calibrate.runs.networks import stated_network
-from planner.calibrate.runs.packing import DOCUMENT, packed
 from planner.calibrate.runs.plan import (
     batch_defaults,
     degree_defaults,
@@ -49,7 +49,7 @@ from planner.calibrate.runs.table import COLUMNS, Fault, Run
 from planner.errors import PlannerError
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
-from planner.inputs.workload import Workload
+from planner.inputs.workload import Workload, adapted_groups
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
@@ -169,11 +169,11 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_links(run, stated_network(run.interconnect, hardware.pool.gpus_per_node), hardware)
     check_architecture(run)
     model = catalogue.runtimes[era.runtime].trained(run_model(run, spec))
-    task, workload = _workload(run)
+    task, tuned = fine_tuning(run, era)
     plan = run_plan(run, model, era)
-    packs = era.packs and task != "pretrain"
-    seen = packed(model) if packs else model
-    job = Job(model=seen, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
+    run = run.with_values(tuned)
+    workload = _workload(run)
+    job = Job(model=model, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
     check_names(run, plan)
     check_precision(run, hardware)
     check_structure(run, plan, job)
@@ -186,8 +186,6 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     defaults = taken(start, run, plan, facts) | assumed(start, plan, hardware, runtime.traits, said)
     if spec is not None and catalogue.model(run.model) is None:
         defaults["model"] = spec.name
-    if packs:
-        defaults["document_tokens"] = DOCUMENT
     if start.params_b and abs(model.params / (start.params_b * 1e9) - 1) > SIZE_ROUNDING:
         defaults["params_b"] = round(model.params / 1e9, 2)
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
@@ -265,14 +263,11 @@ def assumed(
     return values
 
 
-def _workload(run: Run) -> tuple[str, Workload]:
+def _workload(run: Run) -> Workload:
     notes = run.notes.lower()
-    task = next((kind for kind in ("lora", "sft") if f"task={kind}" in notes), "pretrain")
-    pure = "bf16-true" in notes
-    return task, workload_of(
-        run.seq_len or 1, run.global_batch or 1, run.precision, "lora" if task == "lora" else "full",
-        _optimizer(run), pure,
-    )  # fmt: skip
+    tuned = (run.method or "full", run.lora_rank, run.lora_targets, run.document_tokens)
+    sizes = (run.seq_len or 1, run.global_batch or 1, run.precision)
+    return workload_of(sizes, tuned, _optimizer(run), "bf16-true" in notes)
 
 
 def _optimizer(run: Run) -> str:
@@ -296,11 +291,21 @@ def _optimizer(run: Run) -> str:
 
 @lru_cache(maxsize=4096)
 def workload_of(
-    seq_len: int, global_batch: int, precision: str, method: str, optimizer: str, pure: bool
+    size: tuple[int, int, str], tuned: tuple[str, int | None, str, int | None], optimizer: str, pure: bool
 ) -> Workload:
-    """Return the workload of a run; ``pure`` keeps weights and optimizer states in bf16 alone."""
+    """Return the workload of a run; ``pure`` keeps weights and optimizer states in bf16 alone.
+
+    ``size`` has sequence length, batch and precision; ``tuned`` method, rank, targets and document length.
+    """
     dtype = "bf16" if pure else None
-    return Workload.model_validate(
-        {"seq_len": seq_len, "global_batch": global_batch, "precision": precision, "method": method,
-         "optimizer": optimizer, "state_dtype": dtype, "master_dtype": dtype, "gradient_dtype": dtype}
-    )  # fmt: skip
+    seq_len, global_batch, precision = size
+    method, rank, targets, document = tuned
+    fields = {
+        "seq_len": seq_len, "global_batch": global_batch, "precision": precision, "method": method,
+        "optimizer": optimizer, "state_dtype": dtype, "master_dtype": dtype, "gradient_dtype": dtype,
+        "document_tokens": document if document and document < seq_len else None,
+    }  # fmt: skip
+    if method != "full":
+        fields |= {"lora_rank": rank} if rank else {}
+        fields |= {"lora_targets": adapted_groups(targets) or None} if targets else {}
+    return Workload.model_validate(fields)

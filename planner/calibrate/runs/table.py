@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from planner.calibrate.runs.blanks import says_nothing
+from planner.calibrate.runs.tuning_cells import TUNING_CELLS
 from planner.errors import InputError, Problem, nearest
 
 NEEDED: Final = ("id", "gpu", "num_gpus", "framework")
 """Columns without which no row can be priced; any other may be absent and is then blank in each row."""
-OPTIONAL: Final = ("fused_norm", "memory_kind", "mark")
+OPTIONAL: Final = ("fused_norm", "memory_kind", "mark", *TUNING_CELLS)
 """Columns that a table may leave out without a word."""
 
 OPEN_QUOTE: Final = "a quote that stays open over {lines} lines"
@@ -91,9 +92,13 @@ class Run:
     memory_kind: str = ""
     mark: str = ""
     fused_norm: int | None = None
+    method: str = ""
+    lora_rank: int | None = None
+    lora_targets: str = ""
+    document_tokens: int | None = None
 
     def with_values(self, values: Mapping[str, object]) -> Run:
-        """Return the run with columns changed: `dataclasses.replace` for a record of 56 fields, but fast."""
+        """Return the run with columns changed: `dataclasses.replace` for a record of 60 fields, but fast."""
         if not values:
             return self
         other = object.__new__(Run)
@@ -197,6 +202,7 @@ _SPECIAL: Final[dict[str, tuple[_Reader, str]]] = {
     "flash_attn": (_kernel, "0, 1, 2 or 3"),
     "zero": (_shards, "0, 1, 2, 3 or hsdp:<shard size>"),
     "memory_kind": (_memory_kind, "allocated, first-step, reserved, device or blank"),
+    **TUNING_CELLS,
 }
 COLUMNS: Final = {
     field.name: _SPECIAL.get(field.name, _KINDS[str(field.type)])

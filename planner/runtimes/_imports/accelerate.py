@@ -179,5 +179,8 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
     ):
         sheet.say("recompute", "full")
     if settings.get("LORA_RANK"):
-        sheet.say("method", "lora")
+        sheet.say("method", "qlora" if settings.get("QUANTISED") else "lora")
         sheet.say("lora_rank", settings["LORA_RANK"])
+        targets = settings.get("LORA_TARGETS")
+        if isinstance(targets, list | tuple):
+            sheet.say("lora_targets", "+".join(targets))

@@ -142,5 +142,8 @@ def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
     elif any(key.startswith("pipeline.") for key in sheet.values) and stages is None:
         sheet.notes.append("a pipeline section: how many stages there are says the script, or --pp")
     if settings.get("LORA_RANK"):
-        sheet.say("method", "lora")
+        sheet.say("method", "qlora" if settings.get("QUANTISED") else "lora")
         sheet.say("lora_rank", settings["LORA_RANK"])
+        targets = settings.get("LORA_TARGETS")
+        if isinstance(targets, list | tuple):
+            sheet.say("lora_targets", "+".join(targets))

@@ -67,7 +67,8 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
             block["ffn"]["kind"] == "moe" for block in record["blocks"].values()
         )
         arguments = (training.flags, module.get("PARTS"), training.gpus, str(path), sparse)
-        return _with_record(torchtitan.from_flags(*arguments), record, path, "MODEL")
+        found = torchtitan.from_flags(*arguments, float8=module.get("FLOAT8"))
+        return _with_record(found, record, path, "MODEL")
     if training.config is None:
         raise InputError(Problem(str(path), "a command without its configuration file", KINDS))
     config = _named(Path(training.config), path)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
-from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
 
 OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
 METHODS: Final = {"allgather": "all-gather", "alltoall": "ring"}
@@ -24,9 +24,9 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|debug|memory_estimation|dataloader|quantize)\..*"
     r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion)|hf_assets_path"
     r"|dump_folder|--?module|--?config|module|config|dump-folder"
-    r"|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|dtype|mixed_precision_reduce"
+    r"|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|mixed_precision_reduce"
     r"|disable_cuda_graphs)"
-    r"|parallelism\.(?:context_parallel_load_balancer|enable_async_tensor_parallel|disable_loss_parallel)"
+    r"|parallelism\.(?:context_parallel_load_balancer|disable_loss_parallel)"
     r"|compile\.components"
 )
 """Keys that decide neither layout nor shape."""
@@ -74,7 +74,14 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported
     return _done(sheet, known)
 
 
-def from_flags(flags: Mapping[str, str], parts: Any, gpus: int | None, where: str, experts: bool) -> Imported:
+def from_flags(
+    flags: Mapping[str, str],
+    parts: Any,
+    gpus: int | None,
+    where: str,
+    experts: bool,
+    float8: object = None,
+) -> Imported:
     """Return what the command line of a release after 0.2.2 says.
 
     Parameters
@@ -89,6 +96,8 @@ def from_flags(flags: Mapping[str, str], parts: Any, gpus: int | None, where: st
         The file, for messages.
     experts : bool
         Whether the model has experts, which tensor parallelism splits where nothing else does.
+    float8 : str, optional
+        ``FLOAT8`` of the module: the recipe of its converters.
 
     Raises
     ------
@@ -115,6 +124,8 @@ def from_flags(flags: Mapping[str, str], parts: Any, gpus: int | None, where: st
     if sheet.has(f"{P}enable_sequence_parallel") and not off:
         sheet.say("sequence_parallel", "true", f"{P}enable_sequence_parallel")
     _rest(sheet, mode)
+    if float8:
+        sheet.say("precision", "fp8")
     if experts:
         sheet.say("etp", 1 if int(sheet.options.get("ep", "1")) > 1 else sheet.options["tp"])
     return _done(sheet, None)
@@ -197,6 +208,15 @@ def _rest(sheet: Sheet, mode: Any) -> None:
     for converter in converters if isinstance(converters, list) else [converters]:
         precision = low.get(str(converter), precision)
     sheet.say("precision", precision, "model.converters", "training.mixed_precision_param")
+    if str(sheet.take("training.dtype") or "float32") == "bfloat16":
+        for kind in ("state", "master", "gradient"):
+            sheet.say(f"{kind}_dtype", "bf16", "training.dtype")
+    recipe = sheet.take("quantize.linear.float8.recipe_name", "float8.recipe_name")
+    if precision == "fp8" and str(recipe or "tensorwise") == "tensorwise":
+        sheet.changes.append("float8_scales=tensor")
+    whole = f"{P}enable_async_tensor_parallel"
+    if sheet.has(whole) or sheet.has("compile.enable_async_tensor_parallel"):
+        sheet.changes.append(f"tp_exposed={ASYNC_EXPOSED}")
     enabled, off = sheet.take("compile.enable"), sheet.has("compile.no-enable")
     splits = sheet.options.get("schedule") in {
         name for name, entry in SCHEDULES.items() if entry.splits_backward

@@ -22,6 +22,7 @@ ENTRY = Runtime(
         fused_rope=False,
         chained_rope="halves",
         vocab_parallel_loss=False,
+        separate_projections=True,
         logit_bytes=12.0,
         gradient_dtype="bf16",
         reduce_dtype="bf16",

@@ -9,7 +9,7 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
-from planner.runtimes._hub_config import ATTENTION, hub_config
+from planner.runtimes._hub_config import ATTENTION, adapter_settings, hub_config
 from planner.runtimes._offered import stage_layers, train_steps, trial_note
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
@@ -125,14 +125,16 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
         settings["STAGE_LAYERS"] = stage_layers(plan, job.model)
     else:
         settings |= {"TP": int(plan.tp), "SP": int(plan.cp)}
-        settings["LORA_RANK"] = work.lora_rank if work.method == "lora" else 0
+        settings |= adapter_settings(job.model, work)
     return Command(
         program=(
             "train.py", "--max_steps", str(train_steps(work)), "--output_dir", "${OUTPUT_DIR}",
             "--deepspeed_config", "ds_config.json",
         ),
         environment=GROWING_SEGMENTS,
-        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        needs=(
+            "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", *(("CHECKPOINT",) if work.method != "full" else ()),
+        ),
         files={
             "ds_config.json": json.dumps(ds_config(plan, work, changes), indent=2) + "\n",
             "config.json": json.dumps(hub_config(job.model, work.seq_len), indent=2) + "\n",

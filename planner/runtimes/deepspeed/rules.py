@@ -9,7 +9,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._hub_config import architecture, architecture_rule
+from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule
 from planner.runtimes._offered import (
     exactly,
     head_counts,
@@ -49,6 +49,7 @@ def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_sequence_rules(plan, model, work.seq_len),
         *_expert_rules(plan, model, kind),
         architecture_rule(model),
+        adapted_rule(model, work),
     ]
 
 

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -33,6 +34,8 @@ def make_model(config, settings):
     dtype = torch.bfloat16 if settings.get("bf16", {}).get("enabled") else torch.float16
     kinds = {"dtype": dtype, "attn_implementation": ATTENTION}
     path = os.environ.get("CHECKPOINT")
+    if LORA_RANK and not path:
+        sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
     whole = settings["zero_optimization"]["stage"] < 3 or TP > 1
     with contextlib.nullcontext() if whole else deepspeed.zero.Init(config_dict_or_path=settings):
         if path:
@@ -42,7 +45,7 @@ def make_model(config, settings):
     if LORA_RANK:
         from peft import LoraConfig, get_peft_model
 
-        lora = LoraConfig(r=LORA_RANK, target_modules="all-linear", task_type="CAUSAL_LM")
+        lora = LoraConfig(r=LORA_RANK, target_modules=LORA_TARGETS, task_type="CAUSAL_LM")
         model = get_peft_model(model, lora)
     if RECOMPUTE:
         model.gradient_checkpointing_enable({"use_reentrant": False})

@@ -22,6 +22,7 @@ ENTRY = Runtime(
         fused_rope=False,
         chained_rope="halves",
         vocab_parallel_loss=False,
+        separate_projections=True,
         logit_bytes=14.0,
         fused_weight_gradient=False,
         early_stop=True,

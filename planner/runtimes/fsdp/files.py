@@ -11,7 +11,7 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
-from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, architecture, hub_config
+from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, adapter_settings, architecture, hub_config
 from planner.runtimes._offered import train_steps, trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.fsdp.script import SCRIPT
@@ -27,6 +27,13 @@ SETTINGS: Final[Settings] = {
     "reduce_dtype": ("bf16",),
 }
 """Values of traits that the YAML and the script can say."""
+
+
+QUANTISED: Final = (
+    "Weights in 4 bits are stored as bfloat16 (bnb_4bit_quant_storage), so that FSDP can shard them: this "
+    "needs bitsandbytes 0.48 or newer. Each rank reads CHECKPOINT into host memory first.",
+)
+"""What a user of QLoRA should know (bitsandbytes, docs/source/fsdp_qlora.md)."""
 
 
 def mesh(plan: Plan) -> dict[str, int]:
@@ -71,14 +78,16 @@ def accelerate_config(plan: Plan, job: Job, compiled: bool = False) -> dict[str,
 
 
 def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
+    """Return the section on FSDP; weights in 4 bits are read by every rank, since none are sent round."""
+    lean = plan.tp == 1 and job.workload.method != "qlora"
     return {
         "fsdp_version": 2,
         "fsdp_reshard_after_forward": plan.zero == 3,
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
         "fsdp_transformer_layer_cls_to_wrap": LAYER_CLASSES[architecture(job.model) or ""],
         "fsdp_activation_checkpointing": plan.recompute == "full",
-        "fsdp_cpu_ram_efficient_loading": plan.tp == 1,
-        "fsdp_sync_module_states": plan.tp == 1,
+        "fsdp_cpu_ram_efficient_loading": lean,
+        "fsdp_sync_module_states": lean,
         "fsdp_offload_params": False,
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
     }
@@ -96,7 +105,7 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
     work = job.workload
     settings = {
         "SEQ_LEN": work.seq_len,
-        "LORA_RANK": work.lora_rank if work.method in ("lora", "qlora") else 0,
+        **adapter_settings(job.model, work),
         "QUANTISED": work.method == "qlora",
         "RECOMPUTE": plan.recompute == "full" and plan.zero == 0,
         "TP": int(plan.tp),
@@ -120,6 +129,7 @@ def notes(plan: Plan, work: Workload) -> tuple[str, ...]:
         "The learning rate is a placeholder, and the script saves once, at its end.",
         sharded if plan.zero else whole,
         *trial_note(work),
+        *(QUANTISED if work.method == "qlora" else ()),
     )
 
 
@@ -152,7 +162,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
             "DATA_PATH",
             "TOKENIZER_PATH",
             "OUTPUT_DIR",
-            *(("CHECKPOINT",) if job.workload.method == "qlora" else ()),
+            *(("CHECKPOINT",) if job.workload.method != "full" else ()),
         ),
         files={
             "accelerate.yaml": f"# Accelerate {version}\n# {start}\n"

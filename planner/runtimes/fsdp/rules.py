@@ -8,7 +8,7 @@ from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._hub_config import architecture, architecture_rule
+from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule
 from planner.runtimes._offered import (
     exactly,
     is_plain_causal,
@@ -39,10 +39,11 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         ),
         exactly("no-expert-parallel", "ep", plan.ep, 1.0, "Accelerate has no expert-parallel mesh axis"),
         Rule(
-            "quantised-base-is-whole",
-            (work.method != "qlora") | (np.equal(plan.zero, 0) & np.equal(plan.tp, 1) & np.equal(plan.cp, 1)),
-            lambda: (f"qlora with {plan.slug}", "a whole base on each rank: zero 0, tp 1, cp 1", "zero 0"),
+            "quantised-base-is-unsplit",
+            (work.method != "qlora") | (np.equal(plan.tp, 1) & np.equal(plan.cp, 1)),
+            lambda: (f"qlora with {plan.slug}", "4-bit weights whole or sharded: tp 1, cp 1", "tp 1, cp 1"),
         ),
+        adapted_rule(model, work),
         *_mesh_rules(plan),
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),

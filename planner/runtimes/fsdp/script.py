@@ -12,6 +12,7 @@ file, or with: accelerate launch --config_file accelerate.yaml train.py ARGUMENT
 import argparse
 import contextlib
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -35,10 +36,13 @@ def make_accelerator():
     return Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin(mixed_precision_policy=policy))
 
 
+DTYPE = torch.bfloat16 if LORA_RANK else torch.float32
+
+
 def new_model(config, empty):
-    """Build float32 weights on the host, or room for them that the first rank's will fill."""
+    """Build weights on the host, or room for them that the first rank's will fill."""
     with init_empty_weights() if empty else contextlib.nullcontext():
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=ATTENTION)
+        model = AutoModelForCausalLM.from_config(config, dtype=DTYPE, attn_implementation=ATTENTION)
     if empty:
         for module in model.modules():
             for name, weight in module.named_parameters(recurse=False):
@@ -54,7 +58,7 @@ def make_model(accelerator, output):
     checkpoint = os.environ.get("CHECKPOINT")
     if TP == 1:
         if checkpoint:
-            kinds = {"dtype": torch.float32, "attn_implementation": ATTENTION}
+            kinds = {"dtype": DTYPE, "attn_implementation": ATTENTION}
             return AutoModelForCausalLM.from_pretrained(checkpoint, **kinds)
         lean = os.environ.get("FSDP_CPU_RAM_EFFICIENT_LOADING") == "true"
         return new_model(config, lean and not accelerator.is_main_process)
@@ -65,13 +69,12 @@ def make_model(accelerator, output):
         accelerator.wait_for_everyone()
     mesh = accelerator.torch_device_mesh["tp"]
     return AutoModelForCausalLM.from_pretrained(
-        checkpoint, dtype=torch.float32, tp_plan="auto", device_mesh=mesh, attn_implementation=ATTENTION
+        checkpoint, dtype=DTYPE, tp_plan="auto", device_mesh=mesh, attn_implementation=ATTENTION
     )
 
 
 def quantised_model(accelerator):
-    """Load CHECKPOINT with its linear layers in 4-bit NormalFloat, whole, onto this rank's device."""
-    from peft import prepare_model_for_kbit_training
+    """Load CHECKPOINT with linear layers in 4-bit NormalFloat: whole, or on the host for FSDP to shard."""
     from transformers import BitsAndBytesConfig
 
     storage = BitsAndBytesConfig(
@@ -79,22 +82,24 @@ def quantised_model(accelerator):
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
+        bnb_4bit_quant_storage=torch.bfloat16,
     )
-    model = AutoModelForCausalLM.from_pretrained(
+    sharded = os.environ.get("ACCELERATE_USE_FSDP") == "true"
+    return AutoModelForCausalLM.from_pretrained(
         os.environ["CHECKPOINT"],
         quantization_config=storage,
         dtype=torch.bfloat16,
-        device_map={"": accelerator.local_process_index},
+        device_map=None if sharded else {"": accelerator.local_process_index},
         attn_implementation=ATTENTION,
     )
-    return prepare_model_for_kbit_training(model, use_gradient_checkpointing=RECOMPUTE)
 
 
 def add_adapters(model):
-    """Freeze the model and train low-rank adapters on its linear layers."""
+    """Freeze the 16-bit model and train low-rank adapters in float32 on its linear layers."""
     from peft import LoraConfig, get_peft_model
 
-    return get_peft_model(model, LoraConfig(r=LORA_RANK, target_modules="all-linear", task_type="CAUSAL_LM"))
+    adapters = LoraConfig(r=LORA_RANK, target_modules=LORA_TARGETS, task_type="CAUSAL_LM")
+    return get_peft_model(model, adapters)
 
 
 def loss_of(model, inputs, targets):
@@ -147,6 +152,8 @@ def arguments():
 def main():
     """Train and save the state."""
     options = arguments()
+    if LORA_RANK and not os.environ.get("CHECKPOINT"):
+        sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
     accelerator = make_accelerator()
     if QUANTISED:
         model = quantised_model(accelerator)

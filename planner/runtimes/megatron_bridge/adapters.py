@@ -17,15 +17,16 @@ from planner.rules import Rule, divides
 from planner.runtimes._family import Job
 from planner.runtimes.megatron_bridge.sections import Section
 from planner.runtimes.megatron_lm.architecture import architecture
+from planner.runtimes.megatron_lm.settings import DROPOUT
 
 
-def adapter_section(plan: Plan, job: Job) -> Section:
-    """Return the fields of LoRA: an adapter beside every linear layer of a block, and one for each expert."""
+def adapter_section(plan: Plan, job: Job, dropped: bool = False) -> Section:
+    """Return the fields of LoRA: an adapter beside the targets in every block, and one for each expert."""
     fields: Section = {
         "target_modules": list(_targets(job)),
         "dim": job.workload.lora_rank,
         "alpha": 2 * job.workload.lora_rank,
-        "dropout": 0.0,
+        "dropout": DROPOUT if dropped else 0.0,
         "sequence_parallel_input_regather": plan.sequence_parallel and bool(plan.tp > 1),
     }
     if job.model.expert_kinds:
@@ -39,7 +40,9 @@ def _targets(job: Job) -> tuple[str, ...]:
     if isinstance(mixer, LatentAttention):
         queries = ("linear_q_down_proj", "linear_q_up_proj") if mixer.q_lora_rank else ("linear_q_proj",)
         into = (*queries, "linear_kv_down_proj", "linear_kv_up_proj")
-    return (*into, "linear_proj", "linear_fc1", "linear_fc2")
+    named = {"qkv": into, "proj": ("linear_proj",), "fc1": ("linear_fc1",), "fc2": ("linear_fc2",)}
+    wanted = job.workload.lora_targets or named
+    return tuple(name for group in wanted for name in named[group])
 
 
 def adapter_notes(work: Workload) -> tuple[str, ...]:
@@ -50,8 +53,8 @@ def adapter_notes(work: Workload) -> tuple[str, ...]:
         "Frozen weights are read from CHECKPOINT: a checkpoint of Megatron-Bridge, or a Hugging Face folder "
         "of the same model. Checkpoints of the run hold the adapters alone.",
         "The scale of the adapters (alpha, twice the rank) is a placeholder.",
-        "Router, embedding and head carry no adapter; the price counts one at router and head, and the whole "
-        "of each adapter half that Megatron-Bridge divides over tp.",
+        "Router, embedding and head carry no adapter; the price counts the whole of each adapter half that "
+        "Megatron-Bridge divides over tp.",
     )
 
 

@@ -21,7 +21,7 @@ from planner.runtimes.megatron_bridge.sections import (
     precision_fields,
     train_section,
 )
-from planner.runtimes.megatron_bridge.settings import set_fields
+from planner.runtimes.megatron_bridge.settings import set_fields, set_precision
 from planner.runtimes.megatron_lm.settings import with_dispatch
 
 HEAD = '''\
@@ -121,8 +121,9 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
 
 def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     work = job.workload
+    fields = precision_fields(work) | set_precision(work.precision, changes)
     lines = [f"    precision = get_mixed_precision_config({RECIPES[work.precision]!r})\n"]
-    lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in precision_fields(work).items()]
+    lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in fields.items()]
     calls: dict[str, tuple[str, Section]] = {
         "model": (provider, model_section(plan, job)),
         "train": ("TrainingConfig", train_section(plan, work)),
@@ -139,7 +140,7 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
         "comm_overlap": ("CommOverlapConfig", overlap_section(plan)),
     }
     if work.method == "lora":
-        calls["peft"] = ("LoRA", adapter_section(plan, job))
+        calls["peft"] = ("LoRA", adapter_section(plan, job, bool(changes.get("adapter_dropout", False))))
     lines.append("    return ConfigContainer(\n")
     routed = "num_moe_experts" in calls["model"][1]
     said = set_fields(with_dispatch(plan, changes), routed)

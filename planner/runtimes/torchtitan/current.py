@@ -7,7 +7,9 @@ import math
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._offered import train_steps
+from planner.runtimes.torchtitan.choice import Choice
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
+from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
 MODULE = "titan_plan"
@@ -252,12 +254,38 @@ SAVE_STEPS = 1000
 RECOMPUTES = {"none": "none", "selective": "selective", "full": "full"}
 
 
-def module_text(plan: Plan, job: Job) -> str:
-    """Return the Python module that ``--module`` names."""
+def module_text(plan: Plan, job: Job, choice: Choice) -> str:
+    """Return the Python module that ``--module`` names; fp8 is a list of converters of the model."""
     data = literal("MODEL", model_data(job.model, job.workload.seq_len))
     parts = literal("PARTS", part_names(plan, job.model, "lm_head"))
     imports, layers = FAMILIES[family(job.model)]
-    return HEAD + imports + "\n" + data + parts + BODY + layers + TAIL
+    text = HEAD + imports + "\n" + data + parts + BODY + layers + TAIL
+    if job.workload.precision != "fp8":
+        return text
+    low = FLOAT8_MODULE + (FLOAT8_EXPERTS if job.model.expert_kinds else "") + "]\n"
+    return _converted(text, low.format(compiled=choice.compiled))
+
+
+def _converted(text: str, converters: str) -> str:
+    """Return a module whose model passes through converters before it is built."""
+    names = "Float8GroupedExpertsConverter, Float8LinearConverter"
+    imported = f"from torchtitan.components.quantization import {names}\nfrom torchtitan.config import Par"
+    text = text.replace("from torchtitan.config import Par", imported, 1)
+    text = text.replace("\n\ndef model_spec():", f"\n\n{converters}\n\ndef model_spec():", 1)
+    turned = "    for converter in CONVERTERS:\n        config = converter.build().convert(config)\n"
+    return text.replace("    sparse = any(", turned + "    sparse = any(", 1)
+
+
+FLOAT8_MODULE = """FLOAT8 = "rowwise"
+CONVERTERS = [
+    Float8LinearConverter.Config(
+        recipe_name=FLOAT8,
+        filter_fqns=["lm_head", "router.gate"],
+        model_compile_enabled={compiled},
+    ),
+"""
+
+FLOAT8_EXPERTS = "    Float8GroupedExpertsConverter.Config(model_compile_enabled={compiled}),\n"
 
 
 def resharding(plan: Plan) -> str:
@@ -273,7 +301,7 @@ def resharding(plan: Plan) -> str:
     return "always" if plan.pp > 1 else "default"
 
 
-def flags(plan: Plan, job: Job, compiled: bool) -> tuple[str, ...]:
+def flags(plan: Plan, job: Job, choice: Choice) -> tuple[str, ...]:
     """Return the command line after ``--module`` and ``--config``, every degree said."""
     work = job.workload
     shards = plan.cp if plan.zero == 0 else plan.zero_shards
@@ -293,7 +321,7 @@ def flags(plan: Plan, job: Job, compiled: bool) -> tuple[str, ...]:
     }
     words = {
         "parallelism.fsdp_reshard_after_forward": resharding(plan),
-        "training.dtype": "float32",
+        "training.dtype": training_dtype(work),
         "training.mixed_precision_param": "bfloat16",
         "training.mixed_precision_reduce": "float32",
         "hf_assets_path": "${TOKENIZER_PATH}",
@@ -306,19 +334,20 @@ def flags(plan: Plan, job: Job, compiled: bool) -> tuple[str, ...]:
         "training.disable_cuda_graphs",
         "checkpoint.enable",
         f"parallelism.{'' if plan.sequence_parallel else 'no-'}enable_sequence_parallel",
-        f"compile.{'' if compiled else 'no-'}enable",
+        f"compile.{'' if choice.compiled else 'no-'}enable",
+        *(("compile.enable_async_tensor_parallel",) if choice.async_tp else ()),
     ]
     pairs = {name: str(math.floor(value)) for name, value in values.items()} | words
     text = [part for name, value in pairs.items() for part in (f"--{name}", value)]
     return (*text, *(f"--{name}" for name in switches), f"activation-checkpoint:{RECOMPUTES[plan.recompute]}")
 
 
-def current_command(plan: Plan, job: Job, compiled: bool) -> Command:
+def current_command(plan: Plan, job: Job, choice: Choice) -> Command:
     """Return what starts the plan on the newest torchtitan."""
     return Command(
-        program=("torchtitan.train", "--module", MODULE, "--config", "train", *flags(plan, job, compiled)),
+        program=("torchtitan.train", "--module", MODULE, "--config", "train", *flags(plan, job, choice)),
         environment=GROWING_SEGMENTS,
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         module=True,
-        files={f"{MODULE}.py": module_text(plan, job)},
+        files={f"{MODULE}.py": module_text(plan, job, choice)},
     )

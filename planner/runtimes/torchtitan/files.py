@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 from planner.runtimes._offered import trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
+from planner.runtimes.torchtitan.choice import Choice
 from planner.runtimes.torchtitan.current import SAVE_STEPS, current_command
-from planner.runtimes.torchtitan.schedules import compilable
+from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, compilable
 from planner.runtimes.torchtitan.toml import toml_command
 
-SETTINGS: Final[Settings] = {"compiled": (False,)}
+SETTINGS: Final[Settings] = {
+    "compiled": (False,),
+    "float8_scales": ("tensor",),
+    "tp_exposed": (ASYNC_EXPOSED,),
+}
 """Values of traits that the command line and the TOML can say."""
 
 
@@ -21,8 +28,22 @@ def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO
     """Return the command line and files of a scalar plan for one of the versions."""
     compiled = bool(changes.get("compiled", True)) and compilable(plan)
     old = version.startswith("0.2.")
-    command = toml_command(plan, job, version, compiled) if old else current_command(plan, job, compiled)
+    choice = Choice(compiled, "tp_exposed" in changes, "tensor" if "float8_scales" in changes else "rows")
+    for reason in _refusals(plan, job, choice, old):
+        raise UnsupportedPlan(reason)
+    command = toml_command(plan, job, version, choice) if old else current_command(plan, job, choice)
     return replace(command, notes=_notes(plan, job, bool(changes.get("compiled", True))))
+
+
+def _refusals(plan: Plan, job: Job, choice: Choice, old: bool) -> Iterator[str]:
+    """Yield what the release cannot do of what was chosen."""
+    if choice.async_tp and not (choice.compiled and plan.tp > 1 and plan.sequence_parallel):
+        yield (
+            "async tensor parallelism without compiled layers, tp above 1 and sequence parallelism; nearest: "
+            "--set tp_exposed=1"
+        )
+    if choice.float8_scales == "tensor" and not old and job.workload.precision == "fp8":
+        yield "float8 with a scale for a tensor; nearest: --set float8_scales=rows, or --target-version 0.2.2"
 
 
 def _notes(plan: Plan, job: Job, wanted: bool) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
+from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job, Runtime
@@ -24,8 +25,26 @@ from planner.runtimes.torchtitan.schedules import SCHEDULES
 BUILDABLE = {"norms on heads", "heads that do not add up to the hidden size", "latent attention"}
 """Parts beyond a plain gated layer that the models of torchtitan have."""
 
-DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype": ("fp32",)}
-"""Parameters, states and reduced gradients are float32; compute is bfloat16."""
+DTYPES = dict.fromkeys(("state_dtype", "master_dtype", "gradient_dtype"), ("fp32", "bf16"))
+"""Parameters, gradients and states have one dtype, ``training.dtype``; compute is bfloat16."""
+
+
+def training_dtype(work: Workload) -> str:
+    """Return the dtype of parameters, gradients and states, as torchtitan names it."""
+    return "bfloat16" if work.master_dtype == "bf16" else "float32"
+
+
+def _dtype_rule(work: Workload) -> Rule:
+    kinds = {getattr(work, name) or "fp32" for name in DTYPES}
+    return Rule(
+        "one-training-dtype",
+        len(kinds) == 1,
+        lambda: (
+            f"state, master and gradient dtypes {', '.join(sorted(kinds))}",
+            "one dtype of all three, torchtitan's training.dtype",
+            "all bf16, or none given",
+        ),
+    )
 
 
 def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -38,6 +57,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
+        _dtype_rule(work),
         fits_model("model-in-torchtitan", missing_parts(model)),
         mesh_shard_rule(plan),
         Rule(

@@ -72,3 +72,9 @@ SCHEDULES: Final = {
 def compilable(plan: Plan) -> bool:
     """Whether the plan's layers can be compiled: a schedule may need the weight gradient apart."""
     return bool(plan.pp <= 1) or not SCHEDULES[plan.schedule].splits_backward
+
+
+ASYNC_EXPOSED = 0.74
+"""Share of tensor-parallel messages that nothing hides where they go in pieces beside their products (async
+tensor parallelism), as torchtitan's published pairs with and without it bear out. [-]
+"""

@@ -9,8 +9,10 @@ from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._offered import train_steps
+from planner.runtimes.torchtitan.choice import RECIPES, Choice
 from planner.runtimes.torchtitan.current import MODULE, SAVE_STEPS, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
+from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
 HEAD = '''"""The model of one plan, registered for torchtitan {version}; titan_plan.toml imports it."""
@@ -134,7 +136,7 @@ def _ffns(job: Job) -> list[DenseFfn | Experts]:
     return [block.ffn for block in job.model.blocks.values()]
 
 
-def job_config(plan: Plan, job: Job, compiled: bool) -> dict[str, dict[str, object]]:
+def job_config(plan: Plan, job: Job, choice: Choice) -> dict[str, dict[str, object]]:
     """Return the tables of the TOML, every degree said."""
     work = job.workload
     shards = plan.cp if plan.zero == 0 else plan.zero_shards
@@ -153,6 +155,8 @@ def job_config(plan: Plan, job: Job, compiled: bool) -> dict[str, dict[str, obje
         "fsdp_reshard_after_forward": resharding(plan),
         "pipeline_parallel_microbatch_size": int(plan.micro_batch),
     }
+    if choice.async_tp:
+        parallelism["enable_async_tensor_parallel"] = True
     if schedule is not None:
         parallelism["pipeline_parallel_schedule"] = schedule.name
         parallelism["module_fqns_per_model_part"] = part_names(plan, job.model, "output")
@@ -161,7 +165,8 @@ def job_config(plan: Plan, job: Job, compiled: bool) -> dict[str, dict[str, obje
         recompute["selective_ac_option"] = "op"
     return {
         "job": {"description": f"{job.model.name} {plan.slug}"},
-        "model": {"name": "titan_plan", "flavor": "plan"},
+        "model": {"name": "titan_plan", "flavor": "plan", **_converters(job)},
+        **_quantised(job, choice),
         "experimental": {"custom_import": MODULE},
         "optimizer": {"name": "AdamW", "lr": 3e-4, "implementation": "fused"},
         "lr_scheduler": {"warmup_steps": 10},
@@ -172,16 +177,37 @@ def job_config(plan: Plan, job: Job, compiled: bool) -> dict[str, dict[str, obje
             "seq_len": work.seq_len,
             "max_norm": 1.0,
             "steps": train_steps(work),
-            "dtype": "float32",
+            "dtype": training_dtype(work),
             "mixed_precision_param": "bfloat16",
             "mixed_precision_reduce": "float32",
         },
         "parallelism": parallelism,
         "activation_checkpoint": recompute,
-        "compile": {"enable": compiled},
+        "compile": {"enable": choice.compiled},
         "checkpoint": {"enable": True, "interval": SAVE_STEPS},
         "metrics": {"log_freq": 1},
     }
+
+
+LOW = {"linear": "quantize.linear.float8", "experts": "quantize.grouped_mm.float8"}
+"""Converters of releases with TOML."""
+
+
+def _converters(job: Job) -> dict[str, object]:
+    if job.workload.precision != "fp8":
+        return {}
+    return {"converters": [LOW["linear"], *((LOW["experts"],) if job.model.expert_kinds else ())]}
+
+
+def _quantised(job: Job, choice: Choice) -> dict[str, dict[str, object]]:
+    """Return the tables on float8: the output layer and routers stay in 16 bit."""
+    if job.workload.precision != "fp8":
+        return {}
+    recipe = RECIPES[choice.float8_scales]
+    tables: dict[str, dict[str, object]] = {
+        LOW["linear"]: {"recipe_name": recipe, "filter_fqns": ["output", "router.gate"]}
+    }
+    return tables | ({LOW["experts"]: {"fqns": ["experts"]}} if job.model.expert_kinds else {})
 
 
 def toml_text(tables: dict[str, dict[str, object]]) -> str:
@@ -192,7 +218,7 @@ def toml_text(tables: dict[str, dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def toml_command(plan: Plan, job: Job, version: str, compiled: bool) -> Command:
+def toml_command(plan: Plan, job: Job, version: str, choice: Choice) -> Command:
     """Return what starts the plan on a release that reads TOML.
 
     Raises
@@ -216,7 +242,7 @@ def toml_command(plan: Plan, job: Job, version: str, compiled: bool) -> Command:
         needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         module=True,
         files={
-            f"{MODULE}.toml": header + toml_text(job_config(plan, job, compiled)),
+            f"{MODULE}.toml": header + toml_text(job_config(plan, job, choice)),
             f"{MODULE}.py": module_text(job, version),
         },
     )

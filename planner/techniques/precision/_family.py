@@ -32,6 +32,9 @@ class Precision:
         none where the copy has the place of the gradients. [byte]
     saved_input_bytes : float
         Bytes kept of each element that a linear layer needs again in backward. [byte]
+    delayed : bool
+        Whether a tensor's scale is known before it is made, so that a cast reads it once, where it reads it
+        twice for the scale of now, and may be part of the norm that makes it.
     training_casts : float
         Bytes that a cast moves where the weight gradient needs the tensor in a second layout, over those of
         a cast for one product alone. [-]
@@ -48,6 +51,7 @@ class Precision:
     step_cast_bytes: float = 0.0
     saved_input_bytes: float = 2.0
     training_casts: float = 1.0
+    delayed: bool = False
     aliases: tuple[str, ...] = ()
 
     @property

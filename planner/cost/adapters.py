@@ -1,0 +1,139 @@
+"""Low-rank adapters beside frozen linear layers: which have one, what it keeps, moves and trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from planner.cost.case import Case
+from planner.formulas.elementwise import ADAPTED_INPUT, ADAPTED_OUTPUT, DROPOUT, NOTHING, Traffic
+from planner.formulas.gemm import gemm_seconds
+from planner.numeric import Num
+
+GROUPS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("qkv", "latent_down", "query_up", "key_value_up"), "qkv"),
+    "attention_out": "proj",
+    **dict.fromkeys(("mlp_in", "shared_experts_in", "experts_in"), "fc1"),
+    **dict.fromkeys(("mlp_out", "shared_experts_out", "experts_out"), "fc2"),
+}
+"""Linear layers that may have an adapter, with their group of targets: none at router, head and extra
+prediction layers.
+
+References
+----------
+.. [1] Hugging Face, PEFT, ``peft/tuners/tuners_utils.py``, ``_maybe_include_all_linear_layers``: all but the
+   output layer.
+.. [2] NVIDIA, Megatron-Bridge 067f987d, ``src/megatron/bridge/peft/lora.py``: ``target_modules``.
+"""
+
+SEPARATE: Final = {"qkv": 3, "mlp_in": 2, "shared_experts_in": 2, "experts_in": 2}
+"""Linear layers that transformers has where Megatron has one: queries, keys, values; gate and up. [-]"""
+
+ACTIVATION_BYTES: Final = 2.0
+"""Bytes of an element of an adapter's input and bottleneck, which are 16-bit whatever the base is. [byte]"""
+
+
+def has_adapter(case: Case, name: str) -> bool:
+    """Whether the linear layer called ``name`` has an adapter."""
+    targets = case.workload.lora_targets
+    group = GROUPS.get(name)
+    return not case.method.trains_base and group is not None and (not targets or group in targets)
+
+
+def adapters_beside(case: Case, name: str) -> int:
+    """Adapters beside the linear layer called ``name``: as many as the runtime has layers of it. [-]"""
+    if not has_adapter(case, name):
+        return 0
+    return SEPARATE.get(name, 1) if case.traits.separate_projections else 1
+
+
+def adapter_params(case: Case, name: str, inputs: Num, outputs: Num) -> Num:
+    """Trained parameters beside a linear layer: a first factor for each adapter, the second ones cut alike.
+
+    Returns
+    -------
+    Num
+        Parameters. [element]
+    """
+    rank, count = float(case.workload.lora_rank), adapters_beside(case, name)
+    if not count:
+        return 0.0 * (inputs + outputs)
+    return case.method.adapter_params(count * inputs, outputs, rank)
+
+
+def input_bytes(case: Case, names: tuple[str, ...], in_norm: bool = False) -> float:
+    """Bytes kept from forward to backward of each element that linear layers read.
+
+    Parameters
+    ----------
+    case : Case
+        Method, precision and runtime.
+    names : tuple of str
+        The layers that read it.
+    in_norm : bool
+        Whether the first of them is one with the norm that makes it, and keeps the result all the same.
+
+    Returns
+    -------
+    float
+        As the weight gradient needs it, where there is one; a frozen product's data gradient needs the
+        weight alone, an adapter its input in 16 bit. [byte]
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine v2.9, ``transformer_engine/pytorch/module/linear.py``:
+       ``saved_inputmat`` under ``weight.requires_grad``; ``layernorm_linear.py``, ``save_for_backward``:
+       ``ln_out`` always; ``grouped_linear.py``: ``weight_requires_grad``.
+    .. [2] PyTorch, ``tools/autograd/derivatives.yaml``, ``mm``: ``self`` is saved for the gradient of
+       ``mat2``.
+    .. [3] bitsandbytes, ``bitsandbytes/autograd/_functions.py``, ``MatMul4Bit``: ``ctx.tensors = (None, B)``.
+    """
+    saved = case.precision.saved_input_bytes
+    if case.method.trains_base:
+        return saved
+    norm = saved if in_norm else 0.0
+    adapted = ACTIVATION_BYTES * _copies(case, names)
+    return max(norm, adapted) if saved == ACTIVATION_BYTES else norm + adapted
+
+
+def _copies(case: Case, names: tuple[str, ...]) -> int:
+    """Copies of an input that its adapters keep: one, or one each where each casts it for itself. [-]
+
+    References
+    ----------
+    .. [1] Hugging Face, PEFT, ``peft/tuners/lora/layer.py``, ``_cast_input_dtype``: to the dtype of the
+       adapter's weight, which is fp32 unless FSDP has gathered it in 16 bit.
+    """
+    counts = [adapters_beside(case, name) for name in names]
+    in_fp32 = case.traits.parameter_dtype == "fp32" and not case.sharding.shards_gradients
+    return sum(counts) if in_fp32 else int(any(counts))
+
+
+def bottleneck_bytes(case: Case, name: str, rows: Num) -> Num:
+    """Bytes that adapters beside a linear layer keep of what is between their two products. [byte]"""
+    count = adapters_beside(case, name)
+    return ACTIVATION_BYTES * count * case.workload.lora_rank * rows if count else 0.0
+
+
+def adapter_seconds(
+    case: Case, name: str, rows: Num, inputs: Num, outputs: Num, elements: tuple[Num, Num]
+) -> tuple[Num, Num]:
+    """Seconds forward and backward of the thin products of adapters, and of the kernels around them. [s]
+
+    ``elements`` are those of the layer's input and result where a rank has them: divided over tp along the
+    sequence outside of a pair of products.
+    """
+    count = adapters_beside(case, name)
+    if not count:
+        return 0.0, 0.0
+    rank, curve = float(count * case.workload.lora_rank), case.kernels.gemm["bf16"]
+    products = gemm_seconds(rows, rank, inputs, curve)
+    products = products + gemm_seconds(rows, outputs, rank / count, curve)
+    stream, traits = case.kernels.stream_for("residual"), case.traits
+    into = ADAPTED_INPUT if not traits.operator_fuser else NOTHING
+    out = ADAPTED_OUTPUT if not traits.operator_fuser else NOTHING
+    if traits.adapter_dropout:
+        into = Traffic(into.forward + DROPOUT.forward, into.backward + DROPOUT.backward)
+    forward = (elements[0] * into.forward + elements[1] * out.forward) / stream.bandwidth
+    backward = (elements[0] * into.backward + elements[1] * out.backward) / stream.bandwidth
+    return products + forward, 2 * products + backward

@@ -1,0 +1,121 @@
+"""float8, async tensor parallelism and one dtype of everything: written for torchtitan, read back, priced."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.cost.estimate import estimate
+from planner.errors import UnsupportedPlan
+from planner.inputs.load import load_model
+from planner.rules import violations
+from planner.runtimes import runtimes
+from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED
+from tests.cli.command import planner
+from tests.unit.cost_jobs import job, plan_of, runtime
+
+ASK = (
+    "llama3-8b", "--hardware", "dgx-h100", "--gpus", "16", "--seq-len", "8192", "--global-batch", "16",
+    "--runtime", "torchtitan", "--tp", "8", "--sequence-parallel",
+)  # fmt: skip
+BF16 = ("--state-dtype", "bf16", "--master-dtype", "bf16", "--gradient-dtype", "bf16")
+ASYNC = ("--set", f"tp_exposed={ASYNC_EXPOSED}")
+TENSOR = ("--set", "float8_scales=tensor")
+
+
+def round_trip(folder: Path, version: str, *asked: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """What was priced, what is read back from its files, and their text."""
+    plan, out = str(folder / "plan.yaml"), folder / "out"
+    before = planner("estimate", *ASK, *asked, "--save", plan, "--format", "json").json
+    done = planner("emit", plan, "--out", str(out), "--target-version", version)
+    assert done.code == 0, done.err
+    script = str(out / "train.sh")
+    read = planner("estimate", "--from", script, "--hardware", "dgx-h100", "--format", "json")
+    assert read.code == 0, read.err
+    return before, read.json, "".join(file.read_text() for file in sorted(out.iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "word"),
+    [
+        ("main-2026-08-21", (), "--training.dtype float32"),
+        ("main-2026-08-21", BF16, "--training.dtype bfloat16"),
+        ("main-2026-08-21", ("--precision", "fp8"), 'FLOAT8 = "rowwise"'),
+        ("main-2026-08-21", ASYNC, "--compile.enable_async_tensor_parallel"),
+        ("0.2.2", BF16, 'dtype = "bfloat16"'),
+        ("0.2.2", ("--precision", "fp8"), 'recipe_name = "rowwise"'),
+        ("0.2.2", ("--precision", "fp8", *TENSOR), 'recipe_name = "tensorwise"'),
+        ("0.2.2", ASYNC, "enable_async_tensor_parallel = true"),
+        ("0.2.0", ("--precision", "fp8", *ASYNC), "[quantize.linear.float8]"),
+    ],
+)
+def test_what_was_priced_is_written_and_read_back(
+    tmp_path: Path, version: str, asked: tuple[str, ...], word: str
+) -> None:
+    before, read, text = round_trip(tmp_path, version, *asked)
+    assert word in text.replace("\\\n", "").replace("  ", " ")
+    assert read["from"]["not_understood"] == []
+    assert {key: read[key] for key in ("plan", "workload", "step_time_s", "memory", "violations")} == {
+        key: before[key] for key in ("plan", "workload", "step_time_s", "memory", "violations")
+    }
+
+
+def test_experts_and_dense_layers_are_converted_and_the_head_is_not(tmp_path: Path) -> None:
+    ask = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "16", "--global-batch", "16", "--runtime")
+    plan = str(tmp_path / "plan.yaml")
+    planner("estimate", *ask, "torchtitan", "--precision", "fp8", "--ep", "8", "--save", plan)
+    for version in ("main-2026-08-21", "0.2.2"):
+        out = tmp_path / version
+        assert planner("emit", plan, "--out", str(out), "--target-version", version).code == 0
+        module = (out / "titan_plan.py").read_text()
+        ast.parse(module)
+        text = module + "".join(file.read_text() for file in out.glob("*.toml"))
+        assert "Float8GroupedExpertsConverter.Config(" in text or "quantize.grouped_mm.float8" in text
+        assert '"lm_head", "router.gate"' in text or '"output", "router.gate"' in text
+
+
+def test_training_in_one_16_bit_dtype_takes_eight_bytes_a_weight() -> None:
+    """torchtitan, config/configs.py, ``training.dtype``: all parameters, gradients, states; no fp32 copy."""
+    dtypes = {"state_dtype": "bf16", "master_dtype": "bf16", "gradient_dtype": "bf16"}
+    model = load_model("llama2-7b")
+    low, plain = (
+        estimate(plan_of(work, zero=3), work, runtime("torchtitan")).stages[0]
+        for work in (job(model, 8, **dtypes), job(model, 8))
+    )
+    share = model.params / 8
+    assert (low.weights + low.optimizer) / share == pytest.approx(2 + 4, rel=0.01)
+    assert (plain.weights + plain.optimizer) / share == pytest.approx(4 + 8, rel=0.01)
+    work = job(model, 8, state_dtype="bf16")
+    found = violations(runtimes()["torchtitan"].rules(plan_of(work, zero=3), work))
+    assert [one.rule for one in found] == ["one-training-dtype"]
+
+
+@pytest.mark.parametrize(
+    ("version", "asked"),
+    [
+        ("main-2026-08-21", ("--precision", "fp8", *TENSOR)),
+        ("main-2026-08-21", (*ASYNC, "--no-sequence-parallel")),
+        ("0.2.2", (*ASYNC, "--set", "compiled=false")),
+    ],
+)
+def test_what_a_release_cannot_do_is_refused(tmp_path: Path, version: str, asked: tuple[str, ...]) -> None:
+    plan = str(tmp_path / "plan.yaml")
+    ask = ASK[:-1] if "--no-sequence-parallel" in asked else ASK
+    assert planner("estimate", *ask, *asked, "--save", plan).code == 0
+    done = planner("emit", plan, "--out", str(tmp_path / "out"), "--target-version", version)
+    assert done.code == UnsupportedPlan.exit_code
+    assert "nearest" in done.err
+
+
+def test_float8_is_searched_and_faster_on_long_rows() -> None:
+    ask = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "8192", "--global-batch", "16")
+    best = {
+        precision: planner(
+            "search", *ask, "--runtime", "torchtitan", "--precision", precision, "--format", "json"
+        ).json["plans"][0]["step_time_s"]
+        for precision in ("bf16", "fp8")
+    }
+    assert best["fp8"] < best["bf16"]

@@ -73,7 +73,7 @@ def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: S
     -----
     An all-to-all of a communication library sends all copies by themselves: `all_to_all_seconds` of as many
     times the bytes. DeepEP sends a rank one copy for all of its experts, at 0.6 to 0.9 of nccl-tests' rate;
-    together these are within a third of all copies at that rate, which is what is counted.
+    together these are within two fifths of all copies at that rate, which is what is counted.
 
     References
     ----------

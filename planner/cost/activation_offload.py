@@ -64,10 +64,6 @@ def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPa
     return replace(nbytes, activations=most(nbytes.activations - gone, 0.0), grown=grown)
 
 
-KEEPING_UP = 0.95
-"""Share of the passes that copies of a schedule may take: up to there none waits for long. [-]"""
-
-
 def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> Num:
     """Chunks whose activations are on the device at the peak where the schedule sends some to the host. [-]
 
@@ -77,11 +73,20 @@ def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> 
     flying = schedule.in_flight_chunks(*degrees, rank)
     if schedule.on_device_chunks is None:
         return flying
-    moved = 2.0 * layers.saved * schedule.offloaded_chunks(plan.vpp) / (plan.vpp * case.host_link)
     kept = schedule.on_device_chunks(*degrees, rank)
     largest = ceiling(layers.count / plan.vpp) * plan.vpp / most(layers.count, 1.0)
-    in_time = moved <= KEEPING_UP * (layers.forward + layers.backward)
-    return either(in_time, kept, flying) * largest
+    return either(copied_share(case, plan, layers) <= 1.0, kept, flying) * largest
+
+
+def copied_share(case: Case, plan: Plan, layers: LayerPasses) -> Num:
+    r"""Time of a schedule's copies to the host and back over that of the passes that hide them. [-]
+
+    References
+    ----------
+    .. [1] X. Wan et al., "PipeOffload," arXiv:2503.01328, sec. 2: k, of the chunks that are copied.
+    """
+    moved = 2.0 * layers.saved * (case.schedule.offloaded_chunks(plan.vpp) / plan.vpp) / case.host_link
+    return moved / (layers.forward + layers.backward)
 
 
 def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:

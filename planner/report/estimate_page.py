@@ -11,6 +11,7 @@ from planner.cost.price import Unpriced
 from planner.inputs.fitted import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
+from planner.report.hosting import hosting_lines
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.runtimes._family import Job, Runtime
@@ -124,6 +125,8 @@ def verdict(answer: Estimate | Unpriced) -> Page:
     if isinstance(answer, Estimate) and answer.peak > answer.capacity:
         missing = (answer.peak - answer.capacity) / GIB
         page.append(f"It does not fit: {missing:.1f} GiB are missing on the fullest stage.")
+    if isinstance(answer, Estimate):
+        page += hosting_lines(answer)
     return page
 
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from planner.cost.activation_offload import KEEPING_UP
 from planner.formulas.pipeline_offload import group_interleaved_bubble_seconds
 from planner.simulate.bare import BarePipeline
 from planner.simulate.copies import Copy, play_copied
@@ -105,7 +104,7 @@ def test_full_offload_keeps_about_four_chunks_where_copies_are_fast_enough() -> 
 
 @pytest.mark.parametrize("name", ["po-h", "po-f"])
 def test_no_more_chunks_are_on_the_device_than_the_bound_says(name: str) -> None:
-    """Random degrees and passes, up to copies that take 0.95 of the passes of all chunks."""
+    """Random degrees and passes, up to copies that take as long as the passes of all chunks."""
     draw, schedule, reached = random.Random(11), SCHEDULES[name], 0
     for _ in range(60):
         pp, vpp = draw.randint(2, 12), draw.randint(2, 7)
@@ -113,13 +112,13 @@ def test_no_more_chunks_are_on_the_device_than_the_bound_says(name: str) -> None
         beat = times.forward + times.input_gradient + times.weight_gradient
         fullest = vpp * beat / (2 * schedule.offloaded_chunks(vpp))
         step = BarePipeline(schedule, pp, vpp, m, times).played_with_copies(
-            fullest * draw.choice([KEEPING_UP, draw.uniform(0.05, KEEPING_UP)])
+            fullest * draw.choice([1.0, draw.uniform(0.05, 1.0)])
         )
         assert schedule.on_device_chunks is not None
         for record in step.records():
             bound = float(schedule.on_device_chunks(pp, vpp, m, record.stage))
             assert record.peak_on_device <= bound, (pp, vpp, m, record)
-            reached += record.peak_on_device > bound - 1
+            reached += record.peak_on_device > bound - 2
     assert reached > 20
 
 

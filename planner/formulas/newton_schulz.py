@@ -8,18 +8,17 @@ STEPS = 5.0
 """Iterations that Muon takes (K. Jordan, https://kellerjordan.github.io/posts/muon/). [-]"""
 
 
-def newton_schulz_flops(rows: Num, columns: Num) -> Num:
+def newton_schulz_flops(m: Num, n: Num) -> Num:
     r"""FLOPs to orthogonalise a whole matrix of momentum.
 
-    .. math:: F = n \left(4 a^2 b + 2 a^3\right)
+    .. math:: F = 5 \left(4 a^2 b + 2 a^3\right)
 
     An iteration multiplies :math:`A = X X^T`, :math:`A A` and :math:`(b A + c A A) X`.
 
     Parameters
     ----------
-    rows, columns : Num
-        Size of the matrix, :math:`a` the smaller and :math:`b` the larger, for :math:`n = 5` iterations.
-        [element]
+    m, n : Num
+        Rows and columns of the matrix, :math:`a` the fewer and :math:`b` the more. [element]
 
     Returns
     -------
@@ -35,5 +34,5 @@ def newton_schulz_flops(rows: Num, columns: Num) -> Num:
     >>> newton_schulz_flops(4096.0, 4096.0) / (30 * 4096**3)
     1.0
     """
-    small, large = least(rows, columns), most(rows, columns)
+    small, large = least(m, n), most(m, n)
     return STEPS * (4.0 * small * small * large + 2.0 * small * small * small)

@@ -13,6 +13,7 @@ from planner.cost.stages import crests
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.simulate.plan import play_plan
+from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.schedules import SCHEDULES
 from tests.unit.cost_jobs import MODELS, any_runtime, faster, job, plan_of, random_plans
 
@@ -122,14 +123,18 @@ def test_recompute_never_holds_more_activations(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dense", "tied", "experts"])
 def test_recompute_never_makes_a_step_of_equal_layers_faster(name: str) -> None:
-    """Without offloaded activations: of those recompute leaves fewer to move, and may be worth it."""
+    """Without offloaded activations: of those recompute leaves fewer to move, and may be worth it.
+
+    The whole may be faster than attention alone where a method's own checkpoints spare just that one.
+    """
     for work, known, _ in plans(name):
         plan = replace(known, offload="none")
         none, selective, whole = (
             estimate(replace(plan, recompute=choice), work, RUNTIME).step
             for choice in ("none", "selective", "full")
         )
-        assert none <= selective <= whole, plan
+        assert none <= min(selective, whole), plan
+        assert selective <= whole or CONTEXT_METHODS[plan.cp_method].keeps_attention, plan
 
 
 @EACH

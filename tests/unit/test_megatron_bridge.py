@@ -207,6 +207,16 @@ def test_optimizer_states_recompute_and_gradients(config: Any) -> None:
     assert not found.mixed_precision.grad_reduce_in_fp32
 
 
+@pytest.mark.parametrize("zero", [0, 1])
+def test_muon_with_shared_states_is_the_layer_wise_optimizer(config: Any, zero: int) -> None:
+    """Megatron-Bridge's own recipes with Muon set these three: no command line turns one into another."""
+    made = config(cases.plan(64, 128, zero=zero), of("llama3-8b", optimizer="muon"))
+    assert made.optimizer.optimizer == "muon"
+    assert not made.optimizer.use_distributed_optimizer
+    assert made.optimizer.use_layer_wise_distributed_optimizer == (zero == 1)
+    assert made.ddp.use_distributed_optimizer == (zero == 1)
+
+
 def test_saved_tensors_of_some_layers_go_to_the_host(config: Any) -> None:
     """The three fields that its performance guide names for the offload of activations."""
     found = config(cases.plan(64, 128, offload="activations:20"), of("llama3-8b")).model

@@ -221,6 +221,10 @@ def optimizer_section(plan: Plan, work: Workload) -> Section:
         "bf16": work.precision != "fp16",
         "fp16": work.precision == "fp16",
     }
+    if work.optimizer == "muon":
+        # Its config knows no command line that would make one of the other.
+        fields |= {"use_distributed_optimizer": False, "muon_tp_mode": "duplicated"}
+        fields |= {"use_layer_wise_distributed_optimizer": plan.zero >= 1}
     if precision_aware(plan, work):
         state = TORCH_DTYPES[work.state_dtype or "fp32"]
         fields |= {"use_precision_aware_optimizer": True, "exp_avg_dtype": state, "exp_avg_sq_dtype": state}

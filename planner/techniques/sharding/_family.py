@@ -50,7 +50,7 @@ class Sharding:
 
 
 def sharded_states(
-    weights: Num, gradients: Num, optimizer: Num, shards: Num, sharding: Sharding
+    kept_weights: Num, kept_gradients: Num, kept_states: Num, shards: Num, sharding: Sharding
 ) -> tuple[Num, Num, Num]:
     r"""Weights, gradients and optimizer states that one rank holds.
 
@@ -58,7 +58,7 @@ def sharded_states(
 
     Parameters
     ----------
-    weights, gradients, optimizer : Num
+    kept_weights, kept_gradients, kept_states : Num
         Weights :math:`W`, gradients :math:`G` and optimizer states :math:`O` of the group: their bytes, or
         their elements. [byte or element]
     shards : Num
@@ -77,7 +77,7 @@ def sharded_states(
        arXiv:1910.02054, 2020, sec. 5 and table 1.
     """
     return (
-        weights / sharding.parameter_shards(shards),
-        gradients / sharding.gradient_shards(shards),
-        optimizer / sharding.optimizer_shards(shards),
+        kept_weights / sharding.parameter_shards(shards),
+        kept_gradients / sharding.gradient_shards(shards),
+        kept_states / sharding.optimizer_shards(shards),
     )

@@ -48,11 +48,11 @@ def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator
     for profile in clusters:
         pool = profile.pool
         quote = quote_of(pool)
-        if quote is not None and quote.lent and (objective == "cost" or len(clusters) > 1):
+        if quote is not None and quote.lent and objective == "cost" and len(clusters) > 1:
+            seller = quote.seller or "another seller"
             yield (
-                f"no price of {profile.name} is known: its dollars are at what "
-                f"{quote.seller or 'another seller'} asks for the accelerator "
-                f"({quote.usd_per_hour:g} USD/h); give yours as --price USD_PER_HOUR={profile.name}"
+                f"dollars of {profile.name} are not at a price of its own, but at what {seller} asks for the "
+                f"accelerator ({quote.usd_per_hour:g} USD/h); give yours: --price USD_PER_HOUR={profile.name}"
             )
         told = {"cost": ("price", pool.price_per_hour), "energy": ("rated power", pool.accelerator.power)}
         what, known = told.get(objective, ("", 1.0))

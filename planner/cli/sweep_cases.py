@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -13,8 +13,8 @@ from planner.cli.job import FILES, Files
 from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import read
 from planner.errors import InputError, Problem
-from planner.inputs.load import load_model
-from planner.inputs.load_hardware import load_hardware
+from planner.inputs.load import load_model, names_and_aliases
+from planner.inputs.load_hardware import hardware_folder, load_hardware
 from planner.report.plan_file import digest
 from planner.search.request import Request
 from planner.sweep.grid import Grid, Options, key_lines
@@ -24,7 +24,7 @@ from planner.sweep.solve import content_key, refused_key
 
 NAMES: Final = {"models": "model", "set": "changes"}
 """Axes whose options are kept under another name."""
-SEVERAL: Final = ("hardware", "runtime", "changes")
+SEVERAL: Final = ("hardware", "runtime", "changes", "price")
 """Options that can be given several times."""
 FLAGS: Final = ("sequence_parallel", "uniform")
 PLANS: Final = "5"
@@ -77,7 +77,8 @@ def request_of(options: Options, files: Files = FILES) -> Request:
     given: dict[str, Any] = {NAMES.get(name, name): text for name, text in options.items()}
     for name in SEVERAL:
         if given.get(name) is not None:
-            given[name] = given[name].split(",") if name == "changes" else [given[name]]
+            given[name] = given[name].split(",") if name in ("changes", "price") else [given[name]]
+    given["price"] = own_prices(given.get("price") or (), str(given["hardware"][0]))
     problems: list[Problem] = []
     for name in FLAGS:
         text = given.get(name)
@@ -93,6 +94,15 @@ def request_of(options: Options, files: Files = FILES) -> Request:
     if problems:
         raise InputError(problems)
     return replace(request, uniform=bool(given["uniform"]))
+
+
+def own_prices(prices: Iterable[str], hardware: str) -> list[str]:
+    """Return the prices of a grid that are about a case's cluster, without those of others that there are."""
+    known = names_and_aliases(hardware_folder())
+    of = {text: text.partition("=")[2].strip().lower() for text in prices}
+    here = known.get(hardware.lower())
+    others = {name for name, path in known.items() if path != here} - {hardware.lower()}
+    return [text for text, name in of.items() if name not in others]
 
 
 def shared(request: Request, once: dict[str, Any]) -> Request:

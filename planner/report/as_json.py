@@ -74,7 +74,7 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
         "feasible": answer.feasible,
         "violations": [asdict(violation) for violation in answer.violations],
     }
-    figures = _no_figures(answer.capacity) if isinstance(answer, Unpriced) else _figures(answer)
+    figures = _no_figures(answer) if isinstance(answer, Unpriced) else _figures(answer)
     document: Document = plain(head | figures)
     return document
 
@@ -128,15 +128,16 @@ def price_record(job: Job) -> Document | None:
     )
 
 
-def _no_figures(capacity: float) -> Document:
+def _no_figures(answer: Unpriced) -> Document:
     rates = ("step_time_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu")
     trust = ("error_band", "error_band_basis", "oom_probability", "memory_band", "extrapolated_share")
-    bills = ("price", "cost_usd_per_step", "energy_j_per_step", "days_to_train", "cost_usd_to_train")
+    bills = ("cost_usd_per_step", "energy_j_per_step", "days_to_train", "cost_usd_to_train")
     return {
         **dict.fromkeys((*rates, *trust)),
         "time_s": dict.fromkeys(TIME_KEYS),
-        "memory": {"capacity_gib": capacity / GIB, "peak_gib": None, "stages": []},
+        "memory": {"capacity_gib": answer.capacity / GIB, "peak_gib": None, "stages": []},
         "comm_bytes_per_gpu": dict.fromkeys(SENT_KEYS),
+        "price": price_record(answer.job),
         **dict.fromkeys(bills),
     }
 

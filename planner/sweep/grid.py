@@ -79,6 +79,7 @@ class Grid(Record):
     imbalance: Axis = ()
     gpus_per_node: Axis = ()
     memory_limit: Axis = ()
+    price: Axis = ()
     set: Axis = ()
     tp: Axis = ()
     pp: Axis = ()

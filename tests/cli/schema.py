@@ -38,6 +38,7 @@ ESTIMATE_KEYS = [
     ),
     ("memory", ["capacity_gib", "peak_gib", "stages"]),
     ("comm_bytes_per_gpu", ["tp", "cp", "ep", "pp", "dp"]),
+    ("price", ["usd_per_hour", "basis", "seller", "kind", "day", "source"]),
     ("cost_usd_per_step", None),
     ("energy_j_per_step", None),
     ("days_to_train", None),

@@ -175,6 +175,10 @@ def test_an_objective_without_its_number_is_told() -> None:
     both = (*ask, "--hardware", "gb200-nvl72", "--hardware", "dgx-h100")
     assert "no price of gb200-nvl72 is known" in planner(*both, "--objective", "cost").err
     assert "dgx-h100 is known" not in planner(*both, "--objective", "cost").err
+    assert "dollars of dgx-h100 are not at a price of its own" in planner(*both, "--objective", "cost").err
+    own = planner(*both, "--objective", "cost", "--price", "3", "--format", "json")
+    assert "not at a price of its own" not in own.err
+    assert {plan["price"]["basis"] for plan in own.json["plans"]} == {"user"}
     assert planner(*both).err == ""
     assert (
         "no rated power of trn2.48xlarge"

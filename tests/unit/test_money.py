@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from planner.cost.money import bill_of
+from planner.api import estimate_plan, load_hardware, load_model
+from planner.cli.job import read_job
+from planner.cli.options import JobOptions
+from planner.cli.reading import Reading
+from planner.cli.sweep_cases import own_prices
+from planner.cost.money import bill_of, quote_of
+from planner.errors import InputError
+from planner.inputs.load_hardware import cluster_names
 from planner.inputs.record import Sourced
+from planner.report.plan_file import Names, plan_yaml, read_plan_file
 from planner.runtimes._family import Job
 from tests.unit.cost_jobs import MODELS, job
 
@@ -40,3 +49,92 @@ def test_days_need_no_price() -> None:
     bill = bill_of(priced(None, 700.0, tokens=65.536e6), 9.0)
     assert bill.usd_to_train is None
     assert bill.days_to_train == pytest.approx(9000 / 86400)
+
+
+@pytest.mark.parametrize(
+    ("name", "basis", "text"),
+    [
+        ("p5", "cluster", "6.88 USD/h, AWS us-east-1, on demand, 2026-11-09"),
+        ("a3-mega", "accelerator", "3.29 USD/h, RunPod, 2026-08-19, not this cluster's"),
+        ("a3-high", "cluster", "11.06 USD/h, Google Cloud, list, 2024"),
+    ],
+)
+def test_a_price_says_whose_it_is(name: str, basis: str, text: str) -> None:
+    """The figures stand in the files of these clusters and of the H100."""
+    quote = quote_of(load_hardware(name).pool)
+    assert quote is not None
+    assert (quote.basis, quote.text, quote.lent) == (basis, text, basis == "accelerator")
+
+
+def test_every_price_that_ships_has_seller_and_day() -> None:
+    for name in cluster_names():
+        quote = quote_of(load_hardware(name).pool)
+        assert quote is None or (quote.seller and quote.day and quote.source), name
+
+
+def test_a_price_of_ones_own_replaces_that_of_the_profile() -> None:
+    quote = quote_of(load_hardware("p5", price=2.5).pool)
+    assert quote is not None
+    assert (quote.basis, quote.text, quote.source) == ("user", "2.5 USD/h, your own", "")
+    with pytest.raises(InputError, match="price: found nan; expected a number from 0"):
+        load_hardware("p5", price=float("nan"))
+
+
+def asked(*prices: str) -> tuple[list[float | None], list[str]]:
+    """Return the prices of two clusters, and the faults."""
+    reading = Reading()
+    options = JobOptions("llama3-8b", hardware=["a3-mega", "p5"], gpus="16", price=list(prices))
+    found = read_job(options, reading)
+    rates = [] if found is None else [cluster.pool.price_per_hour for _, cluster in found.clusters]
+    return [None if rate is None else float(rate) for rate in rates], [
+        str(fault) for fault in reading.problems
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prices", "rates"),
+    [
+        ((), [3.29, 6.88]),
+        (("2",), [2.0, 2.0]),
+        (("2", "5=p5.48xlarge"), [2.0, 5.0]),
+        (("5=P5",), [3.29, 5.0]),
+        (("0=a3-mega",), [0.0, 6.88]),
+    ],
+)
+def test_a_price_is_of_all_clusters_or_of_one(prices: tuple[str, ...], rates: list[float]) -> None:
+    assert asked(*prices) == (rates, [])
+
+
+@pytest.mark.parametrize(
+    ("prices", "words"),
+    [
+        (("3=p4",), "--price: found '3=p4'; expected a cluster of --hardware: a3-mega, p5; nearest: p5"),
+        (("3=",), "--price: found '3='"),
+        (("-1",), "--price: found '-1'; expected a number from 0"),
+        (("cheap=p5",), "--price: found 'cheap'"),
+        (("1", "2"), "expected one price for all clusters"),
+        (("1=p5", "2=p5.48xlarge"), "expected one price for p5"),
+    ],
+)
+def test_a_price_that_is_none_or_of_no_cluster_is_refused(prices: tuple[str, ...], words: str) -> None:
+    faults = asked(*prices)[1]
+    assert len(faults) == 1
+    assert words in faults[0]
+
+
+def test_prices_of_a_sweep_are_those_of_its_clusters() -> None:
+    prices = ("2.5=a3-mega", "3=p5", "4", "5=mine.yaml", "6=nonsense")
+    assert own_prices(prices, "p5.48xlarge") == ["3=p5", "4", "5=mine.yaml", "6=nonsense"]
+
+
+def test_a_plan_file_keeps_the_price() -> None:
+    cluster = load_hardware("p5", price=2.5)
+    answer = estimate_plan(
+        replace(job(MODELS["dense"], 16), model=load_model("llama3-8b"), hardware=cluster),
+        "megatron-lm",
+        tp=2,
+    )
+    text = plan_yaml(answer.job, answer.runtime, answer.plan, Names("llama3-8b", "p5"))
+    saved = read_plan_file(Path("plan.yaml"), text)
+    assert saved.changed == ()
+    assert quote_of(saved.job.hardware.pool) == quote_of(cluster.pool)

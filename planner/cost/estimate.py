@@ -205,7 +205,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
     parts = PlanParts(plan, case)
-    result = _played_step(parts) if is_played(case, plan) else parts.step
+    result = _played_step(parts) if is_played(case, plan, parts) else parts.step
     step = float(result.step)
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)

@@ -237,7 +237,8 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
     parts = PlanParts(plan, case)
-    result = _played_step(parts) if parts.hosted or is_played(case, plan) else parts.step
+    played = parts.hosted is not None or is_played(case, plan, parts)
+    result = _played_step(parts) if played else parts.step
     step = float(result.step)
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)

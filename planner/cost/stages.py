@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.inputs.model import ModelSpec
-from planner.numeric import Column, Num, Truth
+from planner.numeric import Column, Num
 from planner.plan import even_split
 from planner.techniques.recompute._family import RecomputeChoice
 from planner.techniques.schedules import Schedule
@@ -48,12 +48,6 @@ class Stages:
     crest: Num = 1.0
     messages: Mapping[int, Column] = field(default_factory=dict)
     all_messages: Mapping[int, Num] = field(default_factory=dict)
-
-    @property
-    def far_and_near(self) -> Truth:
-        """Whether messages of a pipeline come over several tiers, so that equal chunks take unlike times."""
-        used = [np.greater(count, 0.0) for count in self.all_messages.values()]
-        return np.greater(np.sum(used, axis=0), 1) if len(used) > 1 else np.False_
 
     def taken(self, index: NDArray[np.intp]) -> Stages:
         """Return the stages of the plans at ``index`` of the second axis."""

@@ -26,11 +26,11 @@ from planner.cost.memory import (
     stage_sum,
     stage_weights,
 )
-from planner.cost.messages import hop_seconds
+from planner.cost.messages import are_unlike, hop_seconds
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
-from planner.numeric import Num, either, most
+from planner.numeric import Num, Truth, either, most
 from planner.plan import Plan
 
 
@@ -50,6 +50,8 @@ class PassPrice:
         Seconds of a micro-batch on each stage, its messages included. [s]
     hop : Num
         Exposed seconds of messages between stages in each micro-batch, on each stage. [s]
+    unlike : Truth
+        Whether far and near messages make stages of equal layers unlike.
     weights : StageWeights
         Weights of each stage.
     mean : StageWeights
@@ -65,6 +67,7 @@ class PassPrice:
     floor: Num
     micro: Num
     hop: Num
+    unlike: Truth
     weights: StageWeights
     mean: StageWeights
     nbytes: PassBytes
@@ -177,13 +180,15 @@ def price_passes(
     hidden = 0.0 if case.traits.p2p_occupies else hops / everything
     floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
     held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
-    closed = np.greater(plan.num_microbatches, plan.pp) & ~np.logical_or(case.plays, stages.far_and_near)
+    unlike = are_unlike(case, plan, stages.all_messages, even)
+    closed = np.greater(plan.num_microbatches, plan.pp) & ~np.logical_or(case.plays, unlike)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
         bound=either(closed, work + fill, floor),
         floor=floor,
         micro=micro,
         hop=hop,
+        unlike=unlike,
         weights=held,
         mean=mean,
         nbytes=pass_bytes(case, plan, costs, stages),

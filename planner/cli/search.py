@@ -254,7 +254,7 @@ def emit_search(
     from planner.report.played import far_steps, played_page, played_records
     from planner.report.search_page import search_page
 
-    played = far_steps(result.plans) if shown.output is not Format.csv else ()
+    played = far_steps(result)
     if shown.output is Format.json:
         more: dict[str, Any] = {} if front is None else {"front": front_document(front)}
         if played:

@@ -20,6 +20,11 @@ class Bill:
     days_to_train: float | None
     usd_to_train: float | None
 
+    def stretched(self, share: float) -> Bill:
+        """Return the bill of a step that takes so many times as long."""
+        parts = (self.usd_per_step, self.joules_per_step, self.days_to_train, self.usd_to_train)
+        return Bill(*(None if part is None else share * part for part in parts))
+
 
 def bill_of(job: Job, step: float) -> Bill:
     """Return what steps of ``step`` seconds cost.

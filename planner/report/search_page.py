@@ -73,6 +73,7 @@ def _uneven(result: SearchResult) -> Page:
 
 def _baselines(result: SearchResult) -> Table:
     best = result.plans[0].step if result.plans else None
+    reasons = result.left_out or (None,) * len(result.baselines)
     return Table(
         tuple(
             {
@@ -80,18 +81,14 @@ def _baselines(result: SearchResult) -> Table:
                 "layout": layout(answer.plan),
                 "s/step": significant(answer.step),
                 "GiB": f"{answer.peak / GIB:.1f}",
-                "verdict": _against(answer, best),
+                "verdict": reason or _against(answer, best),
             }
-            for name, answer in result.baselines
+            for (name, answer), reason in zip(result.baselines, reasons, strict=True)
         )
     )
 
 
 def _against(answer: Estimate, best: float | None) -> str:
-    if answer.violations:
-        return f"breaks {answer.violations[0].rule}"
-    if not answer.feasible:
-        return "does not fit"
     return "fits" if best is None else f"{answer.step / best:.2f} times the best"
 
 
@@ -206,7 +203,7 @@ def _gain(told: Mapping[str, Any]) -> str:
 def optimality(result: SearchResult) -> Page:
     """Return how good the best plan is proved to be."""
     told = result.optimality
-    bound, gap = told.get("model_bound_s"), told.get("gap")
+    bound, gap = told.get("bound_s"), told.get("gap")
     if not result.plans or bound is None:
         return []
     if told.get("proved"):
@@ -217,6 +214,7 @@ def optimality(result: SearchResult) -> Page:
 
 def played_floor(told: Mapping[str, Any]) -> str:
     """Say what steps take at least when played, where that is less than the model's bound."""
-    if told["bound_s"] >= told["model_bound_s"]:
+    least = told.get("played_bound_s")
+    if least is None or least >= told["bound_s"]:
         return ""
-    return f" Played event by event, no refined plan takes less than {significant(told['bound_s'])} s."
+    return f" Played event by event, no refined plan takes less than {significant(least)} s."

@@ -20,6 +20,9 @@ from planner.search.choices import choices_of, fixed_degrees
 from planner.search.scan import Scan
 from planner.search.space import make_space
 
+SLOWDOWN = 1.25
+"""Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -50,6 +53,8 @@ class Request:
     uniform : bool
         Whether every layer of a plan keeps the same recompute choice and every stage nearly equal layers; if
         not, the best plans are assigned by the solver too.
+    slowdown : float
+        Times the fastest plan's step that the plan of least memory may take. [-]
     """
 
     model: ModelSpec
@@ -63,6 +68,7 @@ class Request:
     memory_limit: float | None = None
     oom_risk: float = 0.05
     uniform: bool = False
+    slowdown: float = SLOWDOWN
 
     def jobs(self) -> Iterator[tuple[Job, Runtime]]:
         """Yield every combination of cluster, number of accelerators and runtime."""
@@ -72,23 +78,32 @@ class Request:
                     yield Job(self.model, hardware, gpus, self.workload), runtime
 
 
-def objective_column(name: str) -> Callable[[StepPrice], Column]:
-    """Return what a scan minimises; on one cluster money and energy are proportional to time."""
+def objective_column(name: str, within: float = np.inf) -> Callable[[StepPrice], Column]:
+    """Return what a scan minimises: bytes among plans that take at most ``within`` seconds, or seconds.
+
+    On one cluster money is proportional to time; plans of least energy are refined in the order of time too.
+    """
     if name == "memory":
-        return lambda result: np.asarray(result.total_bytes)
+        return lambda result: np.where(np.asarray(result.step) <= within, result.total_bytes, np.inf)
     return lambda result: np.asarray(result.step)
 
 
-def objective_value(name: str, plan: Estimate) -> float:
-    """Return what the ranking minimises; what is unknown comes last."""
+def objective_value(name: str, plan: Estimate, seconds: float | None = None) -> float:
+    """Return what the ranking minimises, of a step that takes its price or other seconds; inf if unknown."""
+    bill = plan.bill if seconds is None or seconds == plan.step else plan.bill.stretched(seconds / plan.step)
     values = {
-        "time": plan.step,
+        "time": plan.step if seconds is None else seconds,
         "memory": plan.peak,
-        "cost": plan.bill.usd_per_step,
-        "energy": plan.bill.joules_per_step,
+        "cost": bill.usd_per_step,
+        "energy": bill.joules_per_step,
     }
     value = values[name]
     return float("inf") if value is None else value
+
+
+def objective_key(name: str, plan: Estimate, seconds: float) -> tuple[float, float]:
+    """Return by what plans are ranked: the objective, and then the seconds of a step."""
+    return objective_value(name, plan, seconds), seconds
 
 
 def objective_bound(name: str, job: Job, seconds: float) -> float:

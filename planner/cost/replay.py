@@ -66,7 +66,8 @@ def played_step(known: Estimate) -> float | None:
     .. math:: t = t_{price} + \tilde t(m') - t_{price}(m'), \quad m' \le 4 p
 
     Of many micro-batches the first four rounds are played: each further one adds the slowest stage's time to
-    both. [s]
+    both. In two directions a rank holds the stages of two, and each further one adds what the third and the
+    fourth round add. [s]
 
     Parameters
     ----------
@@ -83,19 +84,33 @@ def played_step(known: Estimate) -> float | None:
     if plan.pp == 1 or is_played(case, plan):
         return known.step
     few = shortened(plan, case)
-    degrees = (int(plan.pp), int(plan.vpp), int(few.num_microbatches)) if few is not None else None
-    if few is None or degrees is None or len(split_of(plan, case)) != degrees[0] * degrees[1]:
+    if few is None or len(split_of(plan, case)) != int(plan.pp * plan.vpp):
         return None
+    off = _off(few, case)
+    left = float(plan.num_microbatches - few.num_microbatches)
+    if off is None or not left or case.schedule.routes == 1:
+        return None if off is None else known.step + off
+    rounds = 2.0 * plan.pp
+    if few.num_microbatches <= rounds:
+        return None
+    before = _off(replace(few, num_microbatches=few.num_microbatches - rounds), case)
+    return None if before is None else known.step + off + (off - before) * left / rounds
+
+
+def _off(plan: Plan, case: Case) -> float | None:
+    """Seconds by which a plan's step is longer played than by its closed form; None where none can run. [s]"""
+    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
     if case.schedule.supports(*degrees):
         return None
-    parts = PlanParts(few, case)
-    pipeline = chunk_pipeline(few, case, chunk_pieces(few, case), parts.costs, message_seconds(few, case))
+    parts = PlanParts(plan, case)
+    chunks = chunk_pieces(plan, case)
+    pipeline = chunk_pipeline(plan, case, chunks, parts.costs, message_seconds(plan, case))
     try:
         timeline = play(case.schedule.order(*degrees, mean_times(pipeline)), pipeline)
     except UnsupportedPlan:
         return None
     tails = rank_tails(parts)
-    return known.step + step_span(timeline, tails, case) - float(parts.passes.busy) - float(tails.max())
+    return step_span(timeline, tails, case) - float(parts.passes.busy) - float(tails.max())
 
 
 def rank_tails(parts: PlanParts) -> Column:

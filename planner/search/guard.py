@@ -69,7 +69,7 @@ class Guard:
                 best.append(answer)
             else:
                 heapq.heappush(heap, (key(answer, self.seconds(answer)), place, True, answer))
-        return best
+        return sorted(best, key=lambda answer: key(answer, self.seconds(answer)))
 
 
 def _key(answer: Estimate) -> tuple[Plan, int, int]:

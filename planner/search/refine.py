@@ -214,15 +214,23 @@ def refine(
 
 
 def _leader(work: _Candidates, guard: Guard, key: Key) -> Estimate:
-    """Return the best plan, played: candidates that its price alone would beat are refined too."""
+    """Return the best plan, played: candidates that its price alone would beat are refined too.
+
+    Where prices turn out to be wrong, that holds for the first few plans and not the best alone.
+    """
+    most = 1
     while True:
-        (leader,) = guard.ranked(work.known.values(), 1, key)
-        best, place = key(leader, guard.seconds(leader))[0], work.place
+        shown = guard.ranked(work.known.values(), most, key)
+        last = shown[-1]
+        best, place = key(last, guard.seconds(last))[0], work.place
+        if most == 1 and any(guard.known_seconds(known) != known.step for known in work.known.values()):
+            most = FIRST
+            continue
         if work.worth(work.open_bound) >= best:
-            return leader
+            return shown[0]
         work.until(best)
         if work.place == place:
-            return leader
+            return shown[0]
 
 
 def _smallest(scan: Scan, report: ScanReport, top: int, memory_limit: float | None) -> Refinement:

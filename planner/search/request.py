@@ -134,4 +134,5 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
         shards=int(str(shards)) if shards is not None else None,
         split=split,
         uneven=not request.uniform and request.objective != "memory",
+        shown=request.top,
     )

@@ -146,6 +146,8 @@ class Scan:
         Layers of each virtual stage, where the user has set them.
     uneven : bool
         Whether to look for plans that may be safe with another split than the default one.
+    shown : int
+        Plans of least value to keep, where that is more than ``keep``.
     """
 
     job: Job
@@ -158,6 +160,7 @@ class Scan:
     shards: int | None = None
     split: tuple[int, ...] | None = None
     uneven: bool = False
+    shown: int = 0
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
@@ -271,7 +274,7 @@ class Scan:
         if report.smallest is None or used[smallest] < report.smallest.total_bytes:
             report.smallest = _candidate(result, plan, values, smallest)
         made = partial(_candidate, result, plan, values)
-        report.best = merged(report.best, values, fits, self.keep, made, by_value)
+        report.best = merged(report.best, values, fits, max(self.keep, self.shown), made, by_value)
         report.promising = merged(report.promising, np.asarray(result.bound), fits, self.keep, made, by_bound)
 
     @property

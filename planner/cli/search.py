@@ -93,7 +93,9 @@ def search(
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
-        limits = memory_front(request, points, progress, known=result.plans) if points and result.plans else ()
+        limits = (
+            memory_front(request, points, progress, known=result.plans) if points and result.plans else ()
+        )
         made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
     if made and objective == "time":
         result = replace(result, plans=best_first(result.plans, made))

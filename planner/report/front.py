@@ -88,16 +88,15 @@ def memory_front(
         return tuple(undominated(fitting))
     most = float(request.clusters[0].pool.accelerator.memory_visible)
     most = min(most, request.memory_limit or most)
-    found = {plan.plan: plan for plan in (least[0], *fitting)}
+    found = [least[0], *fitting]
     for number, point in enumerate(halves(points), start=1):
         limit = least[0].peak + (most - least[0].peak) * point / points
         what = f"the fastest plan in {limit / GIB:.0f} GiB"
         if not patience.allows(what):
             continue
         tell(number / (points + 1), what)
-        for plan in search(replace(plain_request, memory_limit=limit)).plans:
-            found[plan.plan] = plan
-    return tuple(undominated(found.values()))
+        found += search(replace(plain_request, memory_limit=limit)).plans
+    return tuple(undominated(found))
 
 
 def undominated(plans: Iterable[Estimate]) -> list[Estimate]:

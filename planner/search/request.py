@@ -127,7 +127,7 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
         job=job,
         runtime=runtime,
         space=make_space(job, degrees, split),
-        choices=choices_of(runtime, request.fixed),
+        choices=choices_of(runtime, request.fixed, job),
         limit=capacity * safe_share(request.oom_risk, runtime.traits.memory_spread),
         capacity=capacity,
         keep=keep,
@@ -135,4 +135,5 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
         split=split,
         uneven=not request.uniform and request.objective != "memory",
         shown=request.top,
+        by_memory=request.objective == "memory",
     )

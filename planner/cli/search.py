@@ -44,6 +44,15 @@ def search(
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Keep one recompute choice for all layers: no assignment.")
     ] = False,
+    slowdown: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X",
+            help="With memory as the objective, times the fastest plan's step that a plan may take, or inf. "
+            "[default: 1.25]",
+            show_default=False,
+        ),
+    ] = None,
     synthesize: Annotated[
         str | None,
         typer.Option(
@@ -82,7 +91,7 @@ def search(
     from planner.search.optimise import search as ranked
 
     asked, request = read(job, plan, objective, top, oom_risk)
-    request = replace(request, uniform=uniform)
+    request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
@@ -113,6 +122,26 @@ def search(
     faster = (one for one in made or () if one.kept and objective != "memory")
     order = next((one.text for one in faster if one.answer is result.plans[0]), None)
     write_best(result.plans[0], asked, save, launch, force, order)
+
+
+def read_slowdown(text: str | None, objective: str) -> float:
+    """Return how many times the fastest plan's step the plan of least memory may take.
+
+    Raises
+    ------
+    InputError
+        If it is below 1, or memory is not the objective.
+    """
+    from planner.cli.reading import Reading
+    from planner.search.request import SLOWDOWN
+
+    reading = Reading()
+    endless = text is not None and text.strip().lower() == "inf"
+    times = float("inf") if endless else reading.number("--slowdown", text, 1.0)
+    if text is not None and objective != "memory":
+        reading.fault("--slowdown", f"--objective {objective}", "--objective memory")
+    reading.finish()
+    return SLOWDOWN if times is None else times
 
 
 def read_seconds(text: str | None, request: Request) -> float | None:

@@ -23,7 +23,7 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if lead is None:
         page += other_runtimes(request) or nothing_fits(result)
     else:
-        page += [_plans(result, request), *_uneven(result), *adapter_lines(job.workload.method)]
+        page += [*_within(result, request), _plans(result, request), *_uneven(result), *adapter_lines(job.workload.method)]
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]
@@ -31,6 +31,17 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if defaults:
         page.append(f"Not given, so taken: {listed(defaults)}.")
     return page
+
+
+def _within(result: SearchResult, request: Request) -> Page:
+    """Say how slow a plan of least memory may be."""
+    seconds = result.optimality.get("within_s")
+    if seconds is None:
+        return []
+    return [
+        f"Least memory of the plans that take at most {request.slowdown:g} times as long as the fastest, "
+        f"{significant(float(str(seconds)))} s; --slowdown changes that:"
+    ]
 
 
 def _plans(result: SearchResult, request: Request) -> Table:

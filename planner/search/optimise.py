@@ -226,6 +226,7 @@ def _optimality(
         "proved": proved,
         "bound_s": seconds * (1.0 - gap),
         "gap": gap,
+        "within_s": within if within < float("inf") else None,
         "over": over,
         "model_bound_s": seconds * (1.0 - gap),
         "played_bound_s": min(one.floor for one in refined if one.plans),

@@ -99,3 +99,34 @@ def test_no_baseline_without_a_reason_is_faster_than_the_best(
         if found.plans and reason is None:
             assert found.plans[0].step <= answer.step * (1 + 1e-12)
     assert str(search_page(found, asked, {}))
+
+
+def test_the_least_memory_is_not_bought_with_any_time() -> None:
+    """Without a limit, the smallest plan is several times slower than the fastest."""
+    fastest = search(request()).plans[0]
+    near = search(request(objective="memory"))
+    free = search(request(objective="memory", slowdown=float("inf")))
+    assert free.plans[0].step > 2 * fastest.step
+    assert free.plans[0].peak < near.plans[0].peak < fastest.peak
+    assert all(plan.step <= 1.25 * fastest.step * (1 + 1e-12) for plan in near.plans)
+    assert near.optimality["within_s"] == pytest.approx(1.25 * fastest.step, rel=0.02)
+    assert free.optimality["within_s"] is None
+    consistent(near)
+    everything = search(request(top=1000, uniform=True)).plans
+    allowed = [plan.peak for plan in everything if plan.step <= float(str(near.optimality["within_s"]))]
+    assert near.plans[0].peak <= min(allowed)
+
+
+def test_how_slow_it_may_be_is_told_and_can_be_changed() -> None:
+    job = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64")
+    steps = []
+    for more in ((), ("--slowdown", "1.05"), ("--slowdown", "inf")):
+        done = planner(*job, "--objective", "memory", *more, "--format", "json")
+        assert done.code == 0
+        steps.append(done.json["plans"][0]["step_time_s"])
+    assert steps[1] < steps[0] < steps[2]
+    assert "at most 1.25 times as long as the fastest" in planner(*job, "--objective", "memory").out
+    for wrong in (("--objective", "memory", "--slowdown", "0.5"), ("--slowdown", "2")):
+        refused = planner(*job, *wrong)
+        assert refused.code == 2
+        assert "--slowdown" in refused.err

@@ -1,4 +1,4 @@
-"""The guard of the closed forms: a priced plan's step, played event by event in a bounded number of passes."""
+"""The guard of the closed forms: a priced plan's step, played event by event in boundedly many passes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def played_step(known: Estimate) -> float | None:
 
 
 def _off(plan: Plan, case: Case) -> float | None:
-    """Seconds by which a plan's step is longer played than by its closed form; None where none can run. [s]"""
+    """Seconds by which a step is longer played than by its closed form; None where it cannot run. [s]"""
     degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
     if case.schedule.supports(*degrees):
         return None

@@ -33,7 +33,8 @@ STAGE_KEYS: Final = (
 )  # fmt: skip
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
 OPTIMALITY_KEYS: Final = (
-    "method", "proved", "bound_s", "gap", "over", "model_bound_s", "played_bound_s", "within_s", "refined", "solver",
+    "method", "proved", "bound_s", "gap", "over", "model_bound_s", "played_bound_s", "within_s",
+    "refined", "solver",
 )  # fmt: skip
 
 

@@ -23,7 +23,12 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if lead is None:
         page += other_runtimes(request) or nothing_fits(result)
     else:
-        page += [*_within(result, request), _plans(result, request), *_uneven(result), *adapter_lines(job.workload.method)]
+        page += [
+            *_within(result, request),
+            _plans(result, request),
+            *_uneven(result),
+            *adapter_lines(job.workload.method),
+        ]
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]

@@ -72,6 +72,8 @@ class Accelerator(Record):
     l2: Size | None = None
     peak: Annotated[dict[str, FlopRate], AfterValidator(_peaks)]
     power: Watts | None = None
+    power_communicating: Watts | None = None
+    power_waiting: Watts | None = None
     host_link: Rate | None = None
     price: Price | None = None
     price_date: str = ""

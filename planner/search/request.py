@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, step_flops
 from planner.cost.fit import safe_share
-from planner.cost.money import bill_of
+from planner.cost.money import Phases, bill_of
 from planner.cost.step import StepPrice
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
@@ -19,6 +19,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.choices import choices_of, fixed_degrees
 from planner.search.scan import Scan
 from planner.search.space import make_space
+from planner.techniques.methods import METHODS
 
 SLOWDOWN = 1.25
 """Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""
@@ -109,12 +110,24 @@ def objective_key(name: str, plan: Estimate, seconds: float) -> tuple[float, flo
 def objective_bound(name: str, job: Job, seconds: float) -> float:
     """Return what the ranking gives the plans of a job at least, if none takes less than ``seconds``.
 
-    Nothing is known of their memory.
+    Nothing is known of their memory. Of energy, they compute at least the model's FLOPs at the peak, and wait
+    the rest of the time.
     """
-    bill = bill_of(job, seconds)
+    if seconds == float("inf"):
+        return seconds
+    bill = bill_of(job, seconds, _least_phases(job, seconds) if name == "energy" else None)
     values = {"time": seconds, "memory": 0.0, "cost": bill.usd_per_step, "energy": bill.joules_per_step}
     value = values[name]
     return float("inf") if value is None else value
+
+
+def _least_phases(job: Job, seconds: float) -> Phases:
+    """Return the parts of a step that takes the least energy in so many seconds. [s]"""
+    work, peak = job.workload, job.hardware.pool.accelerator.peak
+    flops = step_flops(job.model, work.seq_len, float(work.tokens_per_step))
+    share = 1.0 if METHODS[work.method].trains_base else 1.0 / 3.0
+    computing = min(seconds, share * flops / max(map(float, peak.values())) / job.gpus)
+    return Phases(computing, 0.0, seconds - computing)
 
 
 def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Scan:

@@ -109,7 +109,9 @@ def test_without_time_one_count_is_searched_and_all_else_is_named() -> None:
     assert patience.left_out == ["the fastest plan on 16 accelerators", "time against memory"]
 
 
-@pytest.mark.parametrize("fixed", [{"pp": 4, "cp": 1, "micro_batch": 1}, {"pp": 2, "cp": 1, "recompute": "full"}])
+@pytest.mark.parametrize(
+    "fixed", [{"pp": 4, "cp": 1, "micro_batch": 1}, {"pp": 2, "cp": 1, "recompute": "full"}]
+)
 @pytest.mark.parametrize("gib", [80, 40])
 def test_neither_front_nor_counts_are_worse_than_the_plan_of_their_page(
     fixed: dict[str, object], gib: int

@@ -90,11 +90,11 @@ def played_step(known: Estimate) -> float | None:
     left = float(plan.num_microbatches - few.num_microbatches)
     if off is None or not left or case.schedule.routes == 1:
         return None if off is None else known.step + off
-    rounds = 2.0 * plan.pp
+    rounds = 2.0 * float(plan.pp)
     if few.num_microbatches <= rounds:
         return None
     before = _off(replace(few, num_microbatches=few.num_microbatches - rounds), case)
-    return None if before is None else known.step + off + (off - before) * left / rounds
+    return None if before is None else float(known.step + off + (off - before) * left / rounds)
 
 
 def _off(plan: Plan, case: Case) -> float | None:

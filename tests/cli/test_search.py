@@ -26,6 +26,8 @@ def test_the_document_has_the_keys_of_the_contract_in_their_order() -> None:
         "gap",
         "over",
         "model_bound_s",
+        "played_bound_s",
+        "within_s",
         "refined",
         "solver",
     ]

@@ -142,7 +142,7 @@ def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Docume
             "schema": SEARCH,
             "plans": [estimate_document(answer, defaults) for answer in result.plans],
             "baselines": [
-                {"name": name, "left_out": reason} | estimate_document(answer, defaults)
+                {"name": name} | estimate_document(answer, defaults) | {"left_out": reason}
                 for (name, answer), reason in zip(result.baselines, reasons, strict=True)
             ],
             "space": {

@@ -119,3 +119,10 @@ def test_a_search_an_estimate_and_a_simulation_say_the_same_seconds(tmp_path: Pa
     step = planner("simulate", str(file), "--format", "json").json["makespan"]
     assert found["plans"][0]["step_time_s"] == pytest.approx(step, rel=1e-12)
     assert found["optimality"]["bound_s"] <= step
+
+
+def test_an_estimate_tells_it_too() -> None:
+    job = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "4096", "--global-batch", "16")
+    fixed = ("--runtime", "torchtitan", "--pp", "4", "--dp", "2", "--schedule", "1f1b")
+    assert "Played event by event" in planner("estimate", *job, *fixed, "--stage-layers", "14,6,6,6").out
+    assert "Played event by event" not in planner("estimate", *job, *fixed).out

@@ -114,9 +114,11 @@ def emit_estimate(
 ) -> None:
     """Write an estimate in the format asked for; ``told`` are the defaults that people are shown."""
     from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cost.price import Unpriced
     from planner.report.as_json import estimate_document
     from planner.report.estimate_page import estimate_page
     from planner.report.flat import flat_row
+    from planner.report.played import far_step, played_page
 
     if output is Format.json:
         source = {"from": origin.as_dict()} if origin is not None else {}
@@ -124,4 +126,5 @@ def emit_estimate(
     elif output is Format.csv:
         emit_rows([flat_row(answer)], output)
     else:
-        emit_page(estimate_page(answer, told), output)
+        far = None if isinstance(answer, Unpriced) else far_step(answer)
+        emit_page([*estimate_page(answer, told), *played_page([far] if far else [])], output)

@@ -29,6 +29,7 @@ def job_notes(
     clusters = tuple(profiles)
     lines = [*position_notes(model, workload.seq_len), *pool_notes(clusters), *vendor_notes(clusters)]
     lines += [*node_notes(clusters, counts), *price_notes(clusters, objective)]
+    lines += phase_notes(clusters, objective)
     return [*lines, *version_notes(clusters)]
 
 
@@ -60,6 +61,19 @@ def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator
             yield (
                 f"no {what} of {profile.name} is known, so it comes last by {objective}, its own plans by "
                 f"time; a profile of your own can say it (docs/how-to/add-a-machine.md)"
+            )
+
+
+def phase_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator[str]:
+    """Yield that energy says no more than time, since nobody measured watts by phase."""
+    for profile in profiles:
+        accelerator = profile.pool.accelerator
+        known = (accelerator.power_communicating, accelerator.power_waiting)
+        if objective == "energy" and accelerator.power is not None and None in known:
+            yield (
+                f"what {accelerator.name} draws while it communicates or waits is not known, so energy takes "
+                "its rated power throughout and ranks plans on it by time; a profile of your own can say it "
+                "(power_communicating, power_waiting)"
             )
 
 

@@ -112,12 +112,13 @@ def plan_page(path: Path, text: str, tell: Tell | None, patience: Patience) -> H
     from planner.report.plan_file import tool_version
 
     saved = read_saved(path, text=text)
-    told = explain(priced(saved, path), pricer_of(saved))
-    around = Around(scaled(saved)) if tell is None else searched_around(saved, tell, patience)
+    answer = priced(saved, path)
+    told = explain(answer, pricer_of(saved))
+    around = Around(scaled(saved)) if tell is None else searched_around(saved, answer, tell, patience)
     return plan_report(told, around, tool_version(), saved.notes)
 
 
-def searched_around(saved: PlanFile, tell: Tell, patience: Patience) -> Around:
+def searched_around(saved: PlanFile, answer: Estimate, tell: Tell, patience: Patience) -> Around:
     """Return what stands around a plan, the fastest plans of other counts and limits searched."""
     from planner.cli.explain import request_of
     from planner.report.front import best_at_counts, memory_front
@@ -128,8 +129,8 @@ def searched_around(saved: PlanFile, tell: Tell, patience: Patience) -> Around:
     others = sorted(
         (answer.job.gpus for answer in scaling), key=lambda gpus: (max(gpus / own, own / gpus), gpus)
     )
-    best = best_at_counts(request, (own, *others), tell, patience)
-    front = memory_front(request, POINTS, tell, patience)
+    best = best_at_counts(request, (own, *others), tell, patience, [answer, *scaling])
+    front = memory_front(request, POINTS, tell, patience, [answer])
     return Around(scaling, best, front, tuple(patience.left_out))
 
 

@@ -45,6 +45,15 @@ def search(
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Keep one recompute choice for all layers: no assignment.")
     ] = False,
+    slowdown: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X",
+            help="With memory as the objective, times the fastest plan's step that a plan may take, or inf. "
+            "[default: 1.25]",
+            show_default=False,
+        ),
+    ] = None,
     synthesize: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +92,7 @@ def search(
     from planner.search.optimise import search as ranked
 
     asked, request = read(job, plan, objective, top, oom_risk)
-    request = replace(request, uniform=uniform)
+    request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
@@ -95,7 +104,8 @@ def search(
         result = ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
         request = in_use(request, result)
-        limits = memory_front(request, points, progress) if points and result.plans else ()
+        known = result.plans
+        limits = memory_front(request, points, progress, known=known) if points and known else ()
         made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
     if made and objective == "time":
         result = replace(result, plans=best_first(result.plans, made))
@@ -121,6 +131,26 @@ def in_use(request: Request, result: SearchResult) -> Request:
         return request
     lead = result.plans[0].job
     return replace(request, gpu_counts=(lead.gpus,), cluster_gpus=lead.gpus + lead.idle)
+
+
+def read_slowdown(text: str | None, objective: str) -> float:
+    """Return how many times the fastest plan's step the plan of least memory may take.
+
+    Raises
+    ------
+    InputError
+        If it is below 1, or memory is not the objective.
+    """
+    from planner.cli.reading import Reading
+    from planner.search.request import SLOWDOWN
+
+    reading = Reading()
+    endless = text is not None and text.strip().lower() == "inf"
+    times = float("inf") if endless else reading.number("--slowdown", text, 1.0)
+    if text is not None and objective != "memory":
+        reading.fault("--slowdown", f"--objective {objective}", "--objective memory")
+    reading.finish()
+    return SLOWDOWN if times is None else times
 
 
 def read_seconds(text: str | None, request: Request) -> float | None:
@@ -261,7 +291,7 @@ def emit_search(
     from planner.report.played import far_steps, played_page, played_records
     from planner.report.search_page import search_page
 
-    played = far_steps(result.plans) if shown.output is not Format.csv else ()
+    played = far_steps(result)
     if shown.output is Format.json:
         more: dict[str, Any] = {} if front is None else {"front": front_document(front)}
         if played:

@@ -13,7 +13,7 @@ from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
-from planner.cost.money import Bill, bill_of
+from planner.cost.money import Bill, Phases, bill_of
 from planner.cost.parts import PlanParts
 from planner.cost.played import is_played, played_seconds
 from planner.cost.step import (
@@ -245,6 +245,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
     band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device)
     fits = peak <= capacity
+    time = time_terms(parts, result)
     answer = Estimate(
         job=job,
         runtime=runtime,
@@ -261,11 +262,11 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         band_basis="" if band is None else band.basis,
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),
         extrapolated_share=extrapolated,
-        time=time_terms(parts, result),
+        time=time,
         capacity=capacity,
         stages=stage_bytes(case, result, len(parts.ranks)),
         sent=sent_bytes(parts),
-        bill=bill_of(job, step),
+        bill=bill_of(job, step, phases_of(time)),
     )
     check_rate(answer)
     return answer
@@ -334,6 +335,16 @@ def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:
         optimizer=ends[1],
         offload=ends[2],
         other=0.0,
+    )
+
+
+def phases_of(time: TimeTerms) -> Phases:
+    """Return a step's seconds by what the slowest stage does."""
+    sent = time.tp_comm + time.cp_comm + time.ep_comm + time.pp_comm + time.dp_comm
+    return Phases(
+        computing=time.compute + time.optimizer,
+        communicating=sent + time.offload,
+        waiting=time.bubble + time.other,
     )
 
 

@@ -62,7 +62,8 @@ def quote_of(pool: Pool) -> Quote | None:
 class Bill:
     """Money, energy and time; None where a price, the rated power or the training tokens are not known.
 
-    Energy takes every accelerator at its rated power for the whole step, which is an upper bound.
+    Energy takes every accelerator at its rated power for the whole step, which is an upper bound, but for the
+    parts of which measured watts are known (`joules_of`).
     """
 
     usd_per_step: float | None
@@ -70,8 +71,58 @@ class Bill:
     days_to_train: float | None
     usd_to_train: float | None
 
+    def stretched(self, share: float) -> Bill:
+        """Return the bill of a step that takes so many times as long."""
+        parts = (self.usd_per_step, self.joules_per_step, self.days_to_train, self.usd_to_train)
+        return Bill(*(None if part is None else share * part for part in parts))
 
-def bill_of(job: Job, step: float) -> Bill:
+
+@dataclass(frozen=True)
+class Phases:
+    """Seconds of a step by what an accelerator does: compute, send and receive, wait. [s]"""
+
+    computing: float
+    communicating: float
+    waiting: float
+
+
+def joules_of(job: Job, phases: Phases) -> float | None:
+    r"""Energy of all accelerators in a step; None where not even the rated power is known. [J]
+
+    .. math:: E = n \sum_i P_i t_i
+
+    Parameters
+    ----------
+    job : Job
+        The accelerators and what they draw.
+    phases : Phases
+        Seconds of each part on the slowest stage; others compute less and wait more.
+
+    Notes
+    -----
+    Compute takes the rated power; parts whose watts nobody measured do so too.
+
+    References
+    ----------
+    .. [1] P. Patel et al., "POLCA: Power Oversubscription in LLM Cloud Providers," arXiv:2308.12908, 2023:
+       A100 reach their rated power in the passes of a training step, fall to half of it where GPT-NeoX
+       communicates, and idle at a fifth.
+    """
+    accelerator = job.hardware.pool.accelerator
+    if (rated := accelerator.power) is None:
+        return None
+    watts = (rated, accelerator.power_communicating or rated, accelerator.power_waiting or rated)
+    parts = (phases.computing, phases.communicating, phases.waiting)
+    return job.gpus * sum(float(power) * seconds for power, seconds in zip(watts, parts, strict=True))
+
+
+def has_phases(job: Job) -> bool:
+    """Whether the accelerator's watts are known by phase, so that energy says more than time."""
+    accelerator = job.hardware.pool.accelerator
+    return None not in (accelerator.power, accelerator.power_communicating, accelerator.power_waiting)
+
+
+def bill_of(job: Job, step: float, phases: Phases | None = None) -> Bill:
     """Return what steps of ``step`` seconds cost.
 
     Parameters
@@ -80,14 +131,16 @@ def bill_of(job: Job, step: float) -> Bill:
         Cluster with prices and rated power, accelerators, and training tokens.
     step : float
         Seconds of an optimizer step. [s]
+    phases : Phases, optional
+        Its parts; all of it computes where none are given.
     """
     pool, workload = job.hardware.pool, job.workload
-    price, power = pool.price_per_hour, pool.accelerator.power
+    price = pool.price_per_hour
     usd = float(price) * job.gpus * step / HOUR if price is not None else None
     steps = workload.tokens / workload.tokens_per_step if workload.tokens else None
     return Bill(
         usd_per_step=usd,
-        joules_per_step=float(power) * job.gpus * step if power is not None else None,
+        joules_per_step=joules_of(job, phases or Phases(step, 0.0, 0.0)),
         days_to_train=steps * step / DAY if steps is not None else None,
         usd_to_train=steps * usd if steps is not None and usd is not None else None,
     )

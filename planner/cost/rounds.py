@@ -10,7 +10,7 @@ from planner.plan import Plan
 BACKWARD_SHARE = 2.0 / 3.0
 """Share of a micro-batch that hides gradients: two products backward for one forward. [-]
 
-Under recompute as well: a window that grew by more than what runs again would make recompute pay.
+What runs again is no part of a micro-batch here: it would cost nothing where traffic takes longer.
 """
 
 

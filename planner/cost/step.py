@@ -30,7 +30,7 @@ from planner.cost.messages import are_unlike, hop_seconds
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
-from planner.numeric import Num, Truth, either, most
+from planner.numeric import Num, Truth, either, most, some
 from planner.plan import Plan
 
 
@@ -52,6 +52,8 @@ class PassPrice:
         Exposed seconds of messages between stages in each micro-batch, on each stage. [s]
     unlike : Truth
         Whether far and near messages make stages of equal layers unlike.
+    window : Num
+        Seconds of a micro-batch on the slowest stage that may hide traffic: all but what runs again. [s]
     weights : StageWeights
         Weights of each stage.
     mean : StageWeights
@@ -68,6 +70,7 @@ class PassPrice:
     micro: Num
     hop: Num
     unlike: Truth
+    window: Num
     weights: StageWeights
     mean: StageWeights
     nbytes: PassBytes
@@ -189,11 +192,23 @@ def price_passes(
         micro=micro,
         hop=hop,
         unlike=unlike,
+        window=_window(costs, stages, micro),
         weights=held,
         mean=mean,
         nbytes=pass_bytes(case, plan, costs, stages),
         layers=layer_passes(costs, stages),
     )
+
+
+def _window(costs: Mapping[Piece, LayerCost], stages: Stages, micro: Num) -> Num:
+    """Seconds of a micro-batch on the slowest stage behind which traffic hides. [s]
+
+    What runs again comes before the gradients of its layer are there to send, and keeps the device from what
+    is: were it a window too, recompute would cost nothing wherever traffic takes longer than the passes.
+    """
+    if not any(some(costs[piece].again) for piece in stages.counts):
+        return np.max(micro, axis=0)  # type: ignore[no-any-return]
+    return np.max(micro - stage_sum(costs, stages, "again"), axis=0)  # type: ignore[no-any-return]
 
 
 def _busy(case: Case, plan: Plan, micro: Num, everything: Num, share: tuple[Num, Num, Num]) -> Num:
@@ -233,7 +248,7 @@ def price_step(
     """
     held = passes.weights
     end = end or step_end(case, plan, held, passes.mean)
-    exchange = data_parallel_seconds(case, plan, end.traffic, passes.micro, np.max(passes.micro, axis=0))
+    exchange = data_parallel_seconds(case, plan, end.traffic, passes.micro, passes.window)
     optimizer, offload = end.optimizer, end.offload
     nbytes = passes.nbytes
     if case.offload.layers:

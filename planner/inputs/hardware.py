@@ -57,6 +57,8 @@ class Accelerator(Record):
     l2: Size | None = None
     peak: Annotated[dict[str, FlopRate], AfterValidator(_peaks)]
     power: Power | None = None
+    power_communicating: Power | None = None
+    power_waiting: Power | None = None
     host_link: Rate | None = None
     price: Price | None = None
     price_date: str = ""

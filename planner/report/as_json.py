@@ -34,7 +34,8 @@ STAGE_KEYS: Final = (
 )  # fmt: skip
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
 OPTIMALITY_KEYS: Final = (
-    "method", "proved", "bound_s", "gap", "over", "model_bound_s", "refined", "solver",
+    "method", "proved", "bound_s", "gap", "over", "model_bound_s", "played_bound_s", "within_s",
+    "refined", "solver",
 )  # fmt: skip
 
 
@@ -150,12 +151,14 @@ def plan_record(plan: Plan) -> Document:
 
 def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Document:
     """Return the document of a search."""
+    reasons = result.left_out or (None,) * len(result.baselines)
     document: Document = plain(
         {
             "schema": SEARCH,
             "plans": [estimate_document(answer, defaults) for answer in result.plans],
             "baselines": [
-                {"name": name} | estimate_document(answer, defaults) for name, answer in result.baselines
+                {"name": name} | estimate_document(answer, defaults) | {"left_out": reason}
+                for (name, answer), reason in zip(result.baselines, reasons, strict=True)
             ],
             "space": {
                 "enumerated": result.enumerated,

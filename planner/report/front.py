@@ -66,33 +66,38 @@ def halves(points: int) -> Sequence[int]:
 
 
 def memory_front(
-    request: Request, points: int, tell: Tell, patience: Patience | None = None
+    request: Request,
+    points: int,
+    tell: Tell,
+    patience: Patience | None = None,
+    known: Iterable[Estimate] = (),
 ) -> tuple[Estimate, ...]:
     """Return the fastest plan at each of ``points`` limits of memory, from the least that fits to all.
 
-    Every one is on the front of time and memory: no plan of the space that needs less is faster. Plans are
-    uniform, as ``planner search --uniform`` finds them; those that several limits share stand once.
+    Every one is on the front of time and memory: none of the plans found needs less and is faster. Plans that
+    several limits share stand once; those that are ``known`` already are in it, where nothing beats them.
     """
     patience = patience or Patience()
     if not patience.allows("time against memory"):
         return ()
     tell(0.0, "the least memory that fits")
-    plain_request = replace(request, objective="time", top=1, uniform=True)
-    least = search_counts(replace(plain_request, objective="memory")).plans
+    plain_request = replace(request, objective="time", top=1)
+    slowest = replace(plain_request, objective="memory", slowdown=float("inf"))
+    least = search_counts(slowest).plans
+    fitting = [plan for plan in known if plan.feasible]
     if not least:
-        return ()
+        return tuple(undominated(fitting))
     most = float(request.clusters[0].pool.accelerator.memory_visible)
     most = min(most, request.memory_limit or most)
-    found = {least[0].plan: least[0]}
+    found = [least[0], *fitting]
     for number, point in enumerate(halves(points), start=1):
         limit = least[0].peak + (most - least[0].peak) * point / points
         what = f"the fastest plan in {limit / GIB:.0f} GiB"
         if not patience.allows(what):
             continue
         tell(number / (points + 1), what)
-        for plan in search_counts(replace(plain_request, memory_limit=limit)).plans:
-            found[plan.plan] = plan
-    return tuple(undominated(found.values()))
+        found += search_counts(replace(plain_request, memory_limit=limit)).plans
+    return tuple(undominated(found))
 
 
 def undominated(plans: Iterable[Estimate]) -> list[Estimate]:
@@ -105,18 +110,27 @@ def undominated(plans: Iterable[Estimate]) -> list[Estimate]:
 
 
 def best_at_counts(
-    request: Request, counts: Iterable[int], tell: Tell, patience: Patience | None = None
+    request: Request,
+    counts: Iterable[int],
+    tell: Tell,
+    patience: Patience | None = None,
+    known: Iterable[Estimate] = (),
 ) -> tuple[Estimate, ...]:
-    """Return the fastest plan on each number of accelerators on which one fits, in their order."""
+    """Return the fastest plan on each number of accelerators on which one fits, in their order.
+
+    A plan that is ``known`` already counts where the search finds none as fast.
+    """
     patience = patience or Patience()
     best: list[Estimate] = []
+    fitting = [plan for plan in known if plan.feasible]
     for gpus in counts:
         what = f"the fastest plan on {gpus:,} accelerators"
         if not patience.allows(what):
             continue
         tell(0.0, what)
-        asked = replace(request, gpu_counts=(gpus,), objective="time", top=1, uniform=True)
-        best += search_counts(asked).plans
+        asked = replace(request, gpu_counts=(gpus,), objective="time", top=1)
+        mine = [plan for plan in fitting if plan.job.gpus == gpus]
+        best += sorted((*search_counts(asked).plans, *mine), key=lambda plan: plan.step)[:1]
     return tuple(best)
 
 

@@ -93,7 +93,7 @@ def _outcome(document: Document) -> list[str]:
         if nearest.get("split"):
             more += f" However its layers are split, {shortfall(nearest['split'])}."
         return [f"No plan fits.{more}", *(assignment_lines(told) if told["solver"] else ())]
-    how = f"within {percent(told['gap'], 2)} of the bound, {significant(told['model_bound_s'])} s"
+    how = f"within {percent(told['gap'], 2)} of the bound, {significant(told['bound_s'])} s"
     proof = f"The first plan is {'proved best' if told['proved'] else how}, over {told['over']}."
     return [proof + played_floor(told), *assignment_lines(told)]
 
@@ -171,7 +171,7 @@ def _baselines(baselines: list[Found], plans: list[Found]) -> Block:
                 Cell(row["name"].replace("-", " ")), Cell(words(row)),
                 number(row["step_time_s"], significant(row["step_time_s"])),
                 number(row["memory"]["peak_gib"], f"{row['memory']['peak_gib']:.1f}"),
-                Cell(times if row["feasible"] else "does not fit"),
+                Cell(row.get("left_out") or (times if row["feasible"] else "does not fit")),
             )
         )  # fmt: skip
     return table("Without a search", heads, rows)

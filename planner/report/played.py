@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
-from planner.cost.played import MOST_PASSES, is_played
+from planner.cost.replay import is_far, played_step
 from planner.report.page import Page, significant
-from planner.simulate.plan import play_plan
-from planner.techniques.schedules import SCHEDULES
+from planner.search.optimise import SearchResult
 from planner.units import percent
-
-FAR: Final = 0.01
-"""Share of its price by which a played step is told. [-]"""
-
-FEW_ROUNDS: Final = 4
-"""Micro-batches for each stage up to which unlike stages of 1F1B can hide a part of the bubble."""
 
 
 @dataclass(frozen=True)
 class PlayedStep:
-    """A plan's place among those shown, from 1, and its step, played. [s]"""
+    """A plan, its name among those shown, its place from 1 (0: no place), and its step, played. [s]"""
 
+    name: str
     rank: int
     answer: Estimate
     seconds: float
@@ -35,24 +27,22 @@ class PlayedStep:
         return self.seconds / self.answer.step - 1.0
 
 
-def may_be_far(answer: Estimate) -> bool:
-    """Whether a played step can be far: with few micro-batches, or an order that fills idle time."""
-    plan, schedule = answer.plan, SCHEDULES[answer.plan.schedule]
-    passes = 3 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
-    few = plan.schedule == "1f1b" and plan.num_microbatches <= FEW_ROUNDS * plan.pp
-    case = case_of(plan, answer.job, answer.runtime)
-    fills = (schedule.splits_backward or schedule.routes > 1) and not is_played(case, plan)
-    return bool(plan.pp > 1 and passes <= MOST_PASSES and (fills or few))
+def far_steps(result: SearchResult) -> tuple[PlayedStep, ...]:
+    """Return the played steps of the plans and baselines of a search whose price is far from them."""
+    shown = [(f"plan {rank}", rank, answer) for rank, answer in enumerate(result.plans, 1)]
+    shown += [(f"the baseline {name}", 0, answer) for name, answer in result.baselines]
+    return tuple(
+        PlayedStep(*row, seconds)
+        for row, seconds in zip(shown, result.played, strict=True)
+        if seconds is not None
+    )
 
 
-def far_steps(answers: Sequence[Estimate]) -> tuple[PlayedStep, ...]:
-    """Return the played steps of the plans whose price is far from them."""
-    played = [
-        PlayedStep(rank, answer, play_plan(answer.plan, answer.job, answer.runtime).step)
-        for rank, answer in enumerate(answers, 1)
-        if may_be_far(answer)
-    ]
-    return tuple(one for one in played if abs(one.off) > FAR)
+def far_step(answer: Estimate) -> PlayedStep | None:
+    """Return the played step of one plan, where its price is far from it."""
+    seconds = played_step(answer)
+    far = seconds is not None and is_far(answer.step, seconds)
+    return PlayedStep("the plan", 0, answer, seconds) if far and seconds is not None else None
 
 
 def played_records(played: Sequence[PlayedStep]) -> list[Mapping[str, object]]:
@@ -60,7 +50,7 @@ def played_records(played: Sequence[PlayedStep]) -> list[Mapping[str, object]]:
     return [
         {
             "plan": one.answer.plan.slug,
-            "rank": one.rank,
+            "rank": one.rank or None,
             "step_time_s": one.answer.step,
             "played_step_s": one.seconds,
         }
@@ -71,8 +61,9 @@ def played_records(played: Sequence[PlayedStep]) -> list[Mapping[str, object]]:
 def played_page(played: Sequence[PlayedStep]) -> Page:
     """Return the same in words; nothing where no price is far."""
     told = [
-        f"plan {one.rank} takes {significant(one.seconds)} s, {percent(abs(one.off), 1)} "
+        f"{one.name} takes {significant(one.seconds)} s, {percent(abs(one.off), 1)} "
         f"{'more' if one.off > 0 else 'less'} than its price"
         for one in played
     ]
-    return [f"Played event by event, {'; '.join(told)}."] if told else []
+    ranked = " Such plans are ranked by that." if any(one.rank for one in played) else ""
+    return [f"Played event by event, {'; '.join(told)}.{ranked}"] if told else []

@@ -24,8 +24,8 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if lead is None:
         page += other_runtimes(request) or nothing_fits(result)
     else:
-        page += [*_idle(result), _plans(result, request), *price_line(result), *_uneven(result)]
-        page += adapter_lines(job.workload.method)
+        page += [*_idle(result), *_within(result, request), _plans(result, request)]
+        page += [*price_line(result), *_uneven(result), *adapter_lines(job.workload.method)]
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]
@@ -49,6 +49,17 @@ def _idle(result: SearchResult) -> Page:
             f"{significant(fewer.step)} s a step (--gpus {fewer.gpus})."
         )
     return [" ".join(lines)] if lines else []
+
+
+def _within(result: SearchResult, request: Request) -> Page:
+    """Say how slow a plan of least memory may be."""
+    seconds = result.optimality.get("within_s")
+    if seconds is None:
+        return []
+    return [
+        f"Least memory of the plans that take at most {request.slowdown:g} times as long as the fastest, "
+        f"{significant(float(str(seconds)))} s; --slowdown changes that:"
+    ]
 
 
 def _plans(result: SearchResult, request: Request) -> Table:
@@ -108,6 +119,7 @@ def _uneven(result: SearchResult) -> Page:
 
 def _baselines(result: SearchResult) -> Table:
     best = result.plans[0].step if result.plans else None
+    reasons = result.left_out or (None,) * len(result.baselines)
     return Table(
         tuple(
             {
@@ -115,18 +127,14 @@ def _baselines(result: SearchResult) -> Table:
                 "layout": layout(answer.plan),
                 "s/step": significant(answer.step),
                 "GiB": f"{answer.peak / GIB:.1f}",
-                "verdict": _against(answer, best),
+                "verdict": reason or _against(answer, best),
             }
-            for name, answer in result.baselines
+            for (name, answer), reason in zip(result.baselines, reasons, strict=True)
         )
     )
 
 
 def _against(answer: Estimate, best: float | None) -> str:
-    if answer.violations:
-        return f"breaks {answer.violations[0].rule}"
-    if not answer.feasible:
-        return "does not fit"
     return "fits" if best is None else f"{answer.step / best:.2f} times the best"
 
 
@@ -241,7 +249,7 @@ def _gain(told: Mapping[str, Any]) -> str:
 def optimality(result: SearchResult) -> Page:
     """Return how good the best plan is proved to be."""
     told = result.optimality
-    bound, gap = told.get("model_bound_s"), told.get("gap")
+    bound, gap = told.get("bound_s"), told.get("gap")
     if not result.plans or bound is None:
         return []
     if told.get("proved"):
@@ -252,6 +260,7 @@ def optimality(result: SearchResult) -> Page:
 
 def played_floor(told: Mapping[str, Any]) -> str:
     """Say what steps take at least when played, where that is less than the model's bound."""
-    if told["bound_s"] >= told["model_bound_s"]:
+    least = told.get("played_bound_s")
+    if least is None or least >= told["bound_s"]:
         return ""
-    return f" Played event by event, no refined plan takes less than {significant(told['bound_s'])} s."
+    return f" Played event by event, no refined plan takes less than {significant(least)} s."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.runtimes._family import Runtime
+from planner.runtimes._family import Job, Runtime
 from planner.search.legality import Choices
 from planner.techniques.offload import OFFLOADS
 
@@ -24,11 +24,12 @@ def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[in
     return degrees, tuple(split) if isinstance(split, (tuple, list)) else None
 
 
-def choices_of(runtime: Runtime, fixed: Mapping[str, object]) -> Choices:
+def choices_of(runtime: Runtime, fixed: Mapping[str, object], job: Job | None = None) -> Choices:
     """Return the technique names to combine: the user's own, or all that the runtime can run.
 
     Activations on the host are tried only where the user asks, since they multiply the space. Where the user
-    says over how many ranks states are sharded, plans that shard nothing are none.
+    says over how many ranks states are sharded, plans that shard nothing are none; where he does not, and the
+    runtime can, they may also fill a domain of the ``job``'s network, with replicas in the others.
     """
 
     def either(name: str, offered: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -48,4 +49,13 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, object]) -> Choices:
         cp_method=either("cp_method", runtime.cp_methods or ("ring",)),
         schedule=either("schedule", runtime.schedules),
         offload=offload,
+        domains=shard_domains(runtime, job) if job and fixed.get("zero_shards") is None else (),
     )
+
+
+def shard_domains(runtime: Runtime, job: Job) -> tuple[int, ...]:
+    """Return the accelerators of a node, a rack or a pod that groups of shards may fill."""
+    if not runtime.hybrid_sharding:
+        return ()
+    domains = {int(tier.domain) for tier in job.hardware.pool.tiers if 1 < tier.domain < job.gpus}
+    return tuple(sorted(domains))

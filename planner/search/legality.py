@@ -37,11 +37,16 @@ class StateNames:
 
     zero: int
     offload: str
+    domain: int = 0
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Names that a search may take for each technique; the first of each is the plain one."""
+    """Names that a search may take for each technique; the first of each is the plain one.
+
+    ``domains`` are accelerators that a group of shards may fill, with replicas beside it; shards are spread
+    over all ranks that may be, too.
+    """
 
     zero: tuple[int, ...]
     recompute: tuple[str, ...]
@@ -49,6 +54,7 @@ class Choices:
     cp_method: tuple[str, ...]
     schedule: tuple[str, ...]
     offload: tuple[str, ...]
+    domains: tuple[int, ...] = ()
 
     def passes(self) -> list[PassNames]:
         """Return every combination that the passes depend on."""
@@ -59,15 +65,22 @@ class Choices:
 
     def states(self) -> list[StateNames]:
         """Return every combination that only the end of a step depends on."""
-        return [StateNames(*names) for names in product(self.zero, self.offload)]
+        hybrid = [zero for zero in self.zero if zero > 0]
+        spread = [StateNames(*names) for names in product(self.zero, self.offload)]
+        return spread + [StateNames(*names) for names in product(hybrid, self.offload[:1], self.domains)]
 
 
 def named(plan: Plan, passes: PassNames, states: StateNames, shards: int | None = None) -> Plan:
     """Return the plan with these techniques, sharded over ``shards`` ranks, or over all that may."""
     ranks = plan.dp * plan.cp
     whole = ranks if states.zero else np.ones_like(ranks)
+    if shards is None and states.domain:
+        filling = states.domain / plan.tp
+        filled = (np.mod(states.domain, plan.tp) == 0) & (filling > 1) & (np.mod(ranks, filling) == 0)
+        whole = np.where(filled, filling, ranks)
     sharded = whole if shards is None else np.full_like(ranks, float(shards))
-    return replace(plan, zero_shards=sharded, **vars(passes), **vars(states))
+    names = {"zero": states.zero, "offload": states.offload}
+    return replace(plan, zero_shards=sharded, **vars(passes), **names)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -110,8 +123,9 @@ def twin_states(plan: Plan, names: StateNames, choices: Choices) -> NDArray[np.b
     Offloading is left alone, since runtimes offer it with some stages only.
     """
     plainer = names.zero != min(choices.zero) and names.offload == choices.offload[0]
-    twin: NDArray[np.bool_] = (np.asarray(plan.dp * plan.cp) == 1) & plainer
-    return twin
+    ranks = np.asarray(plan.dp * plan.cp)
+    twin: NDArray[np.bool_] = (ranks == 1) & plainer
+    return np.logical_or(twin, np.equal(plan.zero_shards, ranks)) if names.domain else twin
 
 
 def obeying(

@@ -6,19 +6,33 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from planner.cost.estimate import Estimate
+from planner.cost.fit import safe_share
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
+from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.nearest import nearest_that_fits
 from planner.search.refine import Refinement, refine
-from planner.search.request import Request, objective_bound, objective_column, objective_value, scan_of
+from planner.search.request import (
+    Request,
+    objective_bound,
+    objective_column,
+    objective_key,
+    objective_value,
+    scan_of,
+)
 from planner.search.scan import Scan, ScanReport
+from planner.units import percent
 
 Progress = Callable[[float, str], None]
 """Function of (share done, what is being done)."""
+
+
+SAFE = "safe in memory with its default split"
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,11 @@ class SearchResult:
         Method, whether the best is proved best, bound, gap, and over which space.
     fewer : Fewer, optional
         A smaller number of accelerators on which a step takes no longer than the best plan's.
+    played : tuple of (float or None)
+        For each of the plans, and then of the baselines, its step played event by event, where that is far
+        from its price: by that it is ranked. [s]
+    left_out : tuple of (str or None)
+        Why each of the baselines is not among the plans, whatever it takes.
     """
 
     plans: tuple[Estimate, ...]
@@ -59,6 +78,8 @@ class SearchResult:
     scan: float
     optimality: Mapping[str, object]
     fewer: Fewer | None = None
+    played: tuple[float | None, ...] = ()
+    left_out: tuple[str | None, ...] = ()
 
 
 def search(request: Request, progress: Progress | None = None) -> SearchResult:
@@ -95,41 +116,78 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
     """Rank the plans of a request that use all accelerators of one of its counts."""
     started = time.perf_counter()
     jobs = list(request.jobs())
-    scans, reports = [], []
-    for index, (job, runtime) in enumerate(jobs):
-        if progress is not None:
-            progress(index / len(jobs), f"{job.gpus} x {job.hardware.name}, {runtime.name}")
-        scans.append(scan_of(request, job, runtime))
-        reports.append(scans[-1].run(objective_column(request.objective)))
-    refined = refine_each(request, scans, reports)
+    scans, reports, within = scan_each(request, jobs, progress)
+    guard = Guard()
+    refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
-    ranked = sorted(plans, key=lambda plan: objective_value(request.objective, plan))[: request.top]
+    ranked = guard.ranked(plans, request.top, partial(objective_key, request.objective))
     lead = _lead_job(ranked, jobs)
+    known = tuple(baselines(request, *lead))
     removed: Counter[str] = Counter()
     for report in reports:
         removed.update(report.removed)
     return SearchResult(
         plans=tuple(ranked),
-        baselines=tuple(baselines(request, *lead)),
+        baselines=known,
         enumerated=sum(report.enumerated for report in reports),
         valid=sum(report.valid for report in reports),
         fits=sum(report.fits for report in reports),
-        priced=sum(report.valid for report in reports),
+        priced=sum(report.valid - report.skipped for report in reports),
         close=sum(report.close for report in reports),
         removed={rule: count for rule, count in removed.most_common() if count},
         nearest=None if ranked else nearest_that_fits(request, reports),
         elapsed=time.perf_counter() - started,
         scan=sum(report.seconds for report in reports),
-        optimality=_optimality(ranked, refined, request.objective),
+        optimality=_optimality(ranked, refined, request, scans, guard, within),
+        played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
+        left_out=tuple(why_left_out(plan, request) for _, plan in known),
     )
 
 
-def refine_each(request: Request, scans: Sequence[Scan], reports: Sequence[ScanReport]) -> list[Refinement]:
+def scan_each(
+    request: Request, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None = None
+) -> tuple[list[Scan], list[ScanReport], float]:
+    """Scan every job; for the least memory twice, since plans must be nearly as fast as the fastest of all.
+
+    Returns
+    -------
+    tuple of (list of Scan, list of ScanReport, float)
+        The third is the seconds that a plan of least memory may take.
+    """
+    scans = [scan_of(request, job, runtime) for job, runtime in jobs]
+    within = float("inf")
+    if request.objective == "memory" and request.slowdown < float("inf"):
+        timed = [scan_of(request, *job, keep=1).run(objective_column("time")) for job in jobs]
+        fastest = min((report.best[0].value for report in timed if report.best), default=within)
+        within = fastest * request.slowdown
+    reports = []
+    for index, (scan, (job, runtime)) in enumerate(zip(scans, jobs, strict=True)):
+        if progress is not None:
+            progress(index / len(jobs), f"{job.gpus} x {job.hardware.name}, {runtime.name}")
+        reports.append(scan.run(objective_column(request.objective, within)))
+    return scans, reports, within
+
+
+def why_left_out(answer: Estimate, request: Request) -> str | None:
+    """Return why a plan that is not of the search is none of its answers; None where it would be one."""
+    if answer.violations:
+        return f"breaks {answer.violations[0].rule}"
+    if not answer.feasible:
+        return "does not fit"
+    capacity, spread = answer.capacity, answer.runtime.traits.memory_spread
+    if answer.peak > capacity * safe_share(request.oom_risk, spread):
+        return f"left out: {percent(answer.oom_probability)} risk of running out of memory"
+    return None
+
+
+def refine_each(
+    request: Request, scans: Sequence[Scan], reports: Sequence[ScanReport], guard: Guard | None = None
+) -> list[Refinement]:
     """Refine the plans of several jobs, the most promising job first.
 
     A job none of whose plans can be among the answers found so far, by its bounds, is left as it is.
     """
-    asked, top = request.objective, request.top
+    asked, top, guard = request.objective, request.top, guard or Guard()
     least = [
         objective_bound(asked, scan.job, report.least_bound)
         for scan, report in zip(scans, reports, strict=True)
@@ -139,10 +197,10 @@ def refine_each(request: Request, scans: Sequence[Scan], reports: Sequence[ScanR
     for index in sorted(range(len(scans)), key=least.__getitem__):
         scan, report = scans[index], reports[index]
         if len(values) >= top and least[index] > sorted(values)[top - 1]:
-            found[index] = Refinement((), 0, report.least_bound, proved=True)
+            found[index] = Refinement((), 0, report.least_bound)
             continue
-        found[index] = refine(scan, report, asked, top, request.memory_limit, request.uniform)
-        values += [objective_value(asked, plan) for plan in found[index].plans]
+        found[index] = refine(scan, report, asked, top, request.memory_limit, request.uniform, guard)
+        values += [objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans]
     return [found[index] for index in range(len(scans))]
 
 
@@ -151,34 +209,56 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
     return (ranked[0].job, ranked[0].runtime) if ranked else jobs[0]
 
 
-def _optimality(ranked: list[Estimate], refined: list[Refinement], objective: str) -> dict[str, object]:
-    """Say how good the best plan is proved to be, and over which space."""
-    with_split = "its default split"
-    if ranked and all(one.any_split for one in refined if one.plans):
-        with_split += " or, where its layers can be assigned, another one"
-    over = (
-        f"every legal plan of the grid that is safe in memory with {with_split}: the refined ones with "
-        "the splits of layers that were tried, the others with any; bounds hold within the cost model"
-    )
+def _optimality(
+    ranked: list[Estimate],
+    refined: list[Refinement],
+    request: Request,
+    scans: Sequence[Scan],
+    guard: Guard,
+    within: float,
+) -> dict[str, object]:
+    """Say how good the best plan is proved to be, and over which space.
+
+    The gap is of the objective; the bounds are the seconds of the best plan less that share, so that of
+    several counts or clusters none is compared by its seconds alone.
+    """
+    over = _space_of(ranked, refined, within)
     if not ranked:
-        none = dict.fromkeys(("bound_s", "gap", "model_bound_s"))
+        none = dict.fromkeys(("bound_s", "gap", "model_bound_s", "played_bound_s"))
         return {"method": "scan", "proved": False, **none, "over": over, "refined": 0}
-    count = sum(refinement.refined for refinement in refined)
-    if objective != "time" or len(refined) > 1:
-        bound = min(refinement.bound for refinement in refined)
-        proved = all(refinement.proved for refinement in refined)
-    else:
-        bound, proved = refined[0].bound, refined[0].proved
-    best = ranked[0].step
-    bound = min(bound, best)
+    seconds = guard.seconds(ranked[0])
+    known = objective_value(request.objective, ranked[0], seconds) < float("inf")
+    asked = request.objective if known else "time"
+    best = objective_value(asked, ranked[0], seconds)
+    least = [
+        objective_bound(asked, scan.job, one.open_bound) if one.open_bound < float("inf") else float("inf")
+        for scan, one in zip(scans, refined, strict=True)
+    ]
+    proved = asked == "memory" or min(least) >= best
+    gap = 0.0 if proved else 1.0 - min(least) / best
     lead = next((one.improvement for one in refined if ranked[0] in one.plans and one.improvement), None)
     return {
         "method": "scan, then candidates refined in the order of their bounds",
         "proved": proved,
-        "bound_s": min(bound, *(one.floor for one in refined if one.plans)),
-        "gap": max(0.0, 1.0 - bound / best),
+        "bound_s": seconds * (1.0 - gap),
+        "gap": gap,
+        "within_s": within if within < float("inf") else None,
         "over": over,
-        "model_bound_s": bound,
-        "refined": count,
+        "model_bound_s": seconds * (1.0 - gap),
+        "played_bound_s": min(one.floor for one in refined if one.plans),
+        "refined": sum(refinement.refined for refinement in refined),
         "solver": solver_record(lead, ranked[0].error_band) if lead is not None else None,
     }
+
+
+def _space_of(ranked: list[Estimate], refined: list[Refinement], within: float) -> str:
+    """Say over which space a proof holds."""
+    if within < float("inf"):
+        return f"every legal plan of the grid that is {SAFE} and takes at most {within:.4g} s"
+    split = SAFE
+    if ranked and all(one.any_split for one in refined if one.plans):
+        split += " or, where its layers can be assigned, another one"
+    return (
+        f"every legal plan of the grid that is {split}: the refined ones with "
+        "the splits of layers that were tried, the others with any; bounds hold within the cost model"
+    )

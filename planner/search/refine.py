@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
@@ -11,42 +12,64 @@ from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, improve
+from planner.search.guard import Guard, Key
+from planner.search.request import objective_bound, objective_key, objective_value
 from planner.search.scan import Candidate, Scan, ScanReport
 
 MOST_REFINED = 256
 """Candidates refined at most: about a millisecond each."""
 
 
+FIRST = 5
+"""Candidates of least price that are refined before the bounds say which; as many plans are assigned. [-]"""
+
+
 @dataclass(frozen=True)
 class Refinement:
-    """The best plans of one job, and what is proved of the first.
+    """The refined plans of one job, and what is proved of the first.
 
     Parameters
     ----------
     plans : tuple of Estimate
-        Best first.
+        Best first, by their prices and, where known, their played steps.
     refined : int
         Candidates refined.
-    bound : float
-        Seconds that no plan of the space can beat by the closed forms. [s]
-    proved : bool
-        Whether the best plan is proved best.
+    open_bound : float
+        Seconds that no candidate which was not refined can beat by the closed forms; infinite where there is
+        none. [s]
+    best : float
+        Seconds by which the first plan is ranked; infinite where there is none. [s]
     improvement : Improvement, optional
         What assignment did for the best plan, where it ran.
-    any_split : bool
-        Whether the proof is over plans that are safe in memory with any split of their layers, not only with
-        the default one.
+    uneven_bound : float
+        The same as ``open_bound`` for plans that are safe in memory with another split of their layers than
+        the default one; 0 where these were not looked at. [s]
     floor : float
         Seconds that no refined plan can beat, however it is played. [s]
     """
 
     plans: tuple[Estimate, ...]
     refined: int
-    bound: float
-    proved: bool
+    open_bound: float
+    best: float = float("inf")
     improvement: Improvement | None = None
-    any_split: bool = False
+    uneven_bound: float = 0.0
     floor: float = 0.0
+
+    @property
+    def bound(self) -> float:
+        """Seconds that no plan of the space can beat by the closed forms. [s]"""
+        return min(self.open_bound, self.best)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the fastest plan is proved fastest: no other one is left whose bound is below it."""
+        return bool(self.plans) and self.open_bound >= self.best
+
+    @property
+    def any_split(self) -> bool:
+        """Whether the proof is over plans that are safe in memory with any split of their layers."""
+        return self.uneven_bound >= self.best
 
 
 def balanced(plan: Plan, scan: Scan) -> Plan | None:
@@ -80,6 +103,48 @@ def best_of(candidate: Candidate, scan: Scan, memory_limit: float | None) -> Est
     return uneven if safe and uneven.step < default.step else default
 
 
+@dataclass
+class _Candidates:
+    """Candidates of a scan in the order of their bounds, refined as far as they are asked for."""
+
+    scan: Scan
+    report: ScanReport
+    objective: str
+    memory_limit: float | None
+    known: dict[Plan, Estimate] = field(default_factory=dict)
+    tried: set[Plan] = field(default_factory=set)
+    place: int = 0
+    open_bound: float = float("inf")
+
+    def worth(self, seconds: float) -> float:
+        """Return the least that the objective can be of a plan that takes at least some seconds."""
+        return objective_bound(self.objective, self.scan.job, seconds)
+
+    def value(self, known: Estimate) -> float:
+        """Return the objective of a plan at its price."""
+        return objective_value(self.objective, known)
+
+    def refine(self, candidate: Candidate) -> Estimate:
+        """Refine a candidate."""
+        self.tried.add(candidate.plan)
+        found = best_of(candidate, self.scan, self.memory_limit)
+        self.known[candidate.plan] = found
+        return found
+
+    def until(self, best: float) -> None:
+        """Refine candidates until the next bound is no better than what is to be beaten."""
+        promising = self.report.promising
+        while self.place < len(promising):
+            candidate = promising[self.place]
+            if self.worth(candidate.bound) >= best or len(self.tried) >= MOST_REFINED:
+                self.open_bound = candidate.bound
+                return
+            self.place += 1
+            if candidate.plan not in self.tried:
+                best = min(best, self.value(self.refine(candidate)))
+        self.open_bound = promising[-1].bound if len(promising) >= self.scan.keep else float("inf")
+
+
 def refine(
     scan: Scan,
     report: ScanReport,
@@ -87,8 +152,12 @@ def refine(
     top: int,
     memory_limit: float | None = None,
     uniform: bool = True,
+    guard: Guard | None = None,
 ) -> Refinement:
     """Refine candidates until the next bound is no better than the best plan.
+
+    What is found and proved of the best plan does not depend on how many are asked for: further plans are
+    refined after it.
 
     Parameters
     ----------
@@ -97,54 +166,82 @@ def refine(
     objective : str
         What the ranking minimises.
     top : int
-        Plans to return.
+        Plans to return at least, where there are so many.
     memory_limit : float, optional
         Device memory that may be used. [byte]
     uniform : bool
         Whether all stages keep one recompute choice for all of their layers, and nearly equal layers; if not,
         the best plans are assigned by the solver too.
+    guard : Guard, optional
+        Plays the best plan: where its price is far from its played step, the search goes on.
 
     Returns
     -------
     Refinement
         Plans, best first.
     """
-    done: dict[Plan, Estimate] = {}
-    for candidate in report.best[:top]:
-        done[candidate.plan] = best_of(candidate, scan, memory_limit)
-    if objective == "memory" or not (done or report.tight):
-        plans = sorted(done.values(), key=lambda plan: plan.peak)
-        least = report.best[0].bound if report.best else 0.0
-        return Refinement(tuple(plans), len(done), least, bool(done), floor=floor_of(done))
-    best = min((plan.step for plan in done.values()), default=float("inf"))
-    open_bound = float("inf")
-    for candidate in report.promising:
-        if candidate.bound >= best or len(done) >= MOST_REFINED:
-            open_bound = candidate.bound
-            break
-        if candidate.plan not in done:
-            done[candidate.plan] = best_of(candidate, scan, memory_limit)
-            best = min(best, done[candidate.plan].step)
-    if open_bound == float("inf") and len(report.promising) >= scan.keep:
-        open_bound = report.promising[-1].bound
+    guard = guard or Guard()
+    if objective == "memory":
+        return _smallest(scan, report, top, memory_limit)
+    if objective_bound(objective, scan.job, 1.0) == float("inf"):
+        objective = "time"
+    work = _Candidates(scan, report, objective, memory_limit)
+    for candidate in report.best[:FIRST]:
+        work.refine(candidate)
+    work.until(min(map(work.value, work.known.values()), default=float("inf")))
     improvement = None
-    if not uniform:
+    if not uniform and (work.known or report.tight):
         improver = Improver(scan, memory_limit)
-        done, improvement = improve(improver, done, report.squeezed, top, report.tight)
-    if not done:
-        return Refinement((), 0, 0.0, False)
-    plans = sorted(done.values(), key=lambda plan: plan.step)[:top]
-    best = min(best, plans[0].step)
+        work.known, improvement = improve(improver, work.known, report.squeezed, FIRST, report.tight)
+    if not work.known:
+        return Refinement((), len(work.tried), work.open_bound)
+    key = partial(objective_key, objective)
+    leader = _leader(work, guard, key)
+    refined, floor = len(work.tried | work.known.keys()), floor_of(work.known)
+    for candidate in report.best[FIRST:top]:
+        if candidate.plan not in work.tried:
+            work.refine(candidate)
     uneven = improvement.uneven if improvement is not None else None
     return Refinement(
-        tuple(plans),
-        len(done),
-        min(open_bound, best),
-        open_bound >= best,
+        tuple(sorted(work.known.values(), key=lambda plan: key(plan, guard.known_seconds(plan)))),
+        refined,
+        work.open_bound,
+        guard.seconds(leader),
         improvement,
-        any_split=uneven is not None and uneven.open_bound >= best and scan.split is None,
-        floor=floor_of(done),
+        uneven.open_bound if uneven is not None and scan.split is None else 0.0,
+        floor,
     )
+
+
+def _leader(work: _Candidates, guard: Guard, key: Key) -> Estimate:
+    """Return the best plan, played: candidates that its price alone would beat are refined too.
+
+    Where prices turn out to be wrong, that holds for the first few plans and not the best alone.
+    """
+    most = 1
+    while True:
+        shown = guard.ranked(work.known.values(), most, key)
+        last = shown[-1]
+        best, place = key(last, guard.seconds(last))[0], work.place
+        if most == 1 and any(guard.known_seconds(known) != known.step for known in work.known.values()):
+            most = FIRST
+            continue
+        if work.worth(work.open_bound) >= best:
+            return shown[0]
+        work.until(best)
+        if work.place == place:
+            return shown[0]
+
+
+def _smallest(scan: Scan, report: ScanReport, top: int, memory_limit: float | None) -> Refinement:
+    """Return the plans that need the least memory, with their default splits: the scan has seen them all."""
+    found = [
+        estimate(replace(candidate.plan, stage_layers=scan.split), scan.job, scan.runtime, memory_limit)
+        for candidate in report.best[: max(top, FIRST)]
+    ]
+    plans = tuple(sorted(found, key=lambda plan: plan.peak))
+    floor = min((plan.floor for plan in plans), default=0.0)
+    return Refinement(plans, len(plans), float("inf"), plans[0].step if plans else float("inf"), floor=floor)
 
 
 def floor_of(done: Mapping[Plan, Estimate]) -> float:

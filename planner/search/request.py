@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, step_flops
 from planner.cost.fit import safe_share
-from planner.cost.money import bill_of
+from planner.cost.money import Phases, bill_of
 from planner.cost.step import StepPrice
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
@@ -19,6 +19,10 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.choices import choices_of, fixed_degrees
 from planner.search.scan import Scan
 from planner.search.space import make_space
+from planner.techniques.methods import METHODS
+
+SLOWDOWN = 1.25
+"""Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Request:
         not, the best plans are assigned by the solver too.
     cluster_gpus : int, optional
         Accelerators that there are, where ``gpu_counts`` are fewer because no plan can use them all.
+    slowdown : float
+        Times the fastest plan's step that the plan of least memory may take. [-]
     """
 
     model: ModelSpec
@@ -66,6 +72,7 @@ class Request:
     oom_risk: float = 0.05
     uniform: bool = False
     cluster_gpus: int | None = None
+    slowdown: float = SLOWDOWN
 
     def jobs(self) -> Iterator[tuple[Job, Runtime]]:
         """Yield every combination of cluster, number of accelerators and runtime."""
@@ -76,34 +83,55 @@ class Request:
                     yield Job(runtime.trained(self.model), hardware, gpus, self.workload, idle), runtime
 
 
-def objective_column(name: str) -> Callable[[StepPrice], Column]:
-    """Return what a scan minimises; on one cluster money and energy are proportional to time."""
+def objective_column(name: str, within: float = np.inf) -> Callable[[StepPrice], Column]:
+    """Return what a scan minimises: bytes among plans that take at most ``within`` seconds, or seconds.
+
+    On one cluster money is proportional to time; plans of least energy are refined in the order of time too.
+    """
     if name == "memory":
-        return lambda result: np.asarray(result.total_bytes)
+        return lambda result: np.where(np.asarray(result.step) <= within, result.total_bytes, np.inf)
     return lambda result: np.asarray(result.step)
 
 
-def objective_value(name: str, plan: Estimate) -> float:
-    """Return what the ranking minimises; what is unknown comes last."""
+def objective_value(name: str, plan: Estimate, seconds: float | None = None) -> float:
+    """Return what the ranking minimises, of a step that takes its price or other seconds; inf if unknown."""
+    bill = plan.bill if seconds is None or seconds == plan.step else plan.bill.stretched(seconds / plan.step)
     values = {
-        "time": plan.step,
+        "time": plan.step if seconds is None else seconds,
         "memory": plan.peak,
-        "cost": plan.bill.usd_per_step,
-        "energy": plan.bill.joules_per_step,
+        "cost": bill.usd_per_step,
+        "energy": bill.joules_per_step,
     }
     value = values[name]
     return float("inf") if value is None else value
 
 
+def objective_key(name: str, plan: Estimate, seconds: float) -> tuple[float, float]:
+    """Return by what plans are ranked: the objective, and then the seconds of a step."""
+    return objective_value(name, plan, seconds), seconds
+
+
 def objective_bound(name: str, job: Job, seconds: float) -> float:
     """Return what the ranking gives the plans of a job at least, if none takes less than ``seconds``.
 
-    Nothing is known of their memory.
+    Nothing is known of their memory. Of energy, they compute at least the model's FLOPs at the peak, and wait
+    the rest of the time.
     """
-    bill = bill_of(job, seconds)
+    if seconds == float("inf"):
+        return seconds
+    bill = bill_of(job, seconds, _least_phases(job, seconds) if name == "energy" else None)
     values = {"time": seconds, "memory": 0.0, "cost": bill.usd_per_step, "energy": bill.joules_per_step}
     value = values[name]
     return float("inf") if value is None else value
+
+
+def _least_phases(job: Job, seconds: float) -> Phases:
+    """Return the parts of a step that takes the least energy in so many seconds. [s]"""
+    work, peak = job.workload, job.hardware.pool.accelerator.peak
+    flops = step_flops(job.model, work.seq_len, float(work.tokens_per_step))
+    share = 1.0 if METHODS[work.method].trains_base else 1.0 / 3.0
+    computing = min(seconds, share * flops / max(map(float, peak.values())) / job.gpus)
+    return Phases(computing, 0.0, seconds - computing)
 
 
 def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Scan:
@@ -116,11 +144,13 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
         job=job,
         runtime=runtime,
         space=make_space(job, degrees, split, runtime.bare_ends),
-        choices=choices_of(runtime, request.fixed),
+        choices=choices_of(runtime, request.fixed, job),
         limit=capacity * safe_share(request.oom_risk, runtime.traits.memory_spread),
         capacity=capacity,
         keep=keep,
         shards=int(str(shards)) if shards is not None else None,
         split=split,
         uneven=not request.uniform and request.objective != "memory",
+        shown=request.top,
+        by_memory=request.objective == "memory",
     )

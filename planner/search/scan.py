@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 
 from planner.cost.block_cost import LayerCost, taken
 from planner.cost.case import Case, case_of
-from planner.cost.memory import StageWeights, stage_weights
+from planner.cost.memory import stage_weights
 from planner.cost.stages import Piece
 from planner.cost.step import StepPrice, mean_weights, price_passes, price_step
-from planner.cost.step_end import StepEnd, step_end, taken_weights
+from planner.cost.step_end import StepEnd, step_end
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
+from planner.search.chunk import Chunk, Ends
 from planner.search.legality import Choices, Legal, Legality, PassNames, StateNames, named, plan_rows
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
 from planner.search.squeezed import KEPT_WHOLE, Squeezed
-from planner.search.tables import LayerGrid, Rows, StageTables, representatives
+from planner.search.tables import LayerGrid, Rows, StageTables, representatives, taken_rows
 
 CHUNK_ROWS = 16384
 """Rows priced at once, so that the columns stay in the cache."""
@@ -55,6 +56,8 @@ class ScanReport:
         Cells, legal plans, those that fit, and of these those too close to the limit to be offered.
     seconds : float
         Time spent in pricing. [s]
+    skipped : int
+        Legal plans with replicas of shards whose passes alone take too long to be kept: not priced.
     removed : Counter
         Cells by the first rule that they break.
     best, promising : list of Candidate
@@ -73,6 +76,7 @@ class ScanReport:
     fits: int = 0
     close: int = 0
     seconds: float = 0.0
+    skipped: int = 0
     removed: Counter[str] = field(default_factory=Counter)
     best: list[Candidate] = field(default_factory=list)
     promising: list[Candidate] = field(default_factory=list)
@@ -84,36 +88,6 @@ class ScanReport:
     def least_bound(self) -> float:
         """Seconds that no safe plan beats, whatever its split; infinite where there is none. [s]"""
         return min((one.bound for one in (*self.promising[:1], *self.tight[:1])), default=np.inf)
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The end of a step under every choice of states, priced once for each layout of the cluster.
-
-    Parameters
-    ----------
-    states : tuple of StepEnd, optional
-        For each choice of states; None where it is not known.
-    which : array (rows,)
-        The layout of each row.
-    weights : tuple of StageWeights, optional
-        Weights of each stage, and of the mean one, of each layout; None where they are not known.
-    """
-
-    states: tuple[StepEnd | None, ...]
-    which: Rows
-    weights: tuple[StageWeights, StageWeights] | None = None
-
-    def part(self, rows: slice) -> Ends:
-        """Return those of some rows."""
-        return Ends(self.states, self.which[rows], self.weights)
-
-    def taken(self) -> tuple[StageWeights, StageWeights] | None:
-        """Return the weights of the rows."""
-        if self.weights is None:
-            return None
-        held, mean = (taken_weights(one, self.which) for one in self.weights)
-        return held, mean
 
 
 PLAIN = StateNames(0, "none")
@@ -146,6 +120,10 @@ class Scan:
         Layers of each virtual stage, where the user has set them.
     uneven : bool
         Whether to look for plans that may be safe with another split than the default one.
+    shown : int
+        Plans of least value to keep, where that is more than ``keep``.
+    by_memory : bool
+        Whether the value is memory and not seconds.
     """
 
     job: Job
@@ -158,6 +136,8 @@ class Scan:
     shards: int | None = None
     split: tuple[int, ...] | None = None
     uneven: bool = False
+    shown: int = 0
+    by_memory: bool = False
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
@@ -216,7 +196,7 @@ class Scan:
         for one, mask in zip(self.choices.states(), legal.masks, strict=True):
             plan = named(rows, legal.names, one, self.shards)
             whole = case_of(plan, self.job, self.runtime)
-            ends.append(step_end(whole, plan, held, mean) if mask.any() else None)
+            ends.append(step_end(whole, plan, held, mean) if mask.any() and not one.domain else None)
         report.seconds += time.perf_counter() - started
         return Ends(tuple(ends), which, (held, mean))
 
@@ -239,7 +219,10 @@ class Scan:
         passes = price_passes(case, named(rows, names, PLAIN), costs, stages, totals, ends.taken())
         report.seconds += time.perf_counter() - started
         for one, mask, end in zip(states, legal.masks, ends.states, strict=True):
-            if mask.any():
+            if mask.any() and one.domain:
+                chunk = Chunk(names, legal.rows, passes, grid, tables)
+                self._price_replicas(chunk, one, mask, objective, report)
+            elif mask.any():
                 plan = named(rows, names, one, self.shards)
                 whole = case_of(plan, self.job, self.runtime)
                 started = time.perf_counter()
@@ -251,6 +234,33 @@ class Scan:
                     self._collect_squeezed((names, one), legal.rows, plan, result, mask, report)
                 if self.uneven and self.split is None and is_splittable(whole):
                     self._collect_tight(whole, plan, result, mask, costs, totals, report)
+
+    def _price_replicas(
+        self,
+        chunk: Chunk,
+        states: StateNames,
+        mask: NDArray[np.bool_],
+        objective: Objective,
+        report: ScanReport,
+    ) -> None:
+        """Price the rows that could be among the best with replicas of shards; others are counted alone."""
+        rows = chunk.below(worst_kept(self, report), mask)
+        left = int(np.count_nonzero(mask)) - rows.size
+        report.valid, report.skipped = report.valid + left, report.skipped + left
+        if not rows.size:
+            return
+        started = time.perf_counter()
+        places = chunk.places[rows]
+        plan = named(plan_rows(self.space.rows, places), chunk.names, states, self.shards)
+        case = case_of(plan, self.job, self.runtime)
+        stages, totals = chunk.tables.stages(case, places)
+        result = price_step(case, plan, taken_rows(chunk.passes, rows, mask.size), stages)
+        report.seconds += time.perf_counter() - started
+        every = np.ones(rows.size, dtype=bool)
+        self._collect(result, plan, every, objective, report)
+        if self.uneven and self.split is None and is_splittable(case):
+            costs = chunk.grid.costs(case, [*stages.counts, *totals], places)
+            self._collect_tight(case, plan, result, every, costs, totals, report)
 
     def _collect(
         self,
@@ -271,7 +281,7 @@ class Scan:
         if report.smallest is None or used[smallest] < report.smallest.total_bytes:
             report.smallest = _candidate(result, plan, values, smallest)
         made = partial(_candidate, result, plan, values)
-        report.best = merged(report.best, values, fits, self.keep, made, by_value)
+        report.best = merged(report.best, values, fits, max(self.keep, self.shown), made, by_value)
         report.promising = merged(report.promising, np.asarray(result.bound), fits, self.keep, made, by_bound)
 
     @property
@@ -339,6 +349,14 @@ class Scan:
         made = partial(_candidate, result, plan, np.asarray(result.step))
         bounds = np.asarray(result.bound)
         report.tight = merged(report.tight, bounds, among, self.keep_tight, made, by_bound)
+
+
+def worst_kept(scan: Scan, report: ScanReport) -> float:
+    """Seconds that a row must beat to be kept; infinite where memory is what counts, or not all are full."""
+    most = max(scan.keep, scan.shown)
+    if scan.by_memory or len(report.best) < most or len(report.promising) < scan.keep:
+        return float(np.inf)
+    return max(report.best[-1].value, report.promising[-1].bound)
 
 
 def by_value(candidate: Candidate) -> float:

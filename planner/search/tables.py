@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +62,30 @@ def distinct(columns: Sequence[Column]) -> tuple[list[Column], Rows]:
             first, which = representatives(labels if count == 1 else which * len(places) + labels)
             count = len(first)
     return [column[first] for column in columns], which
+
+
+T = TypeVar("T")
+
+
+def taken_rows(record: T, rows: Rows, size: int) -> T:
+    """Return some of the rows of a record whose columns have ``size`` of them along their last axis.
+
+    What is one number for all rows stays, and so do names.
+
+    Examples
+    --------
+    >>> taken_rows({"a": np.array([1.0, 2.0, 3.0]), "b": 4.0}, np.array([2]), 3)
+    {'a': array([3.]), 'b': 4.0}
+    """
+    if isinstance(record, np.ndarray):
+        column = record.ndim > 0 and record.shape[-1] == size
+        return record.take(rows, axis=-1) if column else record  # type: ignore[return-value]
+    if isinstance(record, Mapping):
+        return {name: taken_rows(value, rows, size) for name, value in record.items()}  # type: ignore[return-value]
+    if is_dataclass(record) and not isinstance(record, type):
+        parts = {field.name: taken_rows(getattr(record, field.name), rows, size) for field in fields(record)}
+        return replace(record, **parts)
+    return record
 
 
 class StageTables:

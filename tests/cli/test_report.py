@@ -244,7 +244,7 @@ def test_the_page_of_a_search_tells_what_was_refined_solved_and_what_no_split_me
         "note": "", "dropped": 1, "closest": short,
     }  # fmt: skip
     document["optimality"] |= {
-        "refined": 41, "solver": solver, "proved": False, "gap": 0.02, "bound_s": 5.5, "model_bound_s": 6.5,
+        "refined": 41, "solver": solver, "proved": False, "gap": 0.02, "bound_s": 6.5, "played_bound_s": 5.5,
     }  # fmt: skip
     lines = " ".join(search_report(document, "search.json", "0").blocks[0].lines)
     for words in (

@@ -26,13 +26,15 @@ def test_the_document_has_the_keys_of_the_contract_in_their_order() -> None:
         "gap",
         "over",
         "model_bound_s",
+        "played_bound_s",
+        "within_s",
         "refined",
         "solver",
     ]
     for answer in done.json["plans"]:
         assert key_tree(answer) == ESTIMATE_KEYS
     for answer in done.json["baselines"]:
-        assert list(answer) == ["name", *(key for key, _ in ESTIMATE_KEYS)]
+        assert list(answer) == ["name", *(key for key, _ in ESTIMATE_KEYS), "left_out"]
     assert done.json["nearest"] is None
 
 

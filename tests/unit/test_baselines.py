@@ -48,7 +48,7 @@ def test_answers_add_up_and_are_ranked() -> None:
     assert steps == sorted(steps)
     assert len(steps) == 4
     assert result.enumerated == result.valid + sum(result.removed.values())
-    assert result.fits + 0 <= result.priced == result.valid
+    assert result.fits <= result.priced <= result.valid
     assert all(plan.feasible and plan.oom_probability <= 0.05 for plan in result.plans)
     assert result.plans[0].job.gpus == 16
     assert 0 <= result.optimality["gap"] < 1  # type: ignore[operator]

@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 
-from planner.api import estimate_plan, load_hardware, load_model
+from planner.api import estimate_plan
 from planner.cli.job import read_job
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading
 from planner.cli.sweep_cases import own_prices
-from planner.cost.money import bill_of, quote_of
+from planner.cost.money import Phases, bill_of, has_phases, joules_of, quote_of
 from planner.errors import InputError
-from planner.inputs.load_hardware import cluster_names
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import cluster_names, load_hardware
 from planner.inputs.record import Sourced
+from planner.inputs.workload import Workload
 from planner.report.plan_file import Names, plan_yaml, read_plan_file
+from planner.runtimes import runtimes
 from planner.runtimes._family import Job
+from planner.search.optimise import search
+from planner.search.request import Request, objective_bound
 from tests.unit.cost_jobs import MODELS, job
 
 
@@ -138,3 +143,38 @@ def test_a_plan_file_keeps_the_price() -> None:
     saved = read_plan_file(Path("plan.yaml"), text)
     assert saved.changed == ()
     assert quote_of(saved.job.hardware.pool) == quote_of(cluster.pool)
+
+
+def test_energy_is_that_of_each_phase_where_its_watts_are_known() -> None:
+    """A100: by hand 8 of them, 400 W for 5 s, 200 W for 3 s, 80 W for 2 s."""
+    work = job(MODELS["dense"], 8, hardware="dgx-a100-80gb")
+    phases = Phases(computing=5.0, communicating=3.0, waiting=2.0)
+    assert joules_of(work, phases) == pytest.approx(8 * (2000 + 600 + 160))
+    assert has_phases(work)
+    rated = job(MODELS["dense"], 8, hardware="dgx-h100")
+    assert not has_phases(rated)
+    assert joules_of(rated, phases) == pytest.approx(8 * 700 * 10)
+
+
+def test_the_plan_of_least_energy_is_not_the_fastest_where_that_only_communicates_more() -> None:
+    """Against every plan of a small space, priced by itself."""
+    work = Workload(seq_len=4096, global_batch=64)
+    asked = Request(
+        load_model("llama3-8b"), (load_hardware("dgx-a100-80gb"),), (16,), work, (runtimes()["megatron-lm"],),
+        fixed={"cp": 1, "recompute": "none", "micro_batch": 1}, top=1000, uniform=True,
+    )  # fmt: skip
+    found = search(replace(asked, objective="energy", top=1)).plans[0]
+    least = min(float(plan.bill.joules_per_step or 0) for plan in search(asked).plans)
+    assert found.bill.joules_per_step == pytest.approx(least)
+    watts = float(found.bill.joules_per_step or 0) / found.step / 16
+    assert 80 < watts < 400
+
+
+def test_a_bound_of_energy_is_below_every_plan() -> None:
+    work = Workload(seq_len=4096, global_batch=32)
+    asked = Request(
+        load_model("llama3-8b"), (load_hardware("dgx-a100-80gb"),), (8,), work, (runtimes()["megatron-lm"],),
+        top=50,
+    )  # fmt: skip
+    for plan in search(asked).plans:
+        assert objective_bound("energy", plan.job, plan.bound) <= float(plan.bill.joules_per_step or 0)

@@ -13,6 +13,7 @@ import pytest
 
 from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
+from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
@@ -196,3 +197,55 @@ def test_a_plan_without_stages_is_offered_under_one_schedule() -> None:
     plans = [candidate.plan for candidate in scan.run(objective_column("time")).best]
     assert {plan.schedule for plan in plans if plan.pp == 1} == {"1f1b"}
     assert len({plan.schedule for plan in plans if plan.pp == 2}) > 3
+
+
+HYBRID = job(MODELS["dense"], 16, global_batch=16)
+TORCH = runtimes()["torchtitan"]
+
+
+def hybrid_scan(keep: int, objective: str = "time") -> ScanReport:
+    fixed = {"recompute": "none", "cp_method": "all-gather", "schedule": "1f1b", "micro_batch": 1}
+    choices = choices_of(TORCH, fixed, HYBRID)
+    scan = Scan(
+        HYBRID, TORCH, make_space(HYBRID, {"micro_batch": 1}), choices, ENDLESS, ENDLESS, keep=keep,
+        by_memory=objective == "memory",
+    )  # fmt: skip
+    return scan.run(objective_column(objective))
+
+
+def test_shards_fill_a_node_beside_replicas_where_the_runtime_can_say_it() -> None:
+    """Against a loop over every number of shards: those that fill eight accelerators, and all ranks."""
+    report = hybrid_scan(100_000)
+    found = {candidate.plan for candidate in report.best}
+    whole = {plan for plan in found if plan.zero_shards == plan.dp * plan.cp or plan.zero == 0}
+    expected = set(whole)
+    for plan in whole:
+        shards = 8.0 / plan.tp
+        ranks = plan.dp * plan.cp
+        if plan.zero and shards % 1 == 0 and 1 < shards < ranks and ranks % shards == 0:
+            hybrid = replace(plan, zero_shards=shards)
+            if is_legal(hybrid, HYBRID, TORCH):
+                expected.add(hybrid)
+    assert found == expected
+    assert len(found) > len(whole)
+    assert report.enumerated == report.valid + sum(report.removed.values())
+    assert report.skipped == 0
+    for candidate in report.best:
+        assert candidate.value == estimate(candidate.plan, HYBRID, TORCH).step
+
+
+@pytest.mark.parametrize("objective", ["time", "memory"])
+@pytest.mark.parametrize("keep", [1, 5, 20])
+def test_replicas_that_are_not_priced_could_not_be_kept(keep: int, objective: str) -> None:
+    few, every = hybrid_scan(keep, objective), hybrid_scan(100_000, objective)
+    assert [one.value for one in few.best] == [one.value for one in every.best[:keep]]
+    assert [one.bound for one in few.promising] == [one.bound for one in every.promising[:keep]]
+    assert few.valid == every.valid
+    assert few.fits + few.skipped == every.fits
+
+
+def test_runtimes_that_cannot_say_it_have_no_replicas_of_shards() -> None:
+    for name, runner in runtimes().items():
+        assert bool(choices_of(runner, {}, HYBRID).domains) == runner.hybrid_sharding, name
+        assert not choices_of(runner, {"zero_shards": 4}, HYBRID).domains
+    assert not choices_of(TORCH, {}, job(MODELS["dense"], 8)).domains

@@ -36,7 +36,7 @@ def test_nothing_that_needs_less_memory_than_a_plan_of_the_front_is_faster() -> 
     assert [plan.step for plan in front] == sorted(plan.step for plan in front)
     assert [plan.peak for plan in front] == sorted((plan.peak for plan in front), reverse=True)
     for faster, slower in itertools.pairwise(front[:-1]):
-        best = search(replace(REQUEST, memory_limit=slower.capacity, top=1, uniform=True)).plans[0]
+        best = search(replace(REQUEST, memory_limit=slower.capacity, top=1)).plans[0]
         assert best.step == pytest.approx(slower.step)
         assert faster.step < best.step
     assert [row["step_time_s"] for row in front_document(front)] == [plan.step for plan in front]
@@ -44,9 +44,10 @@ def test_nothing_that_needs_less_memory_than_a_plan_of_the_front_is_faster() -> 
 
 def test_the_ends_are_the_fastest_and_the_smallest() -> None:
     front = memory_front(REQUEST, 3, silent)
-    alone = replace(REQUEST, top=1, uniform=True)
+    alone = replace(REQUEST, top=1)
     assert front[0].step == search(alone).plans[0].step
-    assert front[-1].peak == search(replace(alone, objective="memory")).plans[0].peak
+    least = search(replace(alone, objective="memory", slowdown=float("inf"))).plans[0]
+    assert front[-1].peak == least.peak
 
 
 def test_nothing_fits_and_so_there_is_no_front() -> None:
@@ -56,7 +57,7 @@ def test_nothing_fits_and_so_there_is_no_front() -> None:
 def test_the_best_of_each_count_is_what_a_search_finds_there() -> None:
     best = best_at_counts(REQUEST, (8, 16), silent)
     assert [plan.job.gpus for plan in best] == [8, 16]
-    alone = search(replace(REQUEST, gpu_counts=(16,), top=1, uniform=True)).plans[0]
+    alone = search(replace(REQUEST, gpu_counts=(16,), top=1)).plans[0]
     assert best[1].step == alone.step
 
 
@@ -106,3 +107,32 @@ def test_without_time_one_count_is_searched_and_all_else_is_named() -> None:
     assert [plan.job.gpus for plan in best] == [8]
     assert memory_front(REQUEST, 3, silent, patience) == ()
     assert patience.left_out == ["the fastest plan on 16 accelerators", "time against memory"]
+
+
+@pytest.mark.parametrize(
+    "fixed", [{"pp": 4, "cp": 1, "micro_batch": 1}, {"pp": 2, "cp": 1, "recompute": "full"}]
+)
+@pytest.mark.parametrize("gib", [80, 40])
+def test_neither_front_nor_counts_are_worse_than_the_plan_of_their_page(
+    fixed: dict[str, object], gib: int
+) -> None:
+    """Its plan may have layers and recompute assigned, and be none that another search would find."""
+    request = replace(REQUEST, fixed=fixed, memory_limit=float(gib * 2**30))
+    plans = search(replace(request, top=3)).plans
+    if not plans:
+        return
+    plan = plans[-1]
+    front = memory_front(request, 2, silent, known=[plan])
+    assert any(one.step <= plan.step and one.peak <= plan.peak for one in front)
+    assert best_at_counts(request, (8,), silent, known=[plan])[0].step <= plan.step
+    alone = memory_front(request, 2, silent)
+    assert min(one.step for one in alone) <= plans[0].step * (1 + 1e-12)
+    assert best_at_counts(request, (8,), silent)[0].step <= plans[0].step * (1 + 1e-12)
+
+
+def test_a_plan_that_no_search_would_offer_stays_on_its_page() -> None:
+    best = search(replace(REQUEST, top=1)).plans[0]
+    odd = replace(best, step=0.5 * best.step)
+    assert best_at_counts(REQUEST, (8,), silent, known=[odd]) == (odd,)
+    assert memory_front(REQUEST, 2, silent, known=[odd])[0] == odd
+    assert memory_front(replace(REQUEST, memory_limit=1e9), 3, silent, known=[odd]) == (odd,)

@@ -15,7 +15,7 @@ from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
 from planner.cost.money import Bill, Phases, bill_of
 from planner.cost.parts import PlanParts
-from planner.cost.played import is_played, played_seconds
+from planner.cost.played import played_seconds
 from planner.cost.step import (
     StepPrice,
     device_bytes,
@@ -237,7 +237,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
     parts = PlanParts(plan, case)
-    played = parts.hosted is not None or is_played(case, plan, parts)
+    played = parts.hosted is not None or parts.is_played
     result = _played_step(parts) if played else parts.step
     step = float(result.step)
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step

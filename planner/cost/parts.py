@@ -11,6 +11,7 @@ from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer
 from planner.cost.case import Case
 from planner.cost.hosted import HostedStep, hosted_step, is_hosted
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of
+from planner.cost.played import can_be_played, crosses_tiers
 from planner.cost.stages import Piece, RankPieces, Stages, both_ways, stages_of
 from planner.cost.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
 from planner.numeric import Num
@@ -36,6 +37,19 @@ class PlanParts:
     def ranks(self) -> list[RankPieces]:
         """Pieces of every pipeline rank."""
         return both_ways(ranks_of(self.plan, self.case), self.case.schedule)
+
+    @cached_property
+    def is_played(self) -> bool:
+        """Whether the passes are priced by playing them.
+
+        They are where ranks fill their waits, and where some messages come from so much farther away than
+        others that stages are unlike; not where a step would take too many passes.
+        """
+        case, plan = self.case, self.plan
+        if plan.pp == 1 or case.traits.stages_end_apart:
+            return False
+        unlike = case.plays or (crosses_tiers(case, plan) and bool(self.passes.unlike))
+        return unlike and can_be_played(case, plan)
 
     @cached_property
     def stages(self) -> Stages:

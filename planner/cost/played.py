@@ -13,7 +13,6 @@ from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.cost.layout import split_of
 from planner.cost.messages import chunk_tiers, pipeline_messages
-from planner.cost.parts import PlanParts
 from planner.cost.stages import ENDS, Piece
 from planner.formulas.messages import tier_seconds
 from planner.plan import Plan
@@ -24,24 +23,18 @@ MOST_PASSES: Final = 20_000
 """Passes of a step up to which it is played: a tenth of a second. [-]"""
 
 
-def is_played(case: Case, plan: Plan, parts: PlanParts | None = None) -> bool:
-    """Whether the passes of a scalar plan are priced by playing: not too many, in an order that can run.
-
-    They are where ranks fill their waits, and where some messages come from so much farther away than others
-    that stages are unlike.
-    """
+def can_be_played(case: Case, plan: Plan) -> bool:
+    """Whether a step has not too many passes to be played, in an order that can run."""
     schedule, degrees = case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
-    if plan.pp == 1 or case.traits.stages_end_apart or not (case.plays or _is_unlike(case, plan, parts)):
-        return False
     passes = 3.0 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
     whole = len(split_of(plan, case)) == degrees[0] * degrees[1]
     return bool(passes <= MOST_PASSES and whole and not schedule.supports(*degrees))
 
 
-def _is_unlike(case: Case, plan: Plan, parts: PlanParts | None) -> bool:
-    """Whether far and near messages make the stages of a scalar plan unlike."""
-    tiers = {tier for counts in pipeline_messages(case, int(plan.pp), int(plan.vpp)) for tier in counts}
-    return len(tiers) > 1 and bool((parts or PlanParts(plan, case)).passes.unlike)
+def crosses_tiers(case: Case, plan: Plan) -> bool:
+    """Whether some messages between the stages of a scalar plan cross another tier than others."""
+    stages = pipeline_messages(case, int(plan.pp), int(plan.vpp))
+    return len({tier for counts in stages for tier in counts}) > 1
 
 
 def played_seconds(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> float:

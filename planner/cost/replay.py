@@ -15,7 +15,6 @@ from planner.cost.played import (
     MOST_PASSES,
     chunk_pieces,
     chunk_pipeline,
-    is_played,
     mean_times,
     message_seconds,
 )
@@ -56,7 +55,7 @@ def shortened(plan: Plan, case: Case) -> Plan | None:
 
 def played_passes(plan: Plan, case: Case) -> float:
     """Passes that are played to play a plan's step. [-]"""
-    few = shortened(plan, case) if plan.pp > 1 and not is_played(case, plan) else None
+    few = shortened(plan, case) if plan.pp > 1 and not PlanParts(plan, case).is_played else None
     return step_passes(few, case) if few is not None else 0.0
 
 
@@ -81,7 +80,7 @@ def played_step(known: Estimate) -> float | None:
     """
     case = case_of(known.plan, known.job, known.runtime)
     plan = known.plan
-    if plan.pp == 1 or is_played(case, plan):
+    if plan.pp == 1 or PlanParts(plan, case).is_played:
         return known.step
     few = shortened(plan, case)
     if few is None or len(split_of(plan, case)) != int(plan.pp * plan.vpp):

@@ -13,7 +13,6 @@ from planner.cost.communication import ACTIVATION_BYTES, message_bytes
 from planner.cost.data_parallel import exchanged_bytes, groups, shard_bytes
 from planner.cost.estimate import Estimate, product_weights
 from planner.cost.fit import oom_probability
-from planner.cost.played import is_played
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds
@@ -199,7 +198,7 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
 def _bubble(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
     form = case.schedule.bubble_seconds
-    if plan.pp <= 1 or not isinstance(form, ClosedForm) or is_played(case, plan):
+    if plan.pp <= 1 or not isinstance(form, ClosedForm) or anatomy.parts.is_played:
         return
     others = float(np.sum(anatomy.parts.passes.micro) - np.max(anatomy.parts.passes.micro)) / (plan.pp - 1)
     costs = {"forward": 0.0, "weight_gradient": 0.0}

@@ -9,7 +9,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.played import is_played
+from planner.cost.parts import PlanParts
 from planner.runtimes._family import Runtime
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
@@ -90,5 +90,5 @@ def test_the_scan_gives_a_plan_the_bits_of_its_estimate(
         known = estimate(candidate.plan, work, runtime)
         assert known.violations == ()
         assert (candidate.bound, candidate.total_bytes) == (known.bound, known.peak), candidate.plan
-        if not is_played(case_of(candidate.plan, work, runtime), candidate.plan):
+        if not PlanParts(candidate.plan, case_of(candidate.plan, work, runtime)).is_played:
             assert candidate.value == known.step, candidate.plan

@@ -22,7 +22,7 @@ from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.stages import STAGES, Stage, neutral_values
-from planner.inputs.fitted import Constant, fitted_file
+from planner.inputs.fitted import Constant, all_constants, fitted_file
 
 HEADER = """# Fitted to measured training runs by: python -m planner.calibrate.fit_all RUNS_DIR
 # standard_error is that of the logarithm; without is the error out of group with the constant left out.
@@ -96,11 +96,15 @@ class Outcome:
     report: list[str] = field(default_factory=list)
 
 
-def fit_all(runs: Sequence[PricedRun]) -> Outcome:
-    """Fit all stages, one after the other."""
-    values = neutral_values(STAGES)
+def fit_all(runs: Sequence[PricedRun], only: Sequence[str] = ()) -> Outcome:
+    """Fit all stages, one after the other; where ``only`` names some, with the others as they ship."""
+    shipped = {(entry.scope, entry.owner, entry.name): entry for entry in all_constants()}
+    values = neutral_values(STAGES) | ({key: entry.value for key, entry in shipped.items()} if only else {})
     outcome = Outcome()
     for stage in STAGES:
+        if only and stage.name not in only:
+            outcome.constants += [shipped[key] for key in stage_keys(stage) if key in shipped]
+            continue
         wanted = stage.runs_of(runs)
         before = mean_error(stage.measure(wanted, values))
         found = fit(wanted, stage.factors, values, stage.measure)
@@ -115,17 +119,28 @@ def fit_all(runs: Sequence[PricedRun]) -> Outcome:
     return outcome
 
 
+def stage_keys(stage: Stage) -> list[Key]:
+    """Return the keys of a stage's constants, those that share a value among them."""
+    return [key for factor in stage.factors for key in (factor.key, *factor.shared)]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Fit and write; return the exit code."""
-    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
-        sys.stderr.write("usage: python -m planner.calibrate.fit_all RUNS_DIR\n")
+    folder, *only = arguments or ("",)
+    unknown = set(only) - {stage.name for stage in STAGES}
+    if unknown or not Path(folder).is_dir():
+        names = "; ".join(stage.name for stage in STAGES)
+        usage = "usage: python -m planner.calibrate.fit_all RUNS_DIR [STAGE ...]"
+        sys.stderr.write(f"{usage}; stages: {names}\n")
         return 2
-    runs = known_runs(Path(arguments[0]))
-    constants = [asdict(entry) for entry in fit_all(runs).constants]
+    runs = known_runs(Path(folder))
+    found = fit_all(runs, only).constants
+    write("constants", {"constants": [asdict(entry) for entry in found]})
+    if only:
+        return 0
     timed = [run for run in runs if run.measured.seconds]
-    found = site_errors(timed, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
-    write("constants", {"constants": constants})
-    told = {"bands": bands_of(found), "coverage": coverage_of(found), "lent_curves": lent_errors()}
+    errors = site_errors(timed, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
+    told = {"bands": bands_of(errors), "coverage": coverage_of(errors), "lent_curves": lent_errors()}
     write("bands", told)
     return 0
 

@@ -233,7 +233,6 @@ STAGES = (
                 3e-4,
                 SYNCHRONISED,
                 1.0,
-                shared=(("era", "sequence-2023", "message_host_seconds"),),
             ),
         ),
         _model,

@@ -54,10 +54,13 @@ LIMITS: dict[str, Limit] = {
     "bigscience-bloom-prequel": Limit(
         0.034, 0.064, rank=0.91, rank_in_groups=0.62, memory=0.037, missed=1, picks=1
     ),
-    "distflashattn": Limit(0.04, 0.079, rank=0.99, rank_in_groups=0.99),
+    "distflashattn": Limit(0.039, 0.078, rank=0.99, rank_in_groups=0.99),
+    # 1.0 to 1.3%, order 0.97 to 0.99: messages between nodes have the network's time, no longer NVLink's.
     # Memory 1.8 to 1.9%: its scripts leave dropout on, whose masks are kept.
-    "zero-bubble": Limit(0.011, 0.025, rank=0.99, rank_in_groups=0.97, memory=0.019),
-    "nemo-24.07": Limit(0.034, 0.075, rank=0.98, rank_in_groups=0.86),
+    "zero-bubble": Limit(0.014, 0.029, rank=0.99, rank_in_groups=0.99, memory=0.019),
+    # 3.2 to 3.8%: messages between nodes, the kernels around adapters of its LoRA runs, and fp8 with delayed
+    # scales, the one recipe of its time.
+    "nemo-24.07": Limit(0.039, 0.085, rank=0.98, rank_in_groups=0.86),
     "megatron-sc21": Limit(0.027, 0.043, rank=0.99),
     "megatron-readme-2020-09": Limit(0.034, 0.101, rank=0.98),
     # 4.7 to 4.8%, nine of ten within 10.6 and no longer 10.2%: rates of Hopper fitted without those of early
@@ -75,7 +78,7 @@ LIMITS: dict[str, Limit] = {
     "ibm-fms-fsdp": Limit(0.041, 0.057, rank=0.99),
     "torchtitan-2024": Limit(0.012, 0.02, rank=0.89, rank_in_groups=0.49),
     "megatron-readme-a100-2022-05": Limit(0.031, 0.057, rank=0.99),
-    "torchtitan-h200-202506": Limit(0.025, 0.028, memory=0.01),
+    "torchtitan-h200-202506": Limit(0.024, 0.028, memory=0.01),
     # 1.9 to 2.1%: one run, refitted with Zero Bubble's beside it.
     "megatron-readme-175b-example": Limit(0.021, 0.021),
 }
@@ -83,8 +86,8 @@ LIMITS: dict[str, Limit] = {
 
 WHOLE_TIMED = 803
 """Unmarked rows with a time. [-]"""
-WHOLE_ERROR = 0.0292
-"""Mean absolute error of step time over them. [-]"""
+WHOLE_ERROR = 0.0295
+"""Mean absolute error of step time over them: 2.91 to 2.95% with the two sources that became worse. [-]"""
 WHOLE_RIGHT = 0.99
 """Share of fit-or-not calls that are right, over all unmarked rows. [-]"""
 

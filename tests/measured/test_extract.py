@@ -36,8 +36,8 @@ def validated(name: str) -> Validation:
 def test_an_era_without_a_published_run_has_no_error_band() -> None:
     eras = {outcome.era for name in TABLES for outcome in validated(name).outcomes}
     assert eras.isdisjoint(UNMEASURED)
-    run = next(read_runs(io.StringIO("id,gpu,num_gpus,framework,model,seq_len,tp,pp,oom\n"
-                                     "j,a100,8,MaxText,llama3-8b,8192,1,1,0\n")).rows)  # fmt: skip
+    run = next(read_runs(io.StringIO("id,gpu,num_gpus,framework,model,seq_len,tp,pp,micro_batch,oom\n"
+                                     "j,a100,8,MaxText,llama3-8b,8192,1,1,1,0\n")).rows)  # fmt: skip
     assert isinstance(run, Run)
     for framework, known in (("MaxText", False), ("fsdp", True)):
         row = run.with_values({"framework": framework, "step_time_s": 9.0})

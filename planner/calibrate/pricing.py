@@ -14,8 +14,8 @@ from planner.calibrate.runs.defaults import PricedRun, Skip, in_row
 from planner.cost.allocator import shown_bytes
 from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of
-from planner.cost.estimate import step_flops
 from planner.cost.fit import oom_probability
+from planner.cost.flops import step_flops
 from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.memory import first_step_bytes
 from planner.cost.operators import Pricer

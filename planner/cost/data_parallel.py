@@ -14,8 +14,6 @@ from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num, either, least, most, some
 from planner.plan import Plan
-from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
-from planner.techniques.optimizers._family import step_traffic
 
 
 @dataclass(frozen=True)
@@ -390,17 +388,3 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[Group]) -> tuple[Num, Num
         gathered = gathered + weights * gathers(case, plan, group)
     for_reduce, for_gather = copies_at_once(case)
     return for_reduce * reduced, for_gather * gathered
-
-
-def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
-    """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
-    shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
-    if case.has_experts:
-        shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
-    shard = shard * case.schedule.weight_copies
-    if case.offload.optimizer:
-        link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
-        ranks = least(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
-        return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
-    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
-    return shard * traffic / case.kernels.stream_for("optimizer").bandwidth, 0.0 * shard

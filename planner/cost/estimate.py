@@ -11,6 +11,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
+from planner.cost.flops import job_flops
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
 from planner.cost.money import Bill, Phases, bill_of
@@ -24,10 +25,7 @@ from planner.cost.step import (
 )
 from planner.cost.whole_matrices import data_sent, padded_weights, tensor_sent
 from planner.errors import ImpossiblePrice
-from planner.formulas.model_flops import model_flops
-from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.fitted import error_band
-from planner.inputs.model import Attention, Block, Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes._family import Job, Runtime
@@ -139,74 +137,6 @@ class Estimate:
     def hfu(self) -> float:
         """The same with what is recomputed. [-]"""
         return (self.model_flops + self.recompute_flops) / self.step / self.job.gpus / self.peak_rate
-
-
-FROZEN_SHARE = 2.0 / 3.0
-"""Share of its products' FLOPs that a frozen model needs: forward and data gradients, none of weights. [-]
-
-References
-----------
-.. [1] NVIDIA, Megatron-Bridge, ``src/megatron/bridge/training/utils/flop_utils.py``: for LoRA
-   ``model_flops_frozen * (2.0 / 3.0) + model_flops_unfrozen``, the second attention's, adapters left out.
-"""
-
-
-def step_flops(
-    model: ModelSpec, seq_len: int, tokens: float, document_tokens: int | None = None, frozen: bool = False
-) -> float:
-    """Model FLOPs of a step as Megatron-LM counts them, extra prediction layers included. [FLOP]
-
-    Attention within documents is counted where sequences are packed from them, and of a ``frozen`` model
-    what it computes beside adapters.
-    """
-    names = list(model.layers)
-    heads = 1
-    weights = 0.0
-    if model.prediction is not None:
-        names += [model.prediction.block] * model.prediction.layers
-        heads += model.prediction.layers
-        weights += float(model.prediction.layers * model.prediction.extra_params(model.hidden, model.hidden))
-    share = FROZEN_SHARE if frozen else 1.0
-    seq_len = min(seq_len, document_tokens or seq_len)
-    total = share * model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
-    for name in dict.fromkeys(names):
-        mixer = model.blocks[name].mixer
-        products = product_weights(model.blocks[name], model.hidden)
-        chunk = min(mixer.window or seq_len, seq_len)
-        keys = chunk / 2 if chunk == seq_len or getattr(mixer, "chunked", False) else _sliding(seq_len, chunk)
-        width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
-        total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
-        total += names.count(name) * model_flops(tokens, 0.0, float(width), keys)
-    return float(total)
-
-
-def job_flops(job: Job, trains_base: bool = True) -> float:
-    """Model FLOPs of a job's step. [FLOP]"""
-    work = job.workload
-    tokens = float(work.tokens_per_step)
-    return step_flops(job.model, work.seq_len, tokens, work.document_tokens, not trains_base)
-
-
-def product_weights(block: Block, hidden: int) -> float:
-    """Weights that a token meets in the products of a layer: no biases, norms or router. [element]
-
-    Norms inside latent attention are in, since Megatron-LM's ``num_floating_point_operations`` counts them.
-    """
-    mixer, ffn = block.mixer, block.ffn
-    if isinstance(mixer, Attention):
-        heads = (mixer.heads, mixer.kv_heads)
-        weights = float(attention_params(hidden, *heads, mixer.head_dim, mixer.value_head_dim))
-    else:
-        weights = float(mixer.params(hidden))
-    matrices = 3 if ffn.gated else 2
-    if isinstance(ffn, Experts):
-        return weights + float(ffn_params(hidden, ffn.topk * ffn.inner + ffn.shared_inner, matrices))
-    return weights + float(ffn_params(hidden, ffn.inner, matrices))
-
-
-def _sliding(seq_len: int, window: int) -> float:
-    """Keys that a query sees in the mean through a sliding window. [-]"""
-    return window - window * window / (2.0 * seq_len)
 
 
 def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None = None) -> Estimate:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from planner.cost.adapters import adapter_params, adapter_seconds, bottleneck_bytes, has_adapter
+from planner.cost.adapters import adapter_params, adapter_seconds, bottleneck_bytes
 from planner.cost.attention_core import (
     SCORES_KEPT,
     SPLIT_SOFTMAX,
@@ -16,9 +16,10 @@ from planner.cost.attention_core import (
     split_softmax,
 )
 from planner.cost.case import Case, kept_attention
+from planner.cost.casts import gradient_cast_seconds, input_cast_seconds
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
-from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds, quantisation_seconds
+from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
 from planner.numeric import Num, ceiling, either
 from planner.plan import Plan
 from planner.runtimes._traits import Traits
@@ -175,17 +176,9 @@ class Pricer:
             trained = adapter_params(case, name, inputs, outputs)
             saved = saved + bottleneck_bytes(case, name, rows)
         rebuilt = self._dequantise_seconds(inputs * outputs)
-        thin, thin_back = adapter_seconds(
-            case,
-            name,
-            rows,
-            inputs,
-            outputs,
-            (
-                (self.local_tokens if column else rows) * inputs,
-                (self.local_tokens if row else rows) * outputs,
-            ),
-        )
+        local_in, local_out = (self.local_tokens if split else rows for split in (column, row))
+        moved = (local_in * inputs, local_out * outputs)
+        thin, thin_back = adapter_seconds(case, name, rows, inputs, outputs, moved)
         extra, back = rebuilt + thin, 2 * rebuilt + thin_back
         if case.transposes:
             back = back + 2 * inputs * outputs / case.kernels.memory_bandwidth
@@ -359,51 +352,6 @@ def product_curve(case: Case, name: str) -> GemmCurve:
     """Curve of the matrix products of the linear layer called ``name``."""
     low = name not in IN_16_BIT or (name == "head" and case.traits.low_bit_head == case.precision.name)
     return case.kernels.gemm[case.precision.linear if low else case.precision.activation]
-
-
-def cast_seconds(case: Case, elements: Num, curve: GemmCurve) -> Num:
-    """Seconds to bring a tensor to the curve's data type, in each layout that the passes need. [s]"""
-    layouts = case.precision.training_casts if case.method.trains_base else 1.0
-    passes = DELAYED_CAST if case.precision.delayed else 1.0
-    if case.rowwise:
-        passes = ROWWISE_CASTS
-    return passes * quantisation_seconds(elements * layouts, curve)
-
-
-ROWWISE_CASTS = 3.0
-"""Time of the casts of a product's input and gradient by rows, over one of each with a scale for the tensor:
-both are cast again by columns for the weight gradient, whose maxima and transposed result take twice the
-passes over memory (torchao, ``float8/float8_linear.py``, recipe ``rowwise``). [-]
-"""
-
-DELAYED_CAST = (2.0 + 1.0) / (2.0 + 2.0 + 1.0)
-"""Time of a cast to fp8 whose scale is known over that of one that reads the tensor for it first. [-]"""
-
-
-def input_cast_seconds(case: Case, name: str, elements: Num, curve: GemmCurve) -> Num:
-    """Seconds of the cast of a product's input, none where the norm or activation before it writes low bits.
-
-    These can where the scale is known before; the norm must not where an adapter reads its result too.
-
-    References
-    ----------
-    .. [1] NVIDIA, Transformer Engine v2.9, ``transformer_engine/pytorch/module/layernorm_linear.py``:
-       ``with_quantized_norm``; ``transformer_engine/pytorch/csrc/extensions/activation.cpp``: fully fused
-       with a delayed scale, in two kernels with that of now.
-    """
-    in_norm = case.traits.norm_in_product and name in IN_NORM and not has_adapter(case, name)
-    fused = in_norm or (case.traits.operator_fuser and name == "mlp_out")
-    return 0.0 if case.precision.delayed and fused else cast_seconds(case, elements, curve)
-
-
-def gradient_cast_seconds(case: Case, name: str, elements: Num, curve: GemmCurve) -> Num:
-    """Seconds of the cast of a result's gradient, none where the activation's backward pass does it."""
-    fused = case.traits.operator_fuser and name == "mlp_in"
-    return 0.0 if case.precision.delayed and fused else cast_seconds(case, elements, curve)
-
-
-IN_NORM = ("qkv", "mlp_in")
-"""Products whose layer holds the norm before them, where a runtime has such."""
 
 
 def accumulation_bytes(case: Case) -> float:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.case import Case
-from planner.cost.data_parallel import Traffic, exposed_traffic_seconds, optimizer_seconds, traffic_of
+from planner.cost.case import Case, filled_expert_shards
+from planner.cost.data_parallel import Traffic, exposed_traffic_seconds, traffic_of
 from planner.cost.memory import StageWeights
 from planner.cost.whole_matrices import padded_weights, whole_matrix_seconds
-from planner.numeric import Num
+from planner.numeric import Num, least
 from planner.plan import Plan
+from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
+from planner.techniques.optimizers._family import step_traffic
 
 ENDLESS = 1e30
 """A window that hides all that can be hidden. [s]"""
@@ -88,3 +90,17 @@ def least_seconds(case: Case, plan: Plan, end: StepEnd) -> Num:
     Some stage holds at least the mean, and pays at least the share of its traffic that nothing hides.
     """
     return exposed_traffic_seconds(case, plan, end.least_traffic, ENDLESS) + end.least
+
+
+def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
+    """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
+    shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
+    if case.has_experts:
+        shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
+    shard = shard * case.schedule.weight_copies
+    if case.offload.optimizer:
+        link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
+        ranks = least(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
+        return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
+    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
+    return shard * traffic / case.kernels.stream_for("optimizer").bandwidth, 0.0 * shard

@@ -11,8 +11,9 @@ import numpy as np
 from planner.cost.attention_core import mean_keys
 from planner.cost.communication import ACTIVATION_BYTES, message_bytes
 from planner.cost.data_parallel import exchanged_bytes, groups, shard_bytes
-from planner.cost.estimate import Estimate, product_weights
+from planner.cost.estimate import Estimate
 from planner.cost.fit import oom_probability
+from planner.cost.flops import product_weights
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds

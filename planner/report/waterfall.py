@@ -11,8 +11,9 @@ import numpy as np
 
 from planner.cost.block_cost import PricedLayer, priced_layer
 from planner.cost.case import Case, case_of
+from planner.cost.casts import gradient_cast_seconds, input_cast_seconds
 from planner.cost.estimate import Estimate
-from planner.cost.operators import Operator, gradient_cast_seconds, input_cast_seconds, product_curve
+from planner.cost.operators import Operator, product_curve
 from planner.cost.parts import PlanParts
 from planner.cost.shapes import Product, Recorder
 from planner.cost.stages import Piece

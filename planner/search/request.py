@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.cost.estimate import Estimate, step_flops
+from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
+from planner.cost.flops import step_flops
 from planner.cost.money import Phases, bill_of
 from planner.cost.step import StepPrice
 from planner.inputs.hardware import HardwareProfile

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -359,14 +360,10 @@ def worst_kept(scan: Scan, report: ScanReport) -> float:
     return max(report.best[-1].value, report.promising[-1].bound)
 
 
-def by_value(candidate: Candidate) -> float:
-    """Order by the objective."""
-    return candidate.value
-
-
-def by_bound(candidate: Candidate) -> float:
-    """Order by what no assignment of layers can beat."""
-    return candidate.bound
+by_value: Final = attrgetter("value")
+"""Order of candidates by the objective."""
+by_bound: Final = attrgetter("bound")
+"""Order of candidates by what no assignment of layers can beat."""
 
 
 def merged(

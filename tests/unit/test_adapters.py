@@ -15,7 +15,8 @@ from planner.calibrate.runs.table import Run
 from planner.cost.attention_core import mean_keys
 from planner.cost.block_cost import layer_cost, priced_layer
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, estimate, step_flops
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.flops import step_flops
 from planner.cost.layout import NOTHING_AGAIN
 from planner.cost.operators import Pricer
 from planner.inputs.load import load_model

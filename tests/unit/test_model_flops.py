@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.cost.estimate import product_weights, step_flops
+from planner.cost.flops import product_weights, step_flops
 from planner.inputs.load import load_model
 
 

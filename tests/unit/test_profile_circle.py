@@ -16,10 +16,10 @@ import pytest
 from planner.calibrate.measured.files import Machine, profile_files
 from planner.cost.block_cost import priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.data_parallel import optimizer_seconds
 from planner.cost.estimate import estimate
 from planner.cost.operators import Operator, Pricer
 from planner.cost.shapes import Shape
+from planner.cost.step_end import optimizer_seconds
 from planner.formulas.collectives import ring_seconds
 from planner.formulas.ring_start import all_reduce_seconds
 from planner.inputs.hardware import HardwareProfile

@@ -196,7 +196,7 @@ def test_grouped_products_run_again_but_for_the_last_if_its_result_was_sent(
 ) -> None:
     pricer, _ = titan(QWEN, ep)
     layer = priced_layer(pricer, "a")
-    shares = {op.name: again_share(op, pricer.case.recompute, pricer.case.traits) for op in layer.operators}
+    shares = {op.name: again_share(op, pricer.case.recompute, pricer) for op in layer.operators}
     assert (shares["experts_in"], shares["experts_out"]) == (1.0, float(all_products))
     assert shares["router"] == 1.0
 

@@ -57,7 +57,8 @@ def is_priced(equation: str, seen: frozenset[str] = frozenset()) -> bool:
             if uses(tree, names):
                 return True
             continue
-        others = (node for node in tree.body if isinstance(node, ast.FunctionDef) and uses(node, names))
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        others = (node for node in tree.body if isinstance(node, kinds) and uses(node, names))
         callers = {f"{module}.{node.name}" for node in others} - seen - {equation}
         if any(is_priced(caller, seen | {equation}) for caller in callers):
             return True

@@ -9,7 +9,7 @@ from typing import Final
 
 from planner.calibrate.eras._era import SINCE_HOPPER
 from planner.calibrate.runs.table import Run
-from planner.cost.estimate import step_flops
+from planner.cost.flops import step_flops
 from planner.inputs.hardware import Accelerator
 from planner.inputs.model import ModelSpec
 from planner.numeric import Num

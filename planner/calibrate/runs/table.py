@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from planner.calibrate.runs.blanks import says_nothing
+from planner.calibrate.runs.spellings import plain_number
 from planner.calibrate.runs.tuning_cells import TUNING_CELLS
 from planner.errors import InputError, Problem, nearest
 
@@ -125,25 +126,18 @@ class Fault:
 
 
 def _whole(text: str) -> int:
-    number = _number(text)
+    number = plain_number(text)
     if number != int(number) or not 1 <= number <= LARGEST:
         raise ValueError
     return int(number)
 
 
-def _number(text: str) -> float:
-    """Return a number; Python reads ``16_24`` as one, people do not."""
-    if "_" in text:
-        raise ValueError
-    return float(text)
-
-
 def _count(text: str) -> int:
-    return 0 if _number(text) == 0 else _whole(text)
+    return 0 if plain_number(text) == 0 else _whole(text)
 
 
 def _amount(text: str) -> float:
-    number = _number(text)
+    number = plain_number(text)
     if not 1 / LARGEST <= number <= LARGEST:
         raise ValueError
     return number
@@ -170,7 +164,7 @@ def _switch(text: str) -> int:
 
 
 def _kernel(text: str) -> int:
-    return {0.0: 0, 1.0: 1, 2.0: 2, 3.0: 3}[_number(text)]
+    return {0.0: 0, 1.0: 1, 2.0: 2, 3.0: 3}[plain_number(text)]
 
 
 def _shards(text: str) -> str:

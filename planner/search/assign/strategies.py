@@ -13,11 +13,12 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of, filled_expert_shards
-from planner.cost.data_parallel import data_parallel_seconds, optimizer_seconds, traffic_of
+from planner.cost.data_parallel import data_parallel_seconds, traffic_of
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.legal import HOST_SHARE
 from planner.cost.memory import StageWeights
 from planner.cost.peaks import gathered_bytes
+from planner.cost.step_end import optimizer_seconds
 from planner.cost.whole_matrices import whole_matrix_seconds
 from planner.formulas.collectives import ring_seconds
 from planner.numeric import Column, Num

@@ -110,8 +110,8 @@ TIMES = (
     # And with 26.02.01 on H100: a fused dispatcher in place of an all-to-all beside compute.
     Case(
         BRIDGE, "framework", (f"{CONTAINER} 26.02", f"{CONTAINER} 26.02.01"), ("overlap",), 1, 0.564, 0.05,
-        missed="steps became 44% shorter, and are said to become 40% shorter: the older run is said as measured, "
-        "the newer 6% too long",
+        missed="steps became 44% shorter, and are said to become 40% shorter: the older run is said as "
+        "measured, the newer 6% too long",
         where={**H100, "experts": 128},
     ),
     Case(BRIDGE, "global_batch", (4096, 15360), (), 1, 3.70, 0.02),

@@ -1,7 +1,8 @@
 """What a ``config.json`` says beside shapes: positions, norms, scales, router, initialiser.
 
-A key that is absent has the value of the type's configuration class, as when transformers builds the Read in huggingface/transformers v5.23.0, ``src/transformers/models/<type>/configuration_*.py`` and,
-for what no key says, ``modeling_*.py``.
+A key that is absent has the value of the type's configuration class, as in transformers' own models. Read in
+huggingface/transformers v5.23.0, ``src/transformers/models/<type>/configuration_*.py`` and, for what no key
+says, ``modeling_*.py``.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
 """What the code of a type does with the scores of its router, where no key says it."""
 
 _ACTIVATIONS: Final = {
-    "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh", 
-    "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu", "relu2": "relu2", "quick_gelu": "quick_gelu",
+    "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu", "relu2": "relu2",
+    "quick_gelu": "quick_gelu",
 }  # fmt: skip
 
 _ROPE_KINDS: Final = {"su": "longrope"} | {

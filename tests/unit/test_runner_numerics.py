@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import tests.unit.cost_jobs as cases
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
@@ -21,6 +20,7 @@ from planner.runtimes._family import Job
 from planner.runtimes._hub_config import hub_config
 from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes.nanotron.files import nanotron_config
+from tests.validate.megatron import cases
 
 
 def job(name: str, **numerics: Any) -> Job:
@@ -62,8 +62,6 @@ def test_megatron_has_router_and_yarn_of_deepseek_v3() -> None:
         "--moe-router-num-groups": "8",
         "--moe-router-group-topk": "4",
         "--moe-router-topk-scaling-factor": "2.5",
-        "--moe-router-load-balancing-type": "seq_aux_loss",
-        "--moe-aux-loss-coeff": "0.001",
         "--rope-type": "yarn",
         "--rotary-scaling-factor": "40",
         "--mscale-all-dim": "1",
@@ -76,6 +74,12 @@ def test_megatron_balances_the_experts_of_qwen_3() -> None:
     found = flags(job("qwen3-30b-a3b"))
     assert (found["--moe-router-load-balancing-type"], found["--moe-aux-loss-coeff"]) == ("aux_loss", "0.001")
     assert "--moe-router-pre-softmax" not in found
+    sequence = {"score": "softmax", "aux_loss": 0.003, "per_sequence": True}
+    found = flags(job("qwen3-30b-a3b", router=sequence))
+    assert (found["--moe-router-load-balancing-type"], found["--moe-aux-loss-coeff"]) == (
+        "seq_aux_loss",
+        "0.003",
+    )
     plain = {"score": "softmax", "normalize": False}
     assert "--moe-router-pre-softmax" in flags(job("qwen3-30b-a3b", router=plain))
 

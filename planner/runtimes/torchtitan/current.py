@@ -198,7 +198,9 @@ def layers():
 TAIL = '''
 
 def model_spec():
-    init = {"weight": skip_param_init} if MODEL["tied"] else {"weight": partial(nn.init.normal_, std=MODEL["init_std"])}
+    init = {"weight": partial(nn.init.normal_, std=MODEL["init_std"])}
+    if MODEL["tied"]:
+        init = {"weight": skip_param_init}
     config = Model.Config(
         dim=MODEL["dim"],
         vocab_size=MODEL["vocab_size"],

@@ -53,8 +53,8 @@ def _balance(job: Job) -> tuple[str, ...]:
     if router is None or not router.aux_loss:
         return ()
     return (
-        f"torchtitan has no balancing loss: the model's, of {router.aux_loss:g}, is replaced by a bias on each "
-        "expert (load_balance_coeff).",
+        f"torchtitan has no balancing loss: the model's, of {router.aux_loss:g}, is replaced by a bias on "
+        "each expert (load_balance_coeff).",
     )
 
 

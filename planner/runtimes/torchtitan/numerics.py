@@ -1,8 +1,8 @@
 """A model's positions, norms, initialiser and router as torchtitan's configs have them.
 
 Read in torchtitan b5bcd76c: models/common/rope.py, config_utils.py and moe.py; models/deepseek_v3/model.py,
-whose softmax is scaled by the square of ``0.1 mscale ln(factor) + 1``. A router's balance is that of a bias on
-each expert (``load_balance_coeff``); there is no balancing loss.
+whose softmax is scaled by the square of ``0.1 mscale ln(factor) + 1``. A router's balance is that of a bias
+on each expert (``load_balance_coeff``); there is no balancing loss.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str
     pattern = str(sheet.take("--moe-layer-freq") or "1")
     shared = sheet.whole("--moe-shared-expert-intermediate-size")
     gate = sheet.has("--moe-shared-expert-gate")
-    routed_bias = sheet.has("--moe-router-enable-expert-bias") or dense["bias"]
+    routed_bias = dense["bias"]
     if count is None or count <= 1:
         return None, [False] * layers
     record = {

@@ -18,6 +18,9 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._hub_config import hub_config
+from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports.megatron_numerics import numerics_record
+from planner.runtimes._imports.zoo import other_numerics
 from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes.nanotron.files import nanotron_config
 from tests.validate.megatron import cases
@@ -153,3 +156,25 @@ def test_what_is_not_known_is_said_on_the_card() -> None:
     (note,) = unknown_numerics(load_model("llama-7b"))
     assert "rope_theta" in note
     assert unknown_numerics(load_model("llama3.1-8b")) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["llama2-7b", "llama3.1-8b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"]
+)
+def test_megatron_flags_are_read_back_field_by_field(name: str) -> None:
+    made = job(name)
+    found = numerics_record(Sheet("train.sh", flags(made)), bool(made.model.expert_kinds))
+    wanted = said(made.model.numerics)
+    if "router" in wanted:
+        wanted["router"].pop("normalize", None)  # what Megatron-core does without a flag
+        found["router"].setdefault("score", "softmax")
+    if wanted.get("rope_scaling", {}).get("kind") == "yarn" and name == "deepseek-v3":
+        for fixed in ("original_positions", "beta_fast", "beta_slow"):
+            wanted["rope_scaling"].pop(fixed)
+    assert said(Numerics.model_validate(found)) == wanted
+
+
+def test_a_script_with_another_base_is_told() -> None:
+    (note,) = other_numerics({"numerics": {"rope_theta": 10000.0}}, "llama3-8b")
+    assert "rope_theta 10000.0, not 500000.0" in note
+    assert other_numerics({"numerics": {"rope_theta": 500000.0, "init_std": 0.01}}, "llama3-8b") == ()

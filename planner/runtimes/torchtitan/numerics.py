@@ -103,14 +103,14 @@ def _has_scaling(scaling: RopeScaling, latent: bool) -> bool:
     return scaling.attention_factor is None and math.isclose(mscale, whole)
 
 
-def old_unsaid(model: ModelSpec) -> tuple[str, ...]:
-    """Return the fields that the releases 0.2 cannot say beside those of `unsaid`."""
+def old_unsaid(model: ModelSpec, version: str, kind: str) -> tuple[str, ...]:
+    """Return the fields that a release 0.2 cannot say for a family, beside those of `unsaid`."""
     own, router = model.numerics, model.numerics.router
     found = []
     if own.init_std not in (None, INIT_STD):
         found.append(f"numerics.init_std {own.init_std:g}")
-    if own.rope_scaling is not None and not is_latent(model):
+    if own.rope_scaling is not None and kind == "qwen3":
         found.append(f"numerics.rope_scaling {own.rope_scaling.kind}")
-    if router is not None and router.grouped:
+    if router is not None and router.grouped and version == "0.2.0":
         found.append(f"numerics.router.groups {router.groups}")
     return tuple(found)

@@ -55,8 +55,13 @@ def experts(block):
 
 def llama3(block):
     """Return the arguments of a dense model; its width is the first multiple of ``multiple_of``."""
-    width = block["hidden_dim"]
+    from torchtitan.models.llama3.model.args import RoPEScalingArgs
+
+    width, rope = block["hidden_dim"], MODEL["rope"]
+    names = ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    known = {name: rope[name] for name in names if name in rope}
     return {
+        "rope_scaling_args": RoPEScalingArgs(scaling_factor=rope.get("scaling_factor", 1.0), **known),
         "n_kv_heads": block["n_kv_heads"],
         "multiple_of": width,
         "ffn_dim_multiplier": 3 * width / (16 * MODEL["dim"]),
@@ -116,7 +121,7 @@ def refusals(plan: Plan, job: Job, version: str) -> list[str]:
     ranks = plan.tp * plan.cp * plan.pp
     shared = plan.tp * (2 * plan.cp if plan.cp > 1 else 1)
     kinds = {ffn.kind for ffn in _ffns(job)}
-    found = [f"{field} of the model" for field in old_unsaid(job.model)]
+    found = [f"{field} of the model" for field in old_unsaid(job.model, version, family(job.model))]
     if plan.zero == 0 and plan.dp > 1 and ranks > 1:
         found.append("plain data parallelism beside another degree; nearest: zero 3")
     if job.workload.seq_len % shared:

@@ -11,6 +11,7 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Family
 from planner.inputs.hf_fields import Config
+from planner.inputs.hf_numerics import numerics
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
@@ -57,11 +58,14 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         As `read_hf_config`.
     """
     text, notes = _language_model(raw, where)
-    family = FAMILIES[_model_type(raw, text, where)]
+    kind = _model_type(raw, text, where)
+    family = FAMILIES[kind]
     config = Config(text, family.defaults, where, notes=notes)
     if "tie_word_embeddings" not in text and "tie_word_embeddings" in raw:
         config.raw = dict(text) | {"tie_word_embeddings": raw["tie_word_embeddings"]}
     record = _model(config, family, name)
+    sparse = any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
+    record["numerics"] = numerics(config, kind, family.learned_positions, sparse)
     if config.problems:
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)

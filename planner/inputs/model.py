@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from planner.errors import nearest
 from planner.formulas import transformer
 from planner.inputs.layers import NAME, parse_layers
+from planner.inputs.numerics import Numerics
 from planner.inputs.record import Count, Flag, Positive, Record
 
 
@@ -251,6 +252,7 @@ class ModelSpec(Record):
     blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     prediction: Prediction | None = None
+    numerics: Numerics = Numerics()
     published: Published = Published()
 
     @field_validator("layers", mode="before")

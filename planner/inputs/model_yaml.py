@@ -43,6 +43,8 @@ def model_yaml(model: ModelSpec) -> str:
     lines.append(f"layers: {layers_text(model.layers)}")
     if "prediction" in fields:
         lines.append(f"prediction: {_flow(fields['prediction'])}")
+    if "numerics" in fields:
+        lines += ["numerics:", *(f"  {key}: {_flow(value)}" for key, value in fields["numerics"].items())]
     if "published" in fields:
         lines += ["published:", *(f"  {key}: {_flow(value)}" for key, value in fields["published"].items())]
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.rules import Rule
+from planner.runtimes._hub_numerics import hub_numerics, unsaid
 from planner.runtimes._offered import fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
@@ -58,8 +59,9 @@ def architecture(model: ModelSpec) -> str | None:
 
 def architecture_rule(model: ModelSpec) -> Rule:
     """Return the rule that a configuration of transformers is written for the model."""
+    kind = architecture(model)
     told = f"{model.name}, none of those written for transformers: {', '.join(_CLASSES)}"
-    return fits_model("model-in-transformers", () if architecture(model) else (told,))
+    return fits_model("model-in-transformers", unsaid(model, kind) if kind else (told,))
 
 
 def _expert_architecture(needs: frozenset[str], blocks: list[Block]) -> str | None:
@@ -110,7 +112,7 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
         "tie_word_embeddings": model.tied_embeddings,
     }
     if kind == "gpt2":
-        return common | _gpt2_fields(model, block)
+        return common | _gpt2_fields(model, block) | hub_numerics(model, kind)
     common |= {
         "hidden_size": model.hidden,
         "num_hidden_layers": model.num_layers,
@@ -122,9 +124,10 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
         "use_cache": False,
     }
     if isinstance(block.mixer, LatentAttention):
-        return common | _latent_fields(model, block.mixer)
+        return common | _latent_fields(model, block.mixer) | hub_numerics(model, kind)
     common |= {"head_dim": block.mixer.qk_head_dim}
-    return common | (_expert_fields(kind, block.ffn) if isinstance(block.ffn, Experts) else {})
+    sparse = _expert_fields(kind, block.ffn) if isinstance(block.ffn, Experts) else {}
+    return common | sparse | hub_numerics(model, kind)
 
 
 def _expert_fields(kind: str, ffn: Experts) -> dict[str, object]:

@@ -96,7 +96,10 @@ def test_extra_prediction_layers_are_priced_where_the_files_train_them(name: str
     if runtime.command is None or violations(runtime.rules(plan, job)):
         assert name == "nanotron"
         return
-    texts = [written(name, version, plan, job, {}) for version in runtime.versions]
+    versions = [
+        version for version in runtime.versions if version != "0.2.0"
+    ]  # which has no groups of experts
+    texts = [written(name, version, plan, job, {}) for version in versions]
     assert all(bool(re.search(r"mtp.num.layers", text)) is trains for text in texts)
     without = replace(job, model=asked.model.model_copy(update={"prediction": None}))
     more = estimate(plan, job, runtime).step - estimate(plan, without, runtime).step

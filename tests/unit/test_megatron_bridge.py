@@ -44,8 +44,11 @@ def _stand_ins() -> dict[str, types.ModuleType]:
     specs = types.ModuleType("megatron.core.models.gpt.gpt_layer_specs")
     specs.get_gpt_decoder_block_spec = layers_by_frequency  # type: ignore[attr-defined]
     modules[specs.__name__] = specs
+    fused = types.ModuleType("megatron.core.fusions.fused_bias_geglu")
+    fused.quick_gelu = "quick_gelu"  # type: ignore[attr-defined]
+    modules[fused.__name__] = fused
     packages = ("", ".bridge", ".bridge.models", ".bridge.peft", ".bridge.training")
-    for package in (*packages, ".core", ".core.models", ".core.models.gpt"):
+    for package in (*packages, ".core", ".core.models", ".core.models.gpt", ".core.fusions"):
         modules[f"megatron{package}"] = types.ModuleType(package)
     return modules | {"torch": torch}
 

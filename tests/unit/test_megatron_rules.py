@@ -221,9 +221,10 @@ def test_what_megatron_cannot_build_is_said_and_never_approximated(
 
 def test_gemma_is_refused_for_its_four_norms() -> None:
     job = cases.job("gemma3-27b", 8, seq_len=4096, global_batch=64)
-    (fault,) = violations(ENTRY.rules(cases.plan(8, 64), job))
+    fault, scale = violations(ENTRY.rules(cases.plan(8, 64), job))
     assert fault.rule == "model-expressible"
     assert "4 norms" in fault.found
+    assert (scale.rule, scale.found) == ("numerics-have-flags", "numerics.attention_scale 0.0771517")
 
 
 def test_the_published_layout_of_a_70b_model_is_legal() -> None:

@@ -18,7 +18,7 @@ from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training, training_of
 from planner.runtimes._imports.literals import literals
 from planner.runtimes._imports.megatron import from_script
-from planner.runtimes._imports.zoo import known_model, zoo_name
+from planner.runtimes._imports.zoo import known_model, other_numerics, zoo_name
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
@@ -169,7 +169,7 @@ def _with_record(found: Imported, record: dict[str, Any] | None, path: Path, key
         return found
     name, model = known_model(record, str(path))
     if name is not None:
-        return replace(found, model_name=name)
+        return replace(found, model_name=name, notes=(*found.notes, *other_numerics(record, name)))
     if model is None:
         note = f"no {key}, so no model could be made of its shape; name one as MODEL"
         return replace(found, notes=(*found.notes, note))

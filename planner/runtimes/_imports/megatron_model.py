@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports.megatron_numerics import numerics_record
 from planner.runtimes._imports.tokenizers import vocabulary
 
 MOST_LAYERS = 10_000
@@ -67,18 +68,21 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
         "norm": "rmsnorm" if rms else "layernorm",
         "norm_bias": not rms,
     }
+    numerics = numerics_record(sheet, moe is not None)
     if layers is None or hidden is None or not 0 < layers <= MOST_LAYERS:
         return None
     blocks: dict[str, Any] = {}
     order = []
     for layer in range(layers):
         own = {} if windows[layer] is None else {"window": windows[layer]}
-        rotary = {"rotary": positions == "rope" and ropes[layer]} if mixer["kind"] == "attention" else {}
+        rotary = (
+            {"rotary": positions in ("rope", "yarn") and ropes[layer]} if mixer["kind"] == "attention" else {}
+        )
         block = {"mixer": mixer | own | rotary, "ffn": moe if moe is not None and sparse[layer] else ffn}
         name = next((name for name, known in blocks.items() if known == block), f"block{len(blocks) + 1}")
         blocks[name] = block
         order.append(name)
-    record |= {"blocks": blocks, "layers": order}
+    record |= {"blocks": blocks, "layers": order, "numerics": numerics}
     return record | ({"prediction": {"layers": prediction, "block": order[-1]}} if prediction else {})
 
 
@@ -161,7 +165,7 @@ def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str
     pattern = str(sheet.take("--moe-layer-freq") or "1")
     shared = sheet.whole("--moe-shared-expert-intermediate-size")
     gate = sheet.has("--moe-shared-expert-gate")
-    routed_bias = sheet.has("--moe-router-enable-expert-bias") or dense["bias"]
+    routed_bias = dense["bias"]
     if count is None or count <= 1:
         return None, [False] * layers
     record = {

@@ -9,6 +9,7 @@ from typing import Any
 from planner.inputs.build import build
 from planner.inputs.load import data_folder, load_model, model_names
 from planner.inputs.model import ModelSpec
+from planner.inputs.numerics import Numerics, said
 
 
 def same_parts(one: ModelSpec, other: ModelSpec) -> bool:
@@ -60,3 +61,18 @@ def zoo_name(model: ModelSpec, any_vocab: bool = False) -> str | None:
         if same_parts(alike, known):
             return name
     return None
+
+
+def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return a note for what a file says of positions, norms and scales that is not the zoo's model's.
+
+    A number that only one of the two says is no difference.
+    """
+    told = said(Numerics.model_validate(record.get("numerics", {})))
+    known = said(load_model(name).numerics)
+    names = ("rope_theta", "rope_fraction", "norm_epsilon", "init_std", "activation")
+    other = [key for key in names if key in told and key in known and told[key] != known[key]]
+    if not other:
+        return ()
+    words = ", ".join(f"{key} {told[key]}, not {known[key]}" for key in other)
+    return (f"{name} but for its numerics: {words}. Files written of this plan have those of {name}.",)

@@ -79,6 +79,11 @@ if __name__ == "__main__":
 '''
 
 LAYERS = "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n"
+FUNCTIONS = {
+    "quick_gelu": "from megatron.core.fusions.fused_bias_geglu import quick_gelu\n",
+    "squared_relu": "from megatron.core.activations import squared_relu\n",
+}
+"""Activations that are Megatron-core's own."""
 BACKEND = "from megatron.core.transformer.enums import AttnBackend\n"
 OUTPUT = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
 
@@ -112,7 +117,9 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         module=module,
         provider=provider,
         adapters="from megatron.bridge.peft.lora import LoRA\n" if adapters else "",
-        last=(LAYERS if mixed else "") + (BACKEND if "attention" in say.changes else ""),
+        last=(LAYERS if mixed else "")
+        + (BACKEND if "attention" in say.changes else "")
+        + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),
         needs=variables,
         names=", ".join(variables),
     )

@@ -10,6 +10,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._offered import train_steps
+from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.flags import (
     CP_COMM,
@@ -51,6 +52,16 @@ TORCH_DTYPES: Final = {
 }
 
 
+ACTIVATIONS: Final = {
+    "silu": Code("torch.nn.functional.silu"),
+    "gelu": Code("torch.nn.functional.gelu"),
+    "gelu_tanh": Code("torch.nn.functional.gelu"),
+    "relu2": Code("squared_relu"),
+    "quick_gelu": Code("quick_gelu"),
+    "swiglu_oai": Code("quick_gelu"),
+}
+"""Activation of the feed-forward to its function; the fused kernel of GELU is the one with tanh."""
+
 MIXED_LAYERS: Final = Code("partial(get_gpt_decoder_block_spec, use_transformer_engine=True)")
 """Layers as the frequency of experts says; the provider's own choice would put experts into every layer."""
 
@@ -60,8 +71,9 @@ def model_section(plan: Plan, job: Job) -> Section:
     arch = architecture(job.model)
     parts = [
         _shape(plan, job.model, job.workload, arch),
-        _mixer(arch),
-        _experts(arch, job.workload),
+        _mixer(job.model, arch),
+        numeric_fields(job.model, arch),
+        _experts(job.model, arch, job.workload),
         _parallel(plan, job.model, job.workload),
         _recompute(plan),
         _offload(plan),
@@ -86,7 +98,7 @@ def _shape(plan: Plan, model: ModelSpec, work: Workload, arch: Architecture) -> 
         "normalization": "RMSNorm" if model.norm == "rmsnorm" else "LayerNorm",
         "position_embedding_type": position_embedding(model, arch),
         "gated_linear_unit": arch.gated,
-        "activation_func": Code("torch.nn.functional.silu" if arch.gated else "torch.nn.functional.gelu"),
+        **_activation(model, arch),
         "add_bias_linear": arch.biases == "all",
         "add_qkv_bias": arch.biases in ("qkv", "all"),
         "share_embeddings_and_output_weights": model.tied_embeddings,
@@ -102,8 +114,17 @@ def _shape(plan: Plan, model: ModelSpec, work: Workload, arch: Architecture) -> 
     }
 
 
-def _mixer(arch: Architecture) -> Section:
-    mixer = arch.mixer
+def _activation(model: ModelSpec, arch: Architecture) -> Section:
+    usual = "silu" if arch.gated else "gelu"
+    said = model.numerics.activation or usual
+    fields: Section = {"activation_func": ACTIVATIONS[said if said in ACTIVATIONS else usual]}
+    if said == "swiglu_oai":
+        fields |= {"glu_linear_offset": 1.0, "activation_func_clamp_value": 7.0}
+    return fields
+
+
+def _mixer(model: ModelSpec, arch: Architecture) -> Section:
+    mixer, scaling = arch.mixer, model.numerics.rope_scaling
     if isinstance(mixer, LatentAttention):
         return {
             "multi_latent_attention": True,
@@ -113,7 +134,7 @@ def _mixer(arch: Architecture) -> Section:
             "qk_head_dim": mixer.qk_nope_head_dim,
             "qk_pos_emb_head_dim": mixer.qk_rope_head_dim,
             "v_head_dim": mixer.v_head_dim,
-            "rope_type": "rope",
+            "rope_type": "yarn" if scaling is not None and scaling.kind == "yarn" else "rope",
         }
     fields: Section = {
         "num_query_groups": mixer.kv_heads,
@@ -130,11 +151,10 @@ def _mixer(arch: Architecture) -> Section:
     return fields
 
 
-def _experts(arch: Architecture, work: Workload) -> Section:
+def _experts(model: ModelSpec, arch: Architecture, work: Workload) -> Section:
     experts = arch.experts
     if experts is None:
         return {}
-    biased_router = arch.biases != "all" and experts.router_bias
     fields: Section = {
         "transformer_layer_spec": MIXED_LAYERS,
         "num_moe_experts": experts.experts,
@@ -145,14 +165,12 @@ def _experts(arch: Architecture, work: Workload) -> Section:
         "moe_token_dispatcher_type": "alltoall",
         "moe_grouped_gemm": True,
         "moe_permute_fusion": True,
-        "moe_router_pre_softmax": experts.topk == 1 and not biased_router,
+        **router_fields(model, arch),
         "moe_router_padding_for_quantization": work.precision not in ("bf16", "fp16"),
     }
     if experts.shared_inner:
         fields |= {"moe_shared_expert_intermediate_size": experts.shared_inner}
         fields |= {"moe_shared_expert_gate": experts.shared_gate}
-    if biased_router:
-        fields |= {"moe_router_score_function": "sigmoid", "moe_router_enable_expert_bias": True}
     return fields
 
 

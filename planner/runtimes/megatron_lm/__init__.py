@@ -8,14 +8,15 @@ from typing import Final
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._offered import method_rule
+from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
-from planner.runtimes.megatron_lm.architecture import architecture
+from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
+from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags, with_dispatch
@@ -25,7 +26,12 @@ NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules of Megatron-LM for a plan or a batch of plans."""
-    return [*core_rules(plan, job), method_rule(job.workload.method, runtime.methods)]
+    arch, _ = known_architecture(job.model)
+    return [
+        *core_rules(plan, job),
+        fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
+        method_rule(job.workload.method, runtime.methods),
+    ]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:

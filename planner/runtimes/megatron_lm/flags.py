@@ -13,7 +13,13 @@ from planner.runtimes._family import Job
 from planner.runtimes._offered import stage_layers, train_steps
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
-from planner.runtimes.megatron_lm.offload import activation_flags
+from planner.runtimes.megatron_lm.numerics import (
+    activation_flags,
+    numeric_flags,
+    position_kind,
+    router_flags,
+)
+from planner.runtimes.megatron_lm.offload import activation_flags as hosted_flags
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 
@@ -53,12 +59,12 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
     return (
         *model_flags(model, work, arch),
         *vocabulary_flags(plan, model),
-        *_mixer_flags(arch),
-        *_expert_flags(arch, work),
+        *_mixer_flags(model, arch),
+        *_expert_flags(model, arch, work),
         *parallel_flags(plan, model, arch),
         *sharding_flags(plan, work, version),
         *recompute_flags(plan),
-        *activation_flags(plan),
+        *hosted_flags(plan),
         *precision_flags(work),
         *optimizer_flags(plan, work, version),
         *_loop_flags(plan, work),
@@ -93,12 +99,12 @@ def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[st
         *("--attention-dropout", "0.0", "--hidden-dropout", "0.0"),
     ]
     switches = {
-        "--swiglu": arch.gated,
         "--disable-bias-linear": arch.biases != "all",
         "--add-qkv-bias": arch.biases == "qkv",
         "--untie-embeddings-and-output-weights": not model.tied_embeddings,
     }
-    flags += [flag for flag, wanted in switches.items() if wanted]
+    flags += activation_flags(model, arch)
+    flags += [flag for flag, wanted in switches.items() if wanted] + numeric_flags(model, arch)
     if model.prediction is not None:
         flags += ["--mtp-num-layers", str(model.prediction.layers)]
     return flags
@@ -106,9 +112,7 @@ def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[st
 
 def position_embedding(model: ModelSpec, arch: Architecture) -> str:
     """Return Megatron-core's name of how positions enter the model."""
-    if model.learned_positions:
-        return "learned_absolute"
-    return "rope" if any(arch.rotary) else "none"
+    return position_kind(model, any(arch.rotary), isinstance(arch.mixer, LatentAttention))
 
 
 def vocabulary_flags(plan: Plan, model: ModelSpec) -> list[str]:
@@ -120,7 +124,7 @@ def vocabulary_flags(plan: Plan, model: ModelSpec) -> list[str]:
     ]
 
 
-def _mixer_flags(arch: Architecture) -> list[str]:
+def _mixer_flags(model: ModelSpec, arch: Architecture) -> list[str]:
     mixer = arch.mixer
     flags = ["--attention-backend", "auto"]
     if isinstance(mixer, Attention):
@@ -130,7 +134,7 @@ def _mixer_flags(arch: Architecture) -> list[str]:
         flags += ["--qk-layernorm"] if mixer.qk_norm == "head" else []
         flags += ["--softmax-type", "learnable"] if mixer.sinks else []
     else:
-        flags += _latent_flags(mixer)
+        flags += _latent_flags(model, mixer)
     if arch.window is not None:
         flags += ["--window-size", f"{arch.window - 1},0"]
         flags += [] if all(arch.windowed) else ["--window-attn-skip-freq", pattern(arch.windowed)]
@@ -139,7 +143,9 @@ def _mixer_flags(arch: Architecture) -> list[str]:
     return flags
 
 
-def _latent_flags(mixer: LatentAttention) -> list[str]:
+def _latent_flags(model: ModelSpec, mixer: LatentAttention) -> list[str]:
+    scaling = model.numerics.rope_scaling
+    kind = "yarn" if scaling is not None and scaling.kind == "yarn" else "rope"
     return [
         *("--multi-latent-attention", "--qk-layernorm"),
         *(("--q-lora-rank", str(mixer.q_lora_rank)) if mixer.q_lora_rank else ()),
@@ -147,11 +153,11 @@ def _latent_flags(mixer: LatentAttention) -> list[str]:
         *("--qk-head-dim", str(mixer.qk_nope_head_dim)),
         *("--qk-pos-emb-head-dim", str(mixer.qk_rope_head_dim)),
         *("--v-head-dim", str(mixer.v_head_dim)),
-        *("--rope-type", "rope", "--no-rope-fusion"),
+        *("--rope-type", kind, "--no-rope-fusion"),
     ]
 
 
-def _expert_flags(arch: Architecture, work: Workload) -> list[str]:
+def _expert_flags(model: ModelSpec, arch: Architecture, work: Workload) -> list[str]:
     experts = arch.experts
     if experts is None:
         return []
@@ -166,11 +172,9 @@ def _expert_flags(arch: Architecture, work: Workload) -> list[str]:
     ]
     if experts.shared_inner:
         flags += ["--moe-shared-expert-intermediate-size", str(experts.shared_inner)]
-    if arch.biases != "all" and experts.router_bias:
-        flags += ["--moe-router-score-function", "sigmoid", "--moe-router-enable-expert-bias"]
+    flags += router_flags(model, arch)
     switches = {
         "--moe-shared-expert-gate": experts.shared_gate,
-        "--moe-router-pre-softmax": experts.topk == 1 and not experts.router_bias,
         "--moe-router-padding-for-quantization": work.precision not in ("bf16", "fp16"),
     }
     return flags + [flag for flag, wanted in switches.items() if wanted]

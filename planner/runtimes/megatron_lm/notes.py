@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._offered import trial_note
 from planner.runtimes.megatron_lm.offload import activation_layers
 
@@ -20,11 +21,8 @@ FSDP_RESHARDS = (
 def notes(plan: Plan, job: Job) -> tuple[str, ...]:
     """Return what the plan does not decide, and what becomes of checkpoints when it changes."""
     model, work = job.model, job.workload
-    numbers = "rotary base and scaling, norm epsilon, activation" + (
-        ", scoring and groups of the router" if model.expert_kinds else ""
-    )
     said = [
-        f"Compare with the model's own config what no plan decides: {numbers}.",
+        *unknown_numerics(model),
         "The learning rate and its schedule are placeholders.",
         "The assumed Transformer Engine is 2.9 or newer.",
         FSDP_RESHARDS if plan.zero >= 2 else RESHARDS,

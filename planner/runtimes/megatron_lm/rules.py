@@ -19,6 +19,7 @@ from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, exactly, fits_model, offered
 from planner.runtimes.megatron_lm.architecture import Architecture, known_architecture
+from planner.runtimes.megatron_lm.numerics import unsaid
 from planner.runtimes.megatron_lm.offload import offload_rules
 from planner.runtimes.megatron_lm.precision_rules import precision_rules
 from planner.runtimes.megatron_lm.recompute import recompute_rules
@@ -31,7 +32,7 @@ def core_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules of Megatron-core, whoever starts it."""
     arch, missing = known_architecture(job.model)
     return [
-        fits_model("model-expressible", missing, "another runtime"),
+        fits_model("model-expressible", (*missing, *unsaid(job.model, arch)), "another runtime"),
         *tensor_rules(plan, arch),
         *sequence_rules(plan, job),
         *context_rules(plan, arch),

@@ -9,9 +9,13 @@ import yaml
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
+from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._offered import train_steps, trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes
 
+UNBALANCED = (
+    "nanotron's Qwen2 model adds no balancing loss to its experts, and the price has balanced experts."
+)
 ENGINES = {"1f1b": "1f1b", "gpipe": "afab"}
 
 
@@ -34,9 +38,13 @@ def model_config(model: ModelSpec, seq_len: int) -> dict[str, Any]:
         "vocab_size": model.vocab,
         "max_position_embeddings": max(model.max_positions or 0, seq_len),
         "tie_word_embeddings": model.tied_embeddings,
-        "rope_theta": 500000.0,
+        "rope_theta": model.numerics.rope_theta or 500000.0,
+        "rms_norm_eps": model.numerics.norm_epsilon or 1e-6,
         "_attn_implementation": "flash_attention_2",
     }
+    scaling = model.numerics.rope_scaling
+    if scaling is not None and scaling.kind == "linear":
+        config["rope_seq_len_interpolation_factor"] = scaling.factor
     if experts is not None:
         config["moe_config"] = _moe_config(model, experts)
     return config
@@ -101,7 +109,7 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
         "parallelism": _parallelism(plan),
         "model": {
             "dtype": "bfloat16",
-            "init_method": {"std": 0.02},
+            "init_method": {"std": job.model.numerics.init_std or 0.02},
             "make_vocab_size_divisible_by": 1,
             "ddp_bucket_cap_mb": 25,
             "model_config": model_config(job.model, work.seq_len),
@@ -180,8 +188,9 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
             "start.py": START,
         },
         notes=(
-            "Compare with the model's own config what no plan decides: rotary base and norm epsilon. The "
-            "learning rate is a placeholder.",
+            *unknown_numerics(job.model),
+            *((UNBALANCED,) if job.model.expert_kinds else ()),
+            "The learning rate is a placeholder.",
             "Checkpoints: weights and optimizer states load under another tp or dp; under another pp, "
             "nanotron warns, the states have not been checked.",
             *trial_note(job.workload),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.numerics import Router, said
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes._family import Job, Runtime
@@ -34,7 +35,7 @@ def nanotron_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         whole_shard_rule(plan),
-        fits_model("model-in-nanotron", missing_parts(model)),
+        fits_model("model-in-nanotron", (*missing_parts(model), *unsaid(model))),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "its engines run one stage per rank"),
         exactly("no-context-parallel", "cp", plan.cp, 1.0, start),
         exactly("no-expert-parallel", "ep", plan.ep, 1.0, mesh),
@@ -75,6 +76,44 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     if any(bool(ffn.shared_inner) != ffn.shared_gate for ffn in experts):
         needs.add("shared experts without a gate")
     return tuple(sorted(needs))
+
+
+CANNOT = (
+    "local_rope_theta",
+    "rope_fraction",
+    "attention_scale",
+    "attention_softcap",
+    "logit_softcap",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+)
+"""Fields of `Numerics` that nanotron's Qwen2 model has no place for."""
+
+
+def unsaid(model: ModelSpec) -> tuple[str, ...]:
+    """Return the fields of the model's numerics that nanotron's Qwen2 model does not have.
+
+    References
+    ----------
+    .. [1] nanotron 2411b022, config/models_config.py, ``Qwen2Config``, whose ``rope_scaling`` nothing reads;
+       models/qwen.py, ``Qwen2MoELayer``: softmax over the scores of the chosen experts.
+    """
+    own, fields = model.numerics, said(model.numerics)
+    found = [f"numerics.{name} {fields[name]:g}" for name in CANNOT if name in fields]
+    if own.activation not in (None, "silu"):
+        found.append(f"numerics.activation {own.activation}")
+    if own.rope_scaling is not None and own.rope_scaling.kind != "linear":
+        found.append(f"numerics.rope_scaling {own.rope_scaling.kind}")
+    router = own.router or Router()
+    wrong = {
+        f"score {router.score}": router.score == "sigmoid",
+        f"groups {router.groups}": router.grouped,
+        f"scale {router.scale}": router.scale not in (None, 1.0),
+        "normalize false": router.normalize is False,
+        "expert_bias": bool(router.expert_bias),
+    }
+    return (*found, *(f"numerics.router.{text}" for text, there in wrong.items() if there))
 
 
 def own_split(model: ModelSpec, stages: int) -> tuple[int, ...]:

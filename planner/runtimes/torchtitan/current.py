@@ -56,12 +56,14 @@ from torchtitan.trainer import Trainer
 '''
 
 BODY = """
-LINEAR = {"weight": partial(nn.init.trunc_normal_, std=0.02), "bias": nn.init.zeros_}
+LINEAR = {"weight": partial(nn.init.trunc_normal_, std=MODEL["init_std"]), "bias": nn.init.zeros_}
 EXPERTS = {name: LINEAR["weight"] for name in ("w1_EFD", "w2_EDF", "w3_EFD")}
 
 
 def norm(width):
-    return RMSNorm.Config(normalized_shape=width, param_init={"weight": nn.init.ones_})
+    return RMSNorm.Config(
+        normalized_shape=width, eps=MODEL["norm_eps"], param_init={"weight": nn.init.ones_}
+    )
 
 
 def feed_forward(width):
@@ -70,7 +72,7 @@ def feed_forward(width):
     )
 
 
-def experts(block, score_func):
+def experts(block):
     count, topk, shared = block["num_experts"], block["top_k"], block["shared_hidden_dim"]
     return make_moe_config(
         num_experts=count,
@@ -79,8 +81,7 @@ def experts(block, score_func):
             num_experts=count,
             gate_param_init=LINEAR,
             top_k=topk,
-            score_func=score_func,
-            route_norm=True,
+            **MODEL["router"],
         ),
         routed_experts=make_routed_experts_config(
             dim=MODEL["dim"],
@@ -94,14 +95,14 @@ def experts(block, score_func):
     )
 
 
-def layer(kind, attention, block, score_func="softmax"):
+def layer(kind, attention, block):
     dense = "hidden_dim" in block
     return kind.Config(
         attention=attention,
         attention_norm=norm(MODEL["dim"]),
         ffn_norm=norm(MODEL["dim"]),
         feed_forward=feed_forward(block["hidden_dim"]) if dense else None,
-        moe=None if dense else experts(block, score_func),
+        moe=None if dense else experts(block),
     )
 
 
@@ -116,7 +117,7 @@ def grouped_query(block, rope):
         wo_param_init=LINEAR,
         inner_attention=get_attention_config("flex"),
         fuse_qkv=True,
-        rope=rope.Config(dim=width, max_context_length=MODEL["max_context_length"], theta=500000.0),
+        rope=rope.Config(dim=width, max_context_length=MODEL["max_context_length"], **MODEL["rope"]),
         qk_norm=norm(width) if block["qk_norm"] else None,
     )
 """
@@ -181,14 +182,15 @@ def latent(index, block):
         norm_init={"weight": nn.init.ones_},
         depth_init=lambda layer_id: LINEAR,
         rope=ComplexRoPE.Config(
-            dim=block["qk_rope_head_dim"], max_context_length=MODEL["max_context_length"], theta=10000.0
+            dim=block["qk_rope_head_dim"], max_context_length=MODEL["max_context_length"], **MODEL["rope"]
         ),
+        mscale=MODEL.get("mscale", 1.0),
     )
 
 
 def layers():
     blocks = [block for count, block in MODEL["runs"] for _ in range(count)]
-    return [layer(Block, latent(index, block), block, "sigmoid") for index, block in enumerate(blocks)]
+    return [layer(Block, latent(index, block), block) for index, block in enumerate(blocks)]
 """,
     ),
 }
@@ -196,7 +198,9 @@ def layers():
 TAIL = '''
 
 def model_spec():
-    init = {"weight": skip_param_init} if MODEL["tied"] else {"weight": partial(nn.init.normal_, std=0.02)}
+    init = {"weight": partial(nn.init.normal_, std=MODEL["init_std"])}
+    if MODEL["tied"]:
+        init = {"weight": skip_param_init}
     config = Model.Config(
         dim=MODEL["dim"],
         vocab_size=MODEL["vocab_size"],

@@ -9,6 +9,7 @@ from typing import Final
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
+from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._offered import trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.torchtitan.choice import Choice
@@ -46,9 +47,21 @@ def _refusals(plan: Plan, job: Job, choice: Choice, old: bool) -> Iterator[str]:
         yield "float8 with a scale for a tensor; nearest: --set float8_scales=rows, or --target-version 0.2.2"
 
 
+def _balance(job: Job) -> tuple[str, ...]:
+    """Return for the run card that experts are balanced by biases, where the model has a balancing loss."""
+    router = job.model.numerics.router
+    if router is None or not router.aux_loss:
+        return ()
+    return (
+        f"torchtitan has no balancing loss: the model's, of {router.aux_loss:g}, is replaced by a bias on "
+        "each expert (load_balance_coeff).",
+    )
+
+
 def _notes(plan: Plan, job: Job, wanted: bool) -> tuple[str, ...]:
     said = [
-        "Compare with the model's own config what no plan decides: rotary base and scaling, norm epsilon.",
+        *unknown_numerics(job.model),
+        *_balance(job),
         "The learning rate is a placeholder.",
         f"Checkpoints: a distributed one every {SAVE_STEPS} steps, which loads under any other degrees; "
         "scripts/checkpoint_conversion/convert_to_hf.py makes Hugging Face weights of it.",

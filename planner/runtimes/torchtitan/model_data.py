@@ -7,6 +7,7 @@ from pprint import pformat
 from planner.inputs.model import DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.runtimes._offered import stage_layers
+from planner.runtimes.torchtitan.numerics import numeric_data
 
 
 def family(model: ModelSpec) -> str:
@@ -49,6 +50,7 @@ def model_data(model: ModelSpec, seq_len: int) -> dict[str, object]:
         "vocab_size": model.vocab,
         "tied": model.tied_embeddings,
         "max_context_length": max(model.max_positions or 0, seq_len),
+        **numeric_data(model),
         "runs": [(count, _block_data(model, name)) for name, count in model.runs],
     }
 

@@ -20,6 +20,7 @@ from planner.runtimes._offered import (
     uses,
     width_rules,
 )
+from planner.runtimes.torchtitan.numerics import unsaid
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
 BUILDABLE = {"norms on heads", "heads that do not add up to the hidden size", "latent attention"}
@@ -58,7 +59,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         _dtype_rule(work),
-        fits_model("model-in-torchtitan", missing_parts(model)),
+        fits_model("model-in-torchtitan", (*missing_parts(model), *unsaid(model))),
         mesh_shard_rule(plan),
         Rule(
             "replicas-without-context",

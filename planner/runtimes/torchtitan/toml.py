@@ -12,6 +12,7 @@ from planner.runtimes._offered import train_steps
 from planner.runtimes.torchtitan.choice import RECIPES, Choice
 from planner.runtimes.torchtitan.current import MODULE, SAVE_STEPS, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
+from planner.runtimes.torchtitan.numerics import old_unsaid
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
@@ -35,30 +36,35 @@ def sizes():
         "n_layers": sum(count for count, _ in MODEL["runs"]),
         "n_heads": first["n_heads"],
         "max_seq_len": MODEL["max_context_length"],
+        "rope_theta": MODEL["rope"]["theta"],
+        "norm_eps": MODEL["norm_eps"],
     }
 
 
-def experts(block, score_func):
+def experts(block):
     """Return the experts of a sparse block; shared experts are counted in units of one expert."""
     from torchtitan.models.moe import MoEArgs
 
     return MoEArgs(
         num_experts=block["num_experts"],
         num_shared_experts=block["shared_hidden_dim"] // block["moe_hidden_dim"],
-        score_func=score_func,
-        route_norm=True,
+        **MODEL["router"],
         top_k=block["top_k"],
     )
 
 
 def llama3(block):
     """Return the arguments of a dense model; its width is the first multiple of ``multiple_of``."""
-    width = block["hidden_dim"]
+    from torchtitan.models.llama3.model.args import RoPEScalingArgs
+
+    width, rope = block["hidden_dim"], MODEL["rope"]
+    names = ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    known = {name: rope[name] for name in names if name in rope}
     return {
+        "rope_scaling_args": RoPEScalingArgs(scaling_factor=rope.get("scaling_factor", 1.0), **known),
         "n_kv_heads": block["n_kv_heads"],
         "multiple_of": width,
         "ffn_dim_multiplier": 3 * width / (16 * MODEL["dim"]),
-        "rope_theta": 500000,
     }
 
 
@@ -69,7 +75,7 @@ def qwen3(block):
     if "hidden_dim" in block:
         return shared | {"hidden_dim": block["hidden_dim"]}
     sparse = {"moe_enabled": True, "moe_inter_dim": block["moe_hidden_dim"]}
-    return shared | sparse | {"moe_args": experts(block, "softmax")}
+    return shared | sparse | {"moe_args": experts(block)}
 
 
 def deepseek_v3(block):
@@ -81,7 +87,12 @@ def deepseek_v3(block):
         "n_dense_layers": sum(count for count, _ in dense),
         "inter_dim": dense[0][1]["hidden_dim"] if dense else last["moe_hidden_dim"],
         "moe_inter_dim": last["moe_hidden_dim"],
-        "moe_args": experts(last, "sigmoid"),
+        "moe_args": experts(last),
+        "rope_factor": MODEL["rope"].get("rope_factor", 1.0),
+        "beta_fast": int(MODEL["rope"].get("beta_fast", 32)),
+        "beta_slow": int(MODEL["rope"].get("beta_slow", 1)),
+        "original_seq_len": MODEL["rope"].get("original_seq_len", 4096),
+        "mscale": MODEL.get("mscale", 1.0),
     }
 
 
@@ -110,7 +121,7 @@ def refusals(plan: Plan, job: Job, version: str) -> list[str]:
     ranks = plan.tp * plan.cp * plan.pp
     shared = plan.tp * (2 * plan.cp if plan.cp > 1 else 1)
     kinds = {ffn.kind for ffn in _ffns(job)}
-    found = []
+    found = [f"{field} of the model" for field in old_unsaid(job.model, version, family(job.model))]
     if plan.zero == 0 and plan.dp > 1 and ranks > 1:
         found.append("plain data parallelism beside another degree; nearest: zero 3")
     if job.workload.seq_len % shared:

@@ -1,0 +1,127 @@
+"""What of a model changes its function and not its shape: positions, norms, scales, router, initialiser.
+
+Nothing here enters a price. A field that is None is not known, and whoever writes files says so.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from planner.inputs.record import Flag, Positive, Record
+
+
+def _number(raw: Any) -> Any:
+    if isinstance(raw, bool):
+        raise ValueError("a number")
+    return raw
+
+
+Value = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e15), BeforeValidator(_number)]
+Above = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e15), BeforeValidator(_number)]
+
+
+class RopeScaling(Record):
+    """How rotary positions are stretched; the names are those of transformers' ``rope_scaling``."""
+
+    kind: Literal["linear", "dynamic", "yarn", "llama3", "longrope"]
+    factor: Above | None = None
+    original_positions: Positive | None = None
+    low_freq_factor: Above | None = None
+    high_freq_factor: Above | None = None
+    beta_fast: Above | None = None
+    beta_slow: Above | None = None
+    mscale: Value | None = None
+    mscale_all_dim: Value | None = None
+    attention_factor: Above | None = None
+    truncate: Flag | None = None
+    short_factor: tuple[Above, ...] | None = None
+    long_factor: tuple[Above, ...] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> RopeScaling:
+        needed = {
+            "longrope": ("short_factor", "long_factor"),
+            "llama3": ("factor", "original_positions", "low_freq_factor", "high_freq_factor"),
+        }.get(self.kind, ("factor",))
+        absent = [name for name in needed if getattr(self, name) is None]
+        if absent:
+            raise ValueError(f"{', '.join(absent)}, since the kind is {self.kind}")
+        return self
+
+
+class Router(Record):
+    """How tokens choose their experts, and what keeps these in balance."""
+
+    score: Literal["softmax", "sigmoid"] | None = None
+    groups: Positive | None = None
+    top_groups: Positive | None = None
+    scale: Above | None = None
+    normalize: Flag | None = None
+    expert_bias: Flag | None = None
+    aux_loss: Value | None = None
+    per_sequence: Flag = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Router:
+        if (self.top_groups or 1) > (self.groups or 1):
+            raise ValueError(f"top_groups ({self.top_groups}) of at most groups ({self.groups or 1})")
+        return self
+
+    @property
+    def grouped(self) -> bool:
+        """Whether groups of experts are chosen before the experts."""
+        return (self.groups or 1) > 1
+
+
+Activation = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "quick_gelu", "swiglu_oai"]
+"""``swiglu_oai`` is that of gpt-oss: x sigmoid(1.702 x) (y + 1), with x and y bounded at 7."""
+
+
+class Numerics(Record):
+    """The numbers of a model that no plan decides.
+
+    Parameters
+    ----------
+    rope_theta, local_rope_theta : float, optional
+        Base of rotary positions, and that of layers with a window where it is another. [-]
+    rope_fraction : float, optional
+        Share of a head's width that has rotary positions (``partial_rotary_factor``). [-]
+    rope_scaling : RopeScaling, optional
+        How positions are stretched; with a known base and no record they are not.
+    norm_epsilon : float, optional
+        What norms add to the mean square, or to the variance. [-]
+    init_std : float, optional
+        Standard deviation of new weights (``initializer_range``). [-]
+    activation : str, optional
+        Of the feed-forward, or of its gate.
+    attention_scale : float, optional
+        What products of queries and keys are multiplied by; where absent, one over the root of the width. [-]
+    attention_softcap, logit_softcap : float, optional
+        Bounds c of ``c tanh(x / c)`` on attention's products and on logits. [-]
+    embedding_scale, residual_scale, logit_scale : float, optional
+        What embeddings, each layer's outputs and logits are multiplied by, where that is not one. [-]
+    router : Router, optional
+        Of the experts, where there are any.
+    """
+
+    rope_theta: Above | None = None
+    local_rope_theta: Above | None = None
+    rope_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    rope_scaling: RopeScaling | None = None
+    norm_epsilon: Above | None = None
+    init_std: Above | None = None
+    activation: Activation | None = None
+    attention_scale: Above | None = None
+    attention_softcap: Above | None = None
+    logit_softcap: Above | None = None
+    embedding_scale: Above | None = None
+    residual_scale: Above | None = None
+    logit_scale: Above | None = None
+    router: Router | None = None
+
+
+def said(record: Record) -> dict[str, Any]:
+    """Return the fields of numerics, or of a part of them, that say something."""
+    return record.model_dump(exclude_none=True, exclude_defaults=True)

@@ -1,0 +1,82 @@
+"""A model's positions, norms, scales and router as keys of a Hugging Face ``config.json``."""
+
+from __future__ import annotations
+
+from planner.inputs.model import ModelSpec
+from planner.inputs.numerics import RopeScaling, Router, said
+
+Fields = dict[str, object]
+
+_ROUTERS = {
+    "mixtral": Router(score="softmax", normalize=True),
+    "qwen3_moe": Router(score="softmax"),
+    "deepseek_v3": Router(score="sigmoid", expert_bias=True),
+}
+"""What the code of an architecture does with scores, whatever its config says."""
+
+CANNOT = (
+    "local_rope_theta",
+    "rope_fraction",
+    "attention_scale",
+    "attention_softcap",
+    "logit_softcap",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+)
+"""Fields of `Numerics` that the architectures written here have no key for."""
+
+
+def hub_numerics(model: ModelSpec, kind: str) -> Fields:
+    """Return the keys of what is known, for the architecture ``kind``."""
+    own = model.numerics
+    epsilon = "layer_norm_epsilon" if kind == "gpt2" else "rms_norm_eps"
+    fields: Fields = {epsilon: own.norm_epsilon, "initializer_range": own.init_std}
+    if kind != "gpt2":
+        scaling = None if own.rope_scaling is None else _scaling(own.rope_scaling)
+        fields |= {"rope_theta": own.rope_theta, "rope_scaling": scaling}
+    return {key: value for key, value in fields.items() if value is not None} | _router(model, kind)
+
+
+def _scaling(scaling: RopeScaling) -> Fields:
+    fields = said(scaling)
+    fields["rope_type"] = fields.pop("kind")
+    if "original_positions" in fields:
+        fields["original_max_position_embeddings"] = fields.pop("original_positions")
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()}
+
+
+def _router(model: ModelSpec, kind: str) -> Fields:
+    router = model.numerics.router
+    if router is None or kind not in _ROUTERS:
+        return {}
+    fields: Fields = {}
+    if kind != "mixtral" and router.normalize is not None:
+        fields["norm_topk_prob"] = router.normalize
+    if kind == "deepseek_v3":
+        fields |= {"n_group": router.groups or 1, "topk_group": router.top_groups or 1}
+        return fields | {"routed_scaling_factor": router.scale or 1.0} | _loss(router, "aux_loss_alpha")
+    balanced = bool(router.aux_loss)
+    return fields | _loss(router, "router_aux_loss_coef") | {"output_router_logits": balanced}
+
+
+def _loss(router: Router, key: str) -> Fields:
+    sequence: Fields = {"seq_aux": True} if router.per_sequence else {}
+    return {} if router.aux_loss is None else {key: router.aux_loss} | sequence
+
+
+def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
+    """Return the fields of the model's numerics that the architecture ``kind`` has no key for."""
+    own, fields = model.numerics, said(model.numerics)
+    found = [f"numerics.{name} {fields[name]:g}" for name in CANNOT if name in fields]
+    if own.activation not in (None, "gelu_tanh" if kind == "gpt2" else "silu"):
+        found.append(f"numerics.activation {own.activation}")
+    router, wanted = own.router or Router(), _ROUTERS.get(kind, Router())
+    for name, value in said(wanted).items():
+        if getattr(router, name) not in (None, value):
+            found.append(f"numerics.router.{name} {getattr(router, name)}")
+    if kind != "deepseek_v3":
+        found += [f"numerics.router.groups {router.groups}"] if router.grouped else []
+        found += [f"numerics.router.scale {router.scale}"] if router.scale not in (None, 1.0) else []
+        found += ["numerics.router.expert_bias"] if router.expert_bias else []
+    return tuple(found)

@@ -1,0 +1,29 @@
+"""What is known of a model beside its shape, as every runtime's run card says it."""
+
+from __future__ import annotations
+
+from planner.inputs.model import Attention, ModelSpec
+from planner.inputs.numerics import Router
+
+
+def unknown_numerics(model: ModelSpec) -> tuple[str, ...]:
+    """Return for the run card what is not known, and so is left to the runtime."""
+    own, mixers = model.numerics, [block.mixer for block in model.blocks.values()]
+    rotary = any(not isinstance(mixer, Attention) or mixer.rotary for mixer in mixers)
+    router = own.router or Router()
+    open_fields = {
+        "rope_theta": rotary and own.rope_theta is None,
+        "norm_epsilon": own.norm_epsilon is None,
+        "init_std": own.init_std is None,
+        "activation": own.activation is None,
+        "router.score": bool(model.expert_kinds) and router.score is None,
+        "router.aux_loss": bool(model.expert_kinds) and router.aux_loss is None and not router.expert_bias,
+    }
+    names = [name for name, there in open_fields.items() if there]
+    if not names:
+        return ()
+    balance = " No balancing loss is written, and the price has balanced experts."
+    return (
+        f"Not known of {model.name}, so the runtime's default: {', '.join(names)}. Compare with the model's "
+        f"own config, or import it with planner models import.{balance * ('router.aux_loss' in names)}",
+    )

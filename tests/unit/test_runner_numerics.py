@@ -1,0 +1,180 @@
+"""The files of each runner train the model that was named: its positions, norms, scales and router.
+
+What each flag and field means was read in the runner's own code, which the modules cite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.inputs.hf_config import model_from_config
+from planner.inputs.load import load_model
+from planner.inputs.model import ModelSpec
+from planner.inputs.numerics import Numerics, said
+from planner.rules import violations
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job
+from planner.runtimes._hub_config import hub_config
+from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports.megatron_numerics import numerics_record
+from planner.runtimes._imports.zoo import other_numerics
+from planner.runtimes._numerics import unknown_numerics
+from planner.runtimes.nanotron.files import nanotron_config
+from tests.validate.megatron import cases
+
+
+def job(name: str, **numerics: Any) -> Job:
+    """A job on 8 GPUs, the model's numerics replaced where some are given."""
+    made = cases.job(name, 8, seq_len=2048, global_batch=8)
+    if not numerics:
+        return made
+    model: ModelSpec = made.model.model_copy(update={"numerics": Numerics.model_validate(numerics)})
+    return replace(made, model=model)
+
+
+def flags(made: Job) -> dict[str, str]:
+    """The arguments of Megatron-LM, each with the word after it."""
+    entry = runtimes()["megatron-lm"]
+    assert entry.command is not None
+    words = entry.command(cases.plan(8, 8), made, "0.20").program
+    return {word: after for word, after in zip(words, (*words[1:], ""), strict=True) if word[:2] == "--"}
+
+
+def faults(runtime: str, made: Job) -> str:
+    """What the runtime's rules say of one replica on each GPU."""
+    entry = runtimes()[runtime]
+    return " ".join(str(fault) for fault in violations(entry.rules(cases.plan(8, 8), made)))
+
+
+def test_megatron_has_the_base_of_llama_2_and_of_llama_3() -> None:
+    assert flags(job("llama2-7b"))["--rotary-base"] == "10000"
+    found = flags(job("llama3.1-8b"))
+    assert (found["--rotary-base"], found["--norm-epsilon"]) == ("500000", "1e-05")
+    assert found["--rope-scaling-factor"] == "8"
+    assert "--use-rope-scaling" in found
+    assert found["--init-method-std"] == "0.02"
+
+
+def test_megatron_has_router_and_yarn_of_deepseek_v3() -> None:
+    found = flags(job("deepseek-v3"))
+    wanted = {
+        "--moe-router-score-function": "sigmoid",
+        "--moe-router-num-groups": "8",
+        "--moe-router-group-topk": "4",
+        "--moe-router-topk-scaling-factor": "2.5",
+        "--rope-type": "yarn",
+        "--rotary-scaling-factor": "40",
+        "--mscale-all-dim": "1",
+    }
+    assert {name: found[name] for name in wanted} == wanted
+    assert "--moe-router-enable-expert-bias" in found
+
+
+def test_megatron_balances_the_experts_of_qwen_3() -> None:
+    found = flags(job("qwen3-30b-a3b"))
+    assert (found["--moe-router-load-balancing-type"], found["--moe-aux-loss-coeff"]) == ("aux_loss", "0.001")
+    assert "--moe-router-pre-softmax" not in found
+    sequence = {"score": "softmax", "aux_loss": 0.003, "per_sequence": True}
+    found = flags(job("qwen3-30b-a3b", router=sequence))
+    assert (found["--moe-router-load-balancing-type"], found["--moe-aux-loss-coeff"]) == (
+        "seq_aux_loss",
+        "0.003",
+    )
+    plain = {"score": "softmax", "normalize": False}
+    assert "--moe-router-pre-softmax" in flags(job("qwen3-30b-a3b", router=plain))
+
+
+@pytest.mark.parametrize(
+    ("numerics", "named"),
+    [
+        ({"logit_softcap": 30.0}, "numerics.logit_softcap"),
+        ({"residual_scale": 0.22}, "numerics.residual_scale"),
+        ({"attention_softcap": 50.0}, "numerics.attention_softcap"),
+        ({"embedding_scale": 12.0}, "numerics.embedding_scale"),
+        ({"logit_scale": 0.125}, "numerics.logit_scale"),
+        ({"local_rope_theta": 1e4}, "numerics.local_rope_theta"),
+        ({"activation": "relu"}, "numerics.activation"),
+        ({"rope_scaling": {"kind": "dynamic", "factor": 2.0}}, "numerics.rope_scaling"),
+    ],
+)
+@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge", "torchtitan", "nanotron"])
+def test_a_field_that_the_files_cannot_say_is_named(
+    runtime: str, numerics: dict[str, Any], named: str
+) -> None:
+    assert named not in faults(runtime, job("llama3-8b"))
+    assert named in faults(runtime, job("llama3-8b", **numerics))
+
+
+def test_only_the_bridge_scales_attention() -> None:
+    scaled = job("llama3-8b", attention_scale=0.1)
+    assert "numerics.attention_scale" in faults("megatron-lm", scaled)
+    assert "numerics.attention_scale" not in faults("megatron-bridge", scaled)
+
+
+def test_every_model_of_the_zoo_still_loads_its_numerics() -> None:
+    assert load_model("qwen3-8b").numerics.rope_theta == 1e6
+
+
+def test_torchtitan_has_the_base_and_the_scaling_of_its_model() -> None:
+    entry = runtimes()["torchtitan"]
+    assert entry.command is not None
+    texts = {
+        name: (entry.command(cases.plan(8, 8, zero=3), job(name), "main-2026-08-21").files or {})[
+            "titan_plan.py"
+        ]
+        for name in ("llama2-7b", "llama3.1-8b", "deepseek-v3")
+    }
+    assert "'theta': 10000.0" in texts["llama2-7b"]
+    assert "'scaling': 'llama'" in texts["llama3.1-8b"]
+    assert "'num_limited_groups': 4" in texts["deepseek-v3"]
+    assert "'route_scale': 2.5" in texts["deepseek-v3"]
+    assert "500000" not in texts["llama2-7b"]
+
+
+def test_nanotron_has_the_base_of_its_model() -> None:
+    config = nanotron_config(cases.plan(8, 8), job("llama2-7b"))["model"]["model_config"]
+    assert (config["rope_theta"], config["rms_norm_eps"]) == (10000.0, 1e-5)
+    assert "numerics.rope_scaling" in faults("nanotron", job("llama3.1-8b"))
+    sigmoid = job("mixtral-8x7b", router={"score": "sigmoid"})
+    assert "numerics.router.score" in faults("nanotron", sigmoid)
+
+
+@pytest.mark.parametrize("name", ["llama3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3"])
+def test_the_hub_config_reads_back_to_the_same_numerics(name: str) -> None:
+    model = load_model(name).model_copy(update={"prediction": None})
+    back = model_from_config(hub_config(model, 2048), "config.json", name).model.numerics
+    wanted = said(model.numerics)
+    if "router" in wanted and not model.numerics.router.aux_loss:  # type: ignore[union-attr]
+        wanted["router"].pop("aux_loss", None)
+    assert {key: said(back).get(key) for key in wanted} == wanted
+
+
+def test_what_is_not_known_is_said_on_the_card() -> None:
+    (note,) = unknown_numerics(load_model("llama-7b"))
+    assert "rope_theta" in note
+    assert unknown_numerics(load_model("llama3.1-8b")) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["llama2-7b", "llama3.1-8b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"]
+)
+def test_megatron_flags_are_read_back_field_by_field(name: str) -> None:
+    made = job(name)
+    found = numerics_record(Sheet("train.sh", flags(made)), bool(made.model.expert_kinds))
+    wanted = said(made.model.numerics)
+    if "router" in wanted:
+        wanted["router"].pop("normalize", None)  # what Megatron-core does without a flag
+        found["router"].setdefault("score", "softmax")
+    if wanted.get("rope_scaling", {}).get("kind") == "yarn" and name == "deepseek-v3":
+        for fixed in ("original_positions", "beta_fast", "beta_slow"):
+            wanted["rope_scaling"].pop(fixed)
+    assert said(Numerics.model_validate(found)) == wanted
+
+
+def test_a_script_with_another_base_is_told() -> None:
+    (note,) = other_numerics({"numerics": {"rope_theta": 10000.0}}, "llama3-8b")
+    assert "rope_theta 10000.0, not 500000.0" in note
+    assert other_numerics({"numerics": {"rope_theta": 500000.0, "init_std": 0.01}}, "llama3-8b") == ()

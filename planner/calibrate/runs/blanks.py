@@ -38,3 +38,10 @@ def blanks_told(blanks: Counter[str]) -> str:
     cells, verb = ("cell", "is") if count == 1 else ("cells", "are")
     columns = ", ".join(f"{name} {number}" for name, number in sorted(blanks.items()))
     return f"{count} {cells} with n/a, -, ? or the like {verb} taken as blank: {columns}"
+
+
+def plain_number(text: str) -> float:
+    """Return a number; Python reads ``16_24`` as one, people do not. Raises ValueError if it is none."""
+    if "_" in text:
+        raise ValueError
+    return float(text)

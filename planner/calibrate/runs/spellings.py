@@ -176,10 +176,3 @@ def spelled(run: Run) -> Run:
         "recompute": recompute_words(run.recompute),
     }
     return run.with_values({name: value for name, value in values.items() if value != getattr(run, name)})
-
-
-def plain_number(text: str) -> float:
-    """Return a number; Python reads ``16_24`` as one, people do not. Raises ValueError if it is none."""
-    if "_" in text:
-        raise ValueError
-    return float(text)

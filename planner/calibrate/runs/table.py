@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from planner.calibrate.runs.blanks import says_nothing
-from planner.calibrate.runs.spellings import plain_number
+from planner.calibrate.runs.blanks import plain_number, says_nothing
 from planner.calibrate.runs.tuning_cells import TUNING_CELLS
 from planner.errors import InputError, Problem, nearest
 

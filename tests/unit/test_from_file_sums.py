@@ -70,6 +70,7 @@ def test_accelerate_ulysses_under_deepspeed_is_sequence_parallel(tmp_path: Path)
         ("--bf16 --overlap-param-gather", "--overlap-param-gather"),
         ("--bf16 --pipeline-model-parallel-size 3", "--pipeline-model-parallel-size"),
         ("--bf16 --use-torch-fsdp2 --pipeline-model-parallel-size 2", "--use-torch-fsdp2"),
+        ("--bf16 --num-layers-per-virtual-pipeline-stage 4", "--num-layers-per-virtual-pipeline-stage"),
         ("--bf16 --seq-length 16384", "--seq-length"),
     ],
 )
@@ -91,3 +92,19 @@ def test_torchtitan(tmp_path: Path, text: str, key: str | None) -> None:
         f'[model]\nname = "llama3"\nflavor = "8B"\n[training]\nseq_len = 8192\nlocal_batch_size = 1\n{text}\n'
     )
     assert faults(tmp_path / "a.toml", whole) == ({key} if key else set())
+
+
+@pytest.mark.parametrize(("batch", "wrong"), [(64, False), (32, True)])
+def test_deepspeed_batch_is_that_of_the_replicas_that_start(tmp_path: Path, batch: int, wrong: bool) -> None:
+    """Two a replica, four times, on eight: 64."""
+    sizes = {
+        "train_batch_size": batch,
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_accumulation_steps": 4,
+    }
+    (tmp_path / "ds.json").write_text(json.dumps({**sizes, "bf16": {"enabled": True}}))
+    (tmp_path / "a.yaml").write_text(
+        "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
+    )
+    found = [problem.where for _, problem in read_runner_file(tmp_path / "a.yaml").faults]
+    assert [where.rpartition(": ")[2] for where in found] == (["train_batch_size"] if wrong else [])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
-from planner.runtimes._imports._sheet import Sheet
+from planner.errors import Problem
+from planner.runtimes._imports._sheet import Imported, Sheet
 
 KINDS: Final = ("NO", "FSDP", "DEEPSPEED", "MEGATRON_LM", "MULTI_GPU")
 
@@ -59,11 +61,20 @@ def deepspeed_sums(sheet: Sheet) -> None:
         sheet.fault(masters, "on without ZeRO", "a zero_optimization.stage of 1 or more")
 
 
-def deepspeed_world(batch: int | None, micro: int | None, steps: int | None, replicas: int) -> str | None:
-    """Return the batch that micro-batch, accumulation and replicas make, where the file says another."""
-    if not (batch and micro and steps) or batch == micro * steps * replicas:
-        return None
-    return f"{micro * steps * replicas} (micro-batch {micro} x accumulation {steps} x {replicas} replicas)"
+def deepspeed_world(found: Imported, where: str) -> Imported:
+    """Return what was found, with a fault where the batch is no product over the replicas that start."""
+    names = ("global_batch", "micro_batch", "accumulation", "gpus")
+    if not all(found.options.get(name, "").isdigit() for name in names):
+        return found
+    batch, micro, steps, gpus = (int(found.options[name]) for name in names)
+    replicas = gpus // max(1, prod(int(found.options.get(name, "1")) for name in ("tp", "cp", "pp")))
+    if batch == micro * steps * replicas:
+        return found
+    expected = (
+        f"{micro * steps * replicas} (micro-batch {micro} x accumulation {steps} x {replicas} replicas)"
+    )
+    fault = Problem(f"{where}: train_batch_size", str(batch), expected)
+    return replace(found, faults=(*found.faults, ("global_batch", fault)))
 
 
 def accelerate_sums(sheet: Sheet) -> None:
@@ -125,6 +136,9 @@ def megatron_sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     length, most = _number(sheet, "--seq-length"), _number(sheet, "--max-position-embeddings")
     if length and most and length > most:
         sheet.fault("--seq-length", str(length), f"at most --max-position-embeddings ({most})")
+    per = "--num-layers-per-virtual-pipeline-stage"
+    if pp == 1 and _number(sheet, per):
+        sheet.fault(per, "without pipeline stages", "--pipeline-model-parallel-size 2 or more")
     if record is not None and pp > 1:
         _layers(sheet, len(record["layers"]), pp)
 

@@ -116,23 +116,11 @@ def accelerate_sums(sheet: Sheet) -> None:
 
 def megatron_sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     """Check what ``validate_args`` and ``TransformerConfig`` of Megatron-LM assert."""
-    on = lambda key: _set(sheet, key) or sheet.values.get(key) == ""  # noqa: E731
-    if on("--fp16") and on("--bf16"):
-        sheet.fault("--fp16", "--fp16 and --bf16 both given", "one of them")
-    if sheet.values.get("--recompute-granularity") == "full":
-        if sheet.values.get("--recompute-method") not in ("uniform", "block"):
-            sheet.fault(
-                "--recompute-granularity", "full without a method", "--recompute-method uniform or block"
-            )
-        elif sheet.values.get("--recompute-num-layers") is None:
-            sheet.fault("--recompute-granularity", "full without a number", "--recompute-num-layers N")
-    if on("--overlap-param-gather") and not on("--overlap-grad-reduce"):
-        sheet.fault("--overlap-param-gather", "alone", "--overlap-grad-reduce with it")
+    _full(sheet)
+    _pairs(sheet)
     pp = _number(sheet, "--pipeline-model-parallel-size") or 1
-    if on("--use-torch-fsdp2") and pp > 1:
+    if _on(sheet, "--use-torch-fsdp2") and pp > 1:
         sheet.fault("--use-torch-fsdp2", f"with pipeline {pp}", "no pipeline parallelism")
-    if on("--multi-latent-attention") and on("--group-query-attention"):
-        sheet.fault("--group-query-attention", "with --multi-latent-attention", "one of them")
     length, most = _number(sheet, "--seq-length"), _number(sheet, "--max-position-embeddings")
     if length and most and length > most:
         sheet.fault("--seq-length", str(length), f"at most --max-position-embeddings ({most})")
@@ -141,6 +129,32 @@ def megatron_sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.fault(per, "without pipeline stages", "--pipeline-model-parallel-size 2 or more")
     if record is not None and pp > 1:
         _layers(sheet, len(record["layers"]), pp)
+
+
+def _on(sheet: Sheet, key: str) -> bool:
+    """Return whether a flag is given."""
+    return _set(sheet, key) or sheet.values.get(key) == ""
+
+
+def _full(sheet: Sheet) -> None:
+    """Check that full recompute says how."""
+    if sheet.values.get("--recompute-granularity") == "full":
+        if sheet.values.get("--recompute-method") not in ("uniform", "block"):
+            sheet.fault(
+                "--recompute-granularity", "full without a method", "--recompute-method uniform or block"
+            )
+        elif sheet.values.get("--recompute-num-layers") is None:
+            sheet.fault("--recompute-granularity", "full without a number", "--recompute-num-layers N")
+
+
+def _pairs(sheet: Sheet) -> None:
+    """Check flags that exclude or need each other."""
+    if _on(sheet, "--fp16") and _on(sheet, "--bf16"):
+        sheet.fault("--fp16", "--fp16 and --bf16 both given", "one of them")
+    if _on(sheet, "--overlap-param-gather") and not _on(sheet, "--overlap-grad-reduce"):
+        sheet.fault("--overlap-param-gather", "alone", "--overlap-grad-reduce with it")
+    if _on(sheet, "--multi-latent-attention") and _on(sheet, "--group-query-attention"):
+        sheet.fault("--group-query-attention", "with --multi-latent-attention", "one of them")
 
 
 def _layers(sheet: Sheet, layers: int, pp: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import flag_values
 from planner.runtimes._imports.literals import flat
+from planner.runtimes._imports.sums import accelerate_sums
 
 STRATEGIES: Final = {
     "FULL_SHARD": "3", "1": "3", "SHARD_GRAD_OP": "2", "2": "2", "NO_SHARD": "0", "3": "0",
@@ -71,6 +72,7 @@ def from_yaml(
     else:
         _fsdp(sheet, kind == "FSDP")
     _script(sheet, flags, settings)
+    accelerate_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported(RUNTIMES.get(kind, "fsdp"))
 
@@ -113,6 +115,11 @@ def _deepspeed(sheet: Sheet) -> None:
         sheet.say("offload", "optimizer", "deepspeed_config.offload_optimizer_device")
     if sheet.values.get("deepspeed_config.offload_param_device") in (None, "none"):
         sheet.seen.add("deepspeed_config.offload_param_device")
+    ulysses = "parallelism_config.parallelism_config_sp_size"
+    ranks = sheet.whole(ulysses)
+    if ranks and ranks > 1:
+        sheet.say("cp", ranks, ulysses)
+        sheet.say("cp_method", "all-to-all", ulysses)
     steps = sheet.whole("deepspeed_config.gradient_accumulation_steps")
     sheet.say("accumulation", steps, "deepspeed_config.gradient_accumulation_steps")
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
+from planner.runtimes._imports.sums import deepspeed_sums
 from planner.runtimes.deepspeed.files import ELEMENTS
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
@@ -46,6 +47,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
     _degrees(sheet)
     _kinds(sheet)
     _script(sheet, settings)
+    deepspeed_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported("deepspeed")
 

@@ -18,6 +18,7 @@ from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training, training_of
 from planner.runtimes._imports.literals import literals
 from planner.runtimes._imports.megatron import from_script
+from planner.runtimes._imports.sums import deepspeed_world
 from planner.runtimes._imports.zoo import known_model, other_numerics, zoo_name
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
@@ -91,7 +92,7 @@ def _from_json(path: Path, starter: Training | None) -> Imported:
             Problem(str(path), "no key of DeepSpeed", f"{KINDS}; a model's config.json is MODEL")
         )
     found = deepspeed.from_json(tree, literals(_beside(path, "train.py")), str(path))
-    return _with_config(_started(found, starter), path)
+    return _with_config(deepspeed_world(_started(found, starter), str(path)), path)
 
 
 def _from_toml(path: Path, starter: Training | None) -> Imported:
@@ -126,7 +127,7 @@ def _from_yaml(path: Path, starter: Training | None) -> Imported:
         expected = "a DeepSpeed JSON, found from the folder of this file"
         raise InputError(Problem(f"{path}: {accelerate.CONFIG_FILE}", named, expected))
     inner = deepspeed.from_json(read_json(config), constants, str(config))
-    return _with_config(accelerate.with_deepspeed(found, inner, config), path)
+    return _with_config(deepspeed_world(accelerate.with_deepspeed(found, inner, config), str(config)), path)
 
 
 def _starter(path: Path) -> Training | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.megatron_model import model_record
+from planner.runtimes._imports.sums import megatron_sums
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.runtimes.megatron_lm.recompute import MODULES
@@ -71,6 +72,7 @@ def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any
     _recompute(sheet)
     _precision(sheet)
     _workload(sheet, training.gpus)
+    megatron_sums(sheet, record)
     sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))
     if training.doubts:
         names = ", ".join(training.doubts)

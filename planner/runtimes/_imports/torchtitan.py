@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
+from planner.runtimes._imports.sums import torchtitan_sums
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
 
 OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
@@ -228,6 +229,7 @@ def _rest(sheet: Sheet, mode: Any) -> None:
 
 
 def _done(sheet: Sheet, known: str | None) -> Imported:
+    torchtitan_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported("torchtitan", model_name=known)
 

@@ -11,8 +11,8 @@ from planner.errors import Problem
 from planner.runtimes._imports._sheet import Imported, Sheet
 
 KINDS: Final = (
-    "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU",
-    "MULTI_NEURON", "DEEPSPEED", "FSDP", "XLA", "MEGATRON_LM",
+    "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",
+    "MULTI_HPU", "MULTI_NEURON", "DEEPSPEED", "FSDP", "XLA", "MEGATRON_LM",
 )  # fmt: skip
 """Accelerate 1.15, ``accelerate/utils/dataclasses.py``, ``DistributedType``."""
 
@@ -25,7 +25,7 @@ OLD_DEGREES: Final = {
     "context_parallel_degree": "cp",
     "pipeline_parallel_degree": "pp",
 }
-"""Degrees of torchtitan's job configs of 2024, under ``training`` and ``experimental``, each with its option."""
+"""Degrees of torchtitan's job configs of 2024 and the options that say them."""
 
 RESHARD: Final = ("default", "always", "never")
 

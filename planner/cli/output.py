@@ -25,7 +25,7 @@ WIDTH: Final = 80
 WIDEST_WORD: Final = 34
 """Longest word that a column of text is not folded below."""
 
-_NUMBER: Final = re.compile(r"[-+$]?[\d,]+(\.\d+)?([eE][-+]?\d+)?[%x]?( B)?|-")
+_NUMBER: Final = re.compile(r"[-+$]?[\d,]+(\.\d+)?([eE][-+]?\d+)?[%x]?( B)?\*?|-")
 
 
 def emit_document(document: Any) -> None:

@@ -69,17 +69,22 @@ def _plans(result: SearchResult, request: Request) -> Table:
     )
 
 
+def _marked(dollars: float | None, mark: str, digits: int = 4) -> str:
+    """Return dollars with the mark of another seller's price, where they are known."""
+    return significant(dollars, digits) + (mark if dollars is not None else "")
+
+
 def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
     where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
     who = [answer.runtime.name] if len(request.runtimes) > 1 else []
     bill, quote = answer.bill, quote_of(answer.job.hardware.pool)
     mark = "*" if quote is not None and quote.lent else ""
     if bill.days_to_train is None:
-        price = {"$/step": significant(bill.usd_per_step) + mark}
+        price = {"$/step": _marked(bill.usd_per_step, mark)}
     else:
         price = {
             "days": significant(bill.days_to_train, 3),
-            "$ to train": significant(bill.usd_to_train, 3) + mark,
+            "$ to train": _marked(bill.usd_to_train, mark, 3),
         }
     return (
         {"#": rank}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
@@ -177,6 +177,10 @@ def _mean_pieces(one: RankPieces, other: RankPieces) -> RankPieces:
     """Return the mean of what two ranks hold."""
     mean = RankPieces({piece: (one[piece] + other[piece]) / 2 for piece in {*one, *other}})
     mean.crest = max(one.crest, other.crest)
+    tiers = {*one.messages, *other.messages}
+    mean.messages = {
+        tier: (one.messages.get(tier, 0.0) + other.messages.get(tier, 0.0)) / 2 for tier in tiers
+    }
     return mean
 
 
@@ -185,7 +189,7 @@ def whole_ends(stages: Stages) -> Stages:
     counts = {
         piece: np.ceil(column) if piece[0] in ENDS else column for piece, column in stages.counts.items()
     }
-    return Stages(counts, stages.rank, stages.crest)
+    return replace(stages, counts=counts)
 
 
 def _count_chunk(rank: RankPieces, layers: Sequence[str], again: float) -> int:

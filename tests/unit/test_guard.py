@@ -59,8 +59,8 @@ def test_few_rounds_keep_the_rest_over_the_stages() -> None:
 
 
 def test_a_far_plan_is_ranked_by_its_played_step() -> None:
-    """Two directions on unlike stages: priced as if every rank held the slowest, played faster."""
-    far = priced(plan_of(8, "dualpipe", stage_layers=UNLIKE))
+    """Few micro-batches on stages of which the first is the longest: played, they hide a part of the bubble."""
+    far = priced(plan_of(8, "1f1b", stage_layers=UNLIKE))
     near = priced(plan_of(8, "1f1b", stage_layers=(8, 8, 8, 8)))
     guard = Guard()
     seconds = play_plan(far.plan, far.job, far.runtime).step

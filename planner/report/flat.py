@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced
-from planner.report.as_json import PLAN_KEYS, estimate_document
+from planner.report.as_json import PLAN_KEYS, PRICE_KEYS, estimate_document
 from planner.report.limits import limits
 
 HEAD = (
@@ -20,6 +20,7 @@ HEAD = (
     "time_s",
     "memory",
     "comm_bytes_per_gpu",
+    "price",
 )
 """Parts of a document that are no single figure."""
 
@@ -41,6 +42,8 @@ def flat_row(answer: Estimate | Unpriced) -> dict[str, Any]:
     row |= {f"{name}_s": value for name, value in document["time_s"].items()}
     row |= {name: document["memory"][name] for name in ("capacity_gib", "peak_gib")}
     row |= {f"{name}_sent_bytes": value for name, value in document["comm_bytes_per_gpu"].items()}
+    price = document["price"] or {}
+    row |= {f"price_{name}": price.get(name) for name in PRICE_KEYS}
     row["violations"] = "; ".join(broken["rule"] for broken in document["violations"])
     row["limited_by"] = ", ".join(limits(answer)) if isinstance(answer, Estimate) else None
     return row

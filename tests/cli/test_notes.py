@@ -268,7 +268,8 @@ def test_documents_that_files_do_not_ask_for_are_told(tmp_path: Path) -> None:
 
 def test_a_method_without_a_runtime_ranks_all_that_have_it() -> None:
     ask = ("llama3-8b", *CLUSTER, "--global-batch", "32", "--method", "lora", "--format", "json")
-    found = planner("search", *ask, "--top", "400").json["plans"]
+    plain = ("--tp", "1", "--pp", "1", "--cp", "1", "--recompute", "none")
+    found = planner("search", *ask, *plain, "--top", "400").json["plans"]
     assert {one["runtime"] for one in found} == {"megatron-bridge", "deepspeed", "fsdp"}
     assert found[0]["step_time_s"] == min(one["step_time_s"] for one in found)
     single = planner("estimate", *ask).json

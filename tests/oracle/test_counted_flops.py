@@ -9,7 +9,7 @@ import pytest
 
 from planner.cost.block_cost import layer_detail, priced_layer
 from planner.cost.case import case_of
-from planner.cost.estimate import step_flops
+from planner.cost.flops import step_flops
 from planner.cost.operators import Pricer
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec

@@ -84,7 +84,9 @@ def test_every_plan_is_answered_in_full(words: list[str]) -> None:
     if done.code == 2:
         return
     answer = done.json
-    assert key_tree(answer) == ESTIMATE_KEYS
+    without = [(name, None) if name == "price" and answer["price"] is None else (name, keys)
+               for name, keys in ESTIMATE_KEYS]  # fmt: skip
+    assert key_tree(answer) == without
     assert answer["feasible"] == (done.code == 0)
     if answer["step_time_s"] is None:
         assert answer["violations"]

@@ -46,7 +46,7 @@ def check(text: str, job: Job, plan: Plan) -> None:
     said = {name: float(value(text, flag)) for name, flag in degrees.items()}
     assert said == {name: getattr(plan, name) for name in degrees}
     assert float(value(text, "--global-batch-size")) == plan.micro_batch * plan.num_microbatches * plan.dp
-    assert ("--sequence-parallel\n" in text) == plan.sequence_parallel
+    assert ("--sequence-parallel\n" in text) == (plan.sequence_parallel and plan.tp > 1)
     instances = float(value(text, "--num-distributed-optimizer-instances"))
     assert plan.zero == 0 or plan.dp * plan.cp / instances == plan.zero_shards
     nodes = float(value(text, "--nnodes", value(text, "numNodes:", "1")))

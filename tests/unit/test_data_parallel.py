@@ -15,11 +15,11 @@ from planner.cost.data_parallel import (
     gathers,
     gradient_calls,
     groups,
-    optimizer_seconds,
     traffic_of,
 )
 from planner.cost.estimate import estimate
 from planner.cost.memory import StageWeights
+from planner.cost.step_end import optimizer_seconds
 from planner.plan import Plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 

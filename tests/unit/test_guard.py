@@ -59,7 +59,7 @@ def test_few_rounds_keep_the_rest_over_the_stages() -> None:
 
 
 def test_a_far_plan_is_ranked_by_its_played_step() -> None:
-    """Few micro-batches on stages of which the first is the longest: played, they hide a part of the bubble."""
+    """Few micro-batches, the first stage the longest: played, it hides a part of the bubble."""
     far = priced(plan_of(8, "1f1b", stage_layers=UNLIKE))
     near = priced(plan_of(8, "1f1b", stage_layers=(8, 8, 8, 8)))
     guard = Guard()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planner.api import estimate_plan
+from planner.api import estimate_plan, load_hardware
 from planner.cli.job import read_job
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading
@@ -16,7 +16,7 @@ from planner.cli.sweep_cases import own_prices
 from planner.cost.money import Phases, bill_of, has_phases, joules_of, quote_of
 from planner.errors import InputError
 from planner.inputs.load import load_model
-from planner.inputs.load_hardware import cluster_names, load_hardware
+from planner.inputs.load_hardware import cluster_names
 from planner.inputs.record import Sourced
 from planner.inputs.workload import Workload
 from planner.report.plan_file import Names, plan_yaml, read_plan_file

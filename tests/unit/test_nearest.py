@@ -75,7 +75,7 @@ def test_a_rule_of_the_model_that_no_plan_obeys_is_told_in_words() -> None:
     asked = replace(request(gpus=8), model=load_model("gemma3-4b"), runtimes=(megatron,))
     result = search(asked)
     broken = nearest(result)["breaks"]
-    assert [fault["rule"] for fault in broken["rules"]] == ["model-expressible"]
+    assert [fault["rule"] for fault in broken["rules"]] == ["model-expressible", "numerics-have-flags"]
     assert "4 norms in a layer" in broken["rules"][0]["found"]
     (line,) = nothing_fits(result)
     assert "breaks model-expressible: 4 norms in a layer" in str(line)

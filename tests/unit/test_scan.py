@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.parts import PlanParts
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
@@ -231,7 +233,8 @@ def test_shards_fill_a_node_beside_replicas_where_the_runtime_can_say_it() -> No
     assert report.enumerated == report.valid + sum(report.removed.values())
     assert report.skipped == 0
     for candidate in report.best:
-        assert candidate.value == estimate(candidate.plan, HYBRID, TORCH).step
+        parts = PlanParts(candidate.plan, case_of(candidate.plan, HYBRID, TORCH))
+        assert candidate.value == parts.step.step
 
 
 @pytest.mark.parametrize("objective", ["time", "memory"])

@@ -43,8 +43,8 @@ class StateNames:
 LEAST_HYBRID = 2
 """ZeRO stage from which groups inside a node or a rack are searched.
 
-With optimizer states alone sharded, gradients are reduced and weights gathered once a step: smaller groups then
-add an all-reduce between nodes and save nothing. `--zero-shards` asks for them.
+With optimizer states alone sharded, gradients are reduced and weights gathered once a step: smaller groups
+then add an all-reduce between nodes and save nothing. `--zero-shards` asks for them.
 """
 
 

@@ -40,6 +40,14 @@ class StateNames:
     domain: int = 0
 
 
+LEAST_HYBRID = 2
+"""ZeRO stage from which groups inside a node or a rack are searched.
+
+With optimizer states alone sharded, gradients are reduced and weights gathered once a step: smaller groups
+then add an all-reduce between nodes and save nothing. `--zero-shards` asks for them.
+"""
+
+
 @dataclass(frozen=True)
 class Choices:
     """Names that a search may take for each technique; the first of each is the plain one.
@@ -65,7 +73,7 @@ class Choices:
 
     def states(self) -> list[StateNames]:
         """Return every combination that only the end of a step depends on."""
-        hybrid = [zero for zero in self.zero if zero > 0]
+        hybrid = [zero for zero in self.zero if zero >= LEAST_HYBRID]
         spread = [StateNames(*names) for names in product(self.zero, self.offload)]
         return spread + [StateNames(*names) for names in product(hybrid, self.offload[:1], self.domains)]
 

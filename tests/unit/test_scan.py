@@ -224,7 +224,7 @@ def test_shards_fill_a_node_beside_replicas_where_the_runtime_can_say_it() -> No
     for plan in whole:
         shards = 8.0 / plan.tp
         ranks = plan.dp * plan.cp
-        if plan.zero and shards % 1 == 0 and 1 < shards < ranks and ranks % shards == 0:
+        if plan.zero >= 2 and shards % 1 == 0 and 1 < shards < ranks and ranks % shards == 0:
             hybrid = replace(plan, zero_shards=shards)
             if is_legal(hybrid, HYBRID, TORCH):
                 expected.add(hybrid)
@@ -252,3 +252,14 @@ def test_runtimes_that_cannot_say_it_have_no_replicas_of_shards() -> None:
         assert bool(choices_of(runner, {}, HYBRID).domains) == runner.hybrid_sharding, name
         assert not choices_of(runner, {"zero_shards": 4}, HYBRID).domains
     assert not choices_of(TORCH, {}, job(MODELS["dense"], 8)).domains
+
+
+@pytest.mark.parametrize("hardware", ["p4d.24xlarge", "dgx-a100-80gb"])
+def test_smaller_groups_gain_nothing_where_states_alone_are_sharded(hardware: str) -> None:
+    """Why they are not searched: gradients and weights travel once a step, and then between nodes as well."""
+    work = job(MODELS["dense"], 64, hardware=hardware, global_batch=64)
+    whole = Plan(dp=64, num_microbatches=1, zero=1, zero_shards=64)
+    steps = {
+        shards: estimate(replace(whole, zero_shards=shards), work, runtime()).step for shards in (8, 32, 64)
+    }
+    assert min(steps, key=steps.__getitem__) == 64

@@ -55,7 +55,7 @@ _KEYS: Final = tuple(
         "rl_[a-z-]+": "generation of text between its steps",
     }.items()
 )
-_MODULES: Final = re.compile(r"modul\w*=\[[^]]*\bmamba\b")
+_MODULES: Final = re.compile(r"modules?=\[[^]]*\bmamba\b")
 """Modules of a CUDA graph or of recompute, which tell what blocks there are."""
 
 

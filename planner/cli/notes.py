@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from planner.cli.versions import version_notes
-from planner.cost.money import quote_of
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
@@ -45,6 +44,8 @@ def vendor_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
 
 def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator[str]:
     """Yield that a cluster cannot be ranked by an objective, since a number of it is not known."""
+    from planner.cost.money import quote_of
+
     clusters = tuple(profiles)
     for profile in clusters:
         pool = profile.pool

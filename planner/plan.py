@@ -6,6 +6,7 @@ one another, one axis for each decision, and the names are common to all of its 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Final
@@ -138,3 +139,20 @@ def even_split(layers: int, parts: int) -> tuple[int, ...]:
     by_distance = sorted(range(parts), key=lambda part: (-min(part, parts - 1 - part), part))
     longer = set(by_distance[:rest])
     return tuple(base + (part in longer) for part in range(parts))
+
+
+def prediction_stage(split: Sequence[int], predicts: bool) -> int:
+    """Virtual stage that holds the extra prediction layers of a model cut into stages of so many layers.
+
+    It is the last one, with the loss, unless neither it nor the one before has layers of the model: then the
+    loss stands alone and the prediction layers in the stage before it, as Megatron-LM's layouts ``m|L`` say.
+
+    Examples
+    --------
+    ``Et*3|tt|m|L`` and ``Et*3|tt|mL``:
+
+    >>> prediction_stage((3, 2, 0, 0), True), prediction_stage((3, 2, 0), True)
+    (2, 2)
+    """
+    alone = predicts and len(split) > 2 and not (split[-1] or split[-2])
+    return len(split) - (2 if alone else 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import PLAIN, Num
-from planner.plan import DEGREES, Plan, even_split
+from planner.plan import DEGREES, Plan, even_split, prediction_stage
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
 
@@ -97,7 +97,7 @@ def structural_rules(
 ) -> list[Rule]:
     """Return the rules that hold for any runtime: degrees make up the cluster, the batch and the model.
 
-    ``bare_ends`` says whether the first stage may hold the embedding alone, and the last one the loss.
+    ``bare_ends`` says whether a stage may hold the embedding, prediction layers or the loss alone, or nothing.
     """
     return [
         _whole_rule(plan),
@@ -157,14 +157,21 @@ def _batch_remedy(plan: Plan, batch: int) -> str:
     return f"global batch {max(1, round(batch / whole)) * whole:.0f}"
 
 
-def most_stages(model: ModelSpec, bare_ends: bool) -> int:
-    """Return how many virtual stages a model can be cut into: one for each layer, and for bare ends."""
-    return model.num_layers + (2 if bare_ends else 0)
+def most_stages(model: ModelSpec, bare_ends: bool, split: Sequence[int] | None = None) -> int:
+    """Return how many virtual stages a model can be cut into: one for each layer, and for bare ends.
+
+    Bare ends are the embedding, the loss, and extra prediction layers before the loss. A ``split`` that is
+    given says for itself which of its stages are empty.
+    """
+    if not bare_ends:
+        return model.num_layers
+    return max(model.num_layers + (3 if model.prediction else 2), len(split or ()))
 
 
 def _stages_rule(plan: Plan, model: ModelSpec, bare_ends: bool) -> Rule:
-    most = most_stages(model, bare_ends)
-    extra = ", the embedding and the loss" if bare_ends else ""
+    most = most_stages(model, bare_ends, plan.stage_layers)
+    predicts = ", the prediction layers" if model.prediction else ""
+    extra = f", the embedding{predicts} and the loss" if bare_ends else ""
     return Rule(
         "stages-have-layers",
         plan.pp * plan.vpp <= most,
@@ -181,9 +188,14 @@ def _split_rules(plan: Plan, model: ModelSpec, bare_ends: bool) -> list[Rule]:
     split, layers = plan.stage_layers, model.num_layers
     if split is None:
         return []
-    inner = split[1:-1] if bare_ends else split
-    filled = min(split, default=-1) >= 0 and all(inner)
-    least = "layers on all but the first and the last" if bare_ends else "one layer or more"
+    right = min(split, default=-1) >= 0 and sum(split) == layers
+    busy: Mask = all(split)
+    if bare_ends and split:
+        held = [*split]
+        for stage in (0, -1, prediction_stage(split, model.prediction is not None)):
+            held[stage] += 1
+        busy = np.isin(plan.pp, [pp for pp in divisors(len(held)) if all(any(held[at::pp]) for at in range(pp))])
+    least = "something on every rank" if bare_ends else "one layer or more"
 
     def tell() -> tuple[str, str, str]:
         stages = int(plan.pp * plan.vpp)
@@ -193,8 +205,7 @@ def _split_rules(plan: Plan, model: ModelSpec, bare_ends: bool) -> list[Rule]:
             "-".join(map(str, even_split(layers, stages))),
         )
 
-    right = filled and sum(split) == layers
-    return [Rule("split-has-all-stages", np.equal(plan.pp * plan.vpp, len(split)) & right, tell)]
+    return [Rule("split-has-all-stages", np.equal(plan.pp * plan.vpp, len(split)) & right & busy, tell)]
 
 
 def _expert_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

@@ -14,7 +14,7 @@ from planner.cost.communication import beside_message_seconds, exposed_message_s
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import tier_seconds
 from planner.numeric import Num, Truth, either, least, most, whole
-from planner.plan import Plan
+from planner.plan import Plan, prediction_stage
 
 Placement = Callable[[int, int, int], int]
 """Rank of a chunk from (chunk, pp, vpp)."""
@@ -86,13 +86,18 @@ def chunk_tiers(
 
 @lru_cache(maxsize=4096)
 def rank_messages(
-    placement: Placement, degrees: tuple[int, int], tiers: tuple[Tier, ...], stride: float
+    placement: Placement,
+    degrees: tuple[int, int],
+    tiers: tuple[Tier, ...],
+    stride: float,
+    widths: tuple[float, ...] = (),
 ) -> tuple[Mapping[int, float], ...]:
     """Return the messages that each rank takes in for a micro-batch, by tier: two for each chunk.
 
     As in a played step, the first chunk's forward and the last one's backward are counted as if they had the
     message beside them. A second route passes the same neighbours in the other direction. What stays on a
-    rank, where a V turns, is no message.
+    rank, where a V turns, is no message. ``widths`` are those of the messages that chunks send (`message_widths`),
+    1 where there are none.
     """
     pp, vpp = degrees
     if pp == 1:
@@ -105,13 +110,28 @@ def rank_messages(
         for boundary in (max(chunk - 1, 0), min(chunk, chunks - 2)):
             tier = crossed[boundary]
             if tier is not None:
-                mine[tier] = mine.get(tier, 0.0) + 1.0
+                mine[tier] = mine.get(tier, 0.0) + (widths[boundary] if widths else 1.0)
     return counts
 
 
-def pipeline_messages(case: Case, pp: int, vpp: int) -> tuple[Mapping[int, float], ...]:
+def message_widths(case: Case, split: Sequence[int]) -> tuple[float, ...]:
+    """Return the tensors of the hidden size in the message that each virtual stage sends to the next. [-]
+
+    Prediction layers apart from the loss send it the model's own output and theirs
+    (Megatron-LM, ``multi_token_prediction.py``, `MultiTokenPredictionBlock.forward`).
+    """
+    extra = case.model.prediction
+    place = prediction_stage(split, extra is not None)
+    apart = extra is not None and place < len(split) - 1
+    return tuple(1.0 + (extra.layers if apart and stage == place else 0) for stage in range(len(split)))
+
+
+def pipeline_messages(
+    case: Case, pp: int, vpp: int, split: Sequence[int] = ()
+) -> tuple[Mapping[int, float], ...]:
     """Return the messages that each rank of a pipeline over the whole job takes in, by tier."""
-    return rank_messages(case.schedule.placement, (pp, vpp), case.tiers, case.job.gpus / pp)
+    widths = message_widths(case, split) if case.model.prediction is not None and split else ()
+    return rank_messages(case.schedule.placement, (pp, vpp), case.tiers, case.job.gpus / pp, widths)
 
 
 def each_message_seconds(case: Case, plan: Plan, tokens: Num, tier: Tier) -> Num:

@@ -12,8 +12,8 @@ from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.cost.layout import split_of
-from planner.cost.messages import chunk_tiers, pipeline_messages
-from planner.cost.stages import ENDS, Piece
+from planner.cost.messages import chunk_tiers, message_widths, pipeline_messages
+from planner.cost.stages import ENDS, Piece, end_pieces
 from planner.formulas.messages import tier_seconds
 from planner.plan import Plan
 from planner.techniques.schedules._engine import Pipeline, Times, play
@@ -61,12 +61,8 @@ def chunk_pieces(plan: Plan, case: Case) -> list[Counter[Piece]]:
         start += size
         chunks.append(pieces)
     shared = case.schedule.placement(0, pp, vpp) == case.schedule.placement(pp * vpp - 1, pp, vpp)
-    chunks[0]["embedding", False] += 1
-    chunks[-1]["tied_head" if model.tied_embeddings and shared else "head", False] += 1
-    if model.prediction is not None:
-        chunks[-1]["prediction", False] += model.prediction.layers
-        chunks[-1][model.prediction.block, choice.layers > 0] += model.prediction.layers
-        chunks[-1]["tied_head" if shared else "head", False] += model.prediction.layers
+    for chunk, piece, count in end_pieces(model, split_of(plan, case), shared, choice.layers > 0):
+        chunks[chunk][piece] += count
     return chunks
 
 
@@ -77,13 +73,14 @@ def message_seconds(plan: Plan, case: Case) -> Times:
     """
     pp, vpp = int(plan.pp), int(plan.vpp)
     nbytes = message_bytes(case, plan, plan.micro_batch * case.workload.seq_len / plan.cp)
-    stride = case.job.gpus / pp
+    stride, widths = case.job.gpus / pp, message_widths(case, split_of(plan, case))
     seconds: list[float] = []
     for route in range(case.schedule.routes):
         chunks = range(route * pp * vpp, (route + 1) * pp * vpp)
         crossed = chunk_tiers(case.schedule.placement, (pp, vpp), chunks, case.tiers, stride)
         seconds += [
-            0.0 if tier is None else float(tier_seconds(nbytes, case.tiers[tier])) for tier in crossed
+            0.0 if tier is None else float(tier_seconds(width * nbytes, case.tiers[tier]))
+            for tier, width in zip(crossed, widths, strict=True)
         ]
     return tuple(seconds)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from planner.inputs.model import ModelSpec
 from planner.numeric import Column, Num
-from planner.plan import even_split
+from planner.plan import even_split, prediction_stage
 from planner.techniques.recompute._family import RecomputeChoice
 from planner.techniques.schedules import Schedule
 
@@ -149,17 +149,45 @@ def rank_counts(
         start += size
         kept.append(size - repeated if choice.whole_layer else size)
     first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
-    ranks[first]["embedding", False] += 1
-    ranks[last]["tied_head" if model.tied_embeddings and first == last else "head", False] += 1
-    if model.prediction is not None:
-        ranks[last]["prediction", False] += model.prediction.layers
-        ranks[last][model.prediction.block, choice.layers > 0] += model.prediction.layers
-        ranks[last]["tied_head" if first == last else "head", False] += model.prediction.layers
+    for chunk, piece, count in end_pieces(model, split, first == last, choice.layers > 0):
+        ranks[schedule.placement(chunk, pp, vpp)][piece] += count
     for rank, crest in zip(
         ranks, crests(schedule, degrees, tuple(kept if any(kept) else split)), strict=True
     ):
         rank.crest = crest
     return ranks
+
+
+def end_pieces(
+    model: ModelSpec, split: Sequence[int], one_rank: bool, again: bool
+) -> list[tuple[int, Piece, int]]:
+    """Return the ends of the model as (chunk, piece, count).
+
+    Prediction layers look tokens up and score them: beside the loss with a table of their own (which counts
+    as a further head), apart from it with a copy of the embedding, and the loss's head serves them.
+
+    Parameters
+    ----------
+    split : sequence of int
+        Layers of each virtual stage. [layer]
+    one_rank : bool
+        Whether the first and the last virtual stage are on one rank.
+    again : bool
+        Whether the recompute choice applies to layers.
+    """
+    last = len(split) - 1
+    tied = model.tied_embeddings and one_rank
+    ends: list[tuple[int, Piece, int]] = [
+        (0, ("embedding", False), 1),
+        (last, ("tied_head" if tied else "head", False), 1),
+    ]
+    if model.prediction is None:
+        return ends
+    place, count = prediction_stage(split, True), model.prediction.layers
+    ends += [(place, ("prediction", False), count), (place, (model.prediction.block, again), count)]
+    if place < last:
+        return [*ends, (place, ("embedding", False), 1), (last, ("tied_head", False), count)]
+    return [*ends, (last, ("tied_head" if one_rank else "head", False), count)]
 
 
 def both_ways(ranks: list[RankPieces], schedule: Schedule) -> list[RankPieces]:

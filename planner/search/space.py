@@ -57,10 +57,12 @@ class Space:
         return len(np.atleast_1d(self.rows.tp))
 
 
-def axis_values(job: Job, fixed: Mapping[str, int], bare_ends: bool = False) -> dict[str, list[int]]:
+def axis_values(
+    job: Job, fixed: Mapping[str, int], bare_ends: bool = False, split: tuple[int, ...] | None = None
+) -> dict[str, list[int]]:
     """Return the values of every axis: divisors of what the axis divides, or the user's own."""
     model, gpus = job.model, job.gpus
-    most = most_stages(model, bare_ends)
+    most = most_stages(model, bare_ends, split)
     stages = [pp for pp in divisors(gpus) if pp <= most]
     experts = [ffn.experts for ffn in model.expert_kinds]
     widest = max(block.mixer.heads for block in model.blocks.values())
@@ -152,7 +154,7 @@ def make_space(
     bare_ends : bool
         Whether the first stage may hold the embedding alone, and the last one the loss.
     """
-    values = axis_values(job, fixed, bare_ends)
+    values = axis_values(job, fixed, bare_ends, split)
     cells = int(np.prod([float(len(values[axis])) for axis in AXES]))
     rows = _Rows(cells)
     for axis in ("tp", "cp", "pp"):
@@ -169,12 +171,13 @@ def make_space(
     rows.keep("batch-divides", (passes >= 1) & (np.mod(passes, 1) == 0))
     rows.cross("vpp", values["vpp"])
     columns = rows.columns
-    most = most_stages(job.model, bare_ends)
+    most = most_stages(job.model, bare_ends, split)
     rows.keep("stages-have-layers", columns["pp"] * columns["vpp"] <= most)
     rows.keep("chunks-need-stages", (rows.columns["pp"] > 1) | (rows.columns["vpp"] == 1))
-    rows.keep("chunks-are-alike", _alike(rows.columns, job.model.num_layers))
     if split is not None:
         rows.keep("fixed-by-user", rows.columns["pp"] * rows.columns["vpp"] == len(split))
+    elif "vpp" not in fixed:
+        rows.keep("chunks-are-alike", _alike(rows.columns, job.model.num_layers))
     _cross_experts(rows, job, values)
     made = _plan(rows.columns, job, split)
     rules = structural_rules(made, job.model, job.workload, job.gpus, bare_ends)

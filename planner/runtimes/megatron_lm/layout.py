@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from planner.inputs.model import ModelSpec
-from planner.plan import Plan
+from planner.plan import Plan, prediction_stage
 from planner.runtimes._offered import stage_layers
 
 
@@ -27,7 +27,9 @@ def stage_letters(plan: Plan, model: ModelSpec) -> list[str]:
     """Return each virtual stage in the model's order: E embedding, t layer, m prediction layer, L loss."""
     stages = ["t" * layers for layers in stage_layers(plan, model)]
     stages[0] = "E" + stages[0]
-    stages[-1] += "m" * (model.prediction.layers if model.prediction else 0) + "L"
+    if model.prediction is not None:
+        stages[prediction_stage(stage_layers(plan, model), True)] += "m" * model.prediction.layers
+    stages[-1] += "L"
     return stages
 
 
@@ -50,13 +52,13 @@ def _folded(letters: str) -> str:
     return "".join(letter * count if count < 4 else f"{letter}*{count}" for letter, count in runs)
 
 
-def layout_layers(text: str) -> list[int]:
-    """Return the layers of each virtual stage of a layout string, as `layout_string` writes it or a user.
+def layout_stages(text: str) -> list[str]:
+    """Return the letters of each virtual stage of a layout string, as `layout_string` writes it or a user.
 
     Examples
     --------
-    >>> layout_layers("Et*3|(t*4|)*2tmL"), layout_layers("Ett|(tt|)*2L")
-    ([3, 4, 4, 1], [2, 2, 2, 0])
+    >>> layout_stages("Et*3|(t*4|)*2tmL"), layout_stages("Et,(t|)*2,m|L")
+    (['Ettt', 'tttt', 'tttt', 'tmL'], ['Ett', 't', 'm', 'L'])
     """
     plain = text.replace(",", "").replace(" ", "")
     for pattern in (r"\(([^()]*)\)\*(\d{1,4})", r"([A-Za-z])\*(\d{1,4})"):
@@ -65,7 +67,18 @@ def layout_layers(text: str) -> list[int]:
             if fresh == plain or len(fresh) > 100_000:
                 break
             plain = fresh
-    return [stage.count("t") for stage in plain.split("|")]
+    return plain.split("|")
+
+
+def layout_layers(text: str) -> list[int]:
+    """Return the layers of each virtual stage of a layout string.
+
+    Examples
+    --------
+    >>> layout_layers("Et*3|(t*4|)*2tmL"), layout_layers("Ett|(tt|)*2L")
+    ([3, 4, 4, 1], [2, 2, 2, 0])
+    """
+    return [stage.count("t") for stage in layout_stages(text)]
 
 
 def is_even(plan: Plan, model: ModelSpec) -> bool:

@@ -23,6 +23,7 @@ from typing import Any
 
 from tests.validate.megatron.capture import USER
 from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
+from tests.validate.megatron.numerics import derived_numerics
 from tests.validate.megatron.runner import TE_VERSION, Verdict, check_rounds
 
 ABSENT = (
@@ -197,6 +198,7 @@ class Bridge:
             fused_rope=model.apply_rope_fusion,
             fused_weight_gradient=model.gradient_accumulation_fusion,
         )
+        derived.update(derived_numerics(model))
         rows = self._params(model, config.peft)
         derived["params"] = [params for params, _ in rows]
         derived["adapters"] = [learned for _, learned in rows] if config.peft else []

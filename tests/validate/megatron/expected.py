@@ -8,6 +8,7 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._settings import Changes
+from tests.validate.megatron.numerics import wanted_numerics
 
 
 def split(plan: Plan, model: ModelSpec) -> list[int]:
@@ -136,13 +137,14 @@ def wanted(job: Job, plan: Plan) -> dict[str, object]:
         "zero_shards": int(plan.zero_shards) if plan.zero else int(plan.dp * plan.cp),
         "distributed_optimizer": plan.zero >= 1,
         "sharding": {2: "optim_grads", 3: "optim_grads_params"}.get(plan.zero, ""),
-        "sequence_parallel": plan.sequence_parallel,
+        "sequence_parallel": plan.sequence_parallel and plan.tp > 1,
         "seq_len": job.workload.seq_len,
         "recompute": None if plan.recompute == "none" else plan.recompute.partition(":")[0],
         "hosted_layers": int(plan.offload.removeprefix("activations:")) if ":" in plan.offload else 0,
         "layers": layers_per_rank(plan, model),
         "params": rank_params(plan, model, local=True),
         "adapters": rank_adapters(plan, job) if job.workload.method == "lora" else [],
+        **wanted_numerics(model),
     }
 
 

@@ -19,6 +19,7 @@ from unittest import mock
 
 from tests.validate.megatron.capture import Start
 from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
+from tests.validate.megatron.numerics import derived_numerics
 
 TE_VERSION = "2.9.0"
 
@@ -123,6 +124,7 @@ class Megatron:
             fused_rope=config.apply_rope_fusion,
             fused_weight_gradient=config.gradient_accumulation_fusion,
         )
+        derived.update(derived_numerics(config, args))
         derived["layers"] = self._layers(config)
         if build:
             derived["params"] = self._params(args, config)

@@ -189,7 +189,7 @@ def asked_of(
     vocab = _vocabulary(job)
     found = read_runner_file(path, vocab)
     given = {name for options in (job, plan) for name in _given(options)}
-    found.checked(given | {"model"} if job.model else given)
+    found.checked(given if job.model else given - {"model"})
     job = without_settings(job, found, context)
     model = job.model or found.model_name or ""
     if not model and found.model is None:

@@ -130,7 +130,7 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
         rebuild.with_values(second=ranked),
         pricer.elementwise("rotary", "qkv", pairs, turn),
         pricer.attention(heads, mixer.qk_head_dim, mixer.v_head_dim, mixer.window),
-        output_operator(pricer, values, False).with_values(second=1.0 - ranked),
+        output_operator(pricer, values, mixer.output_bias).with_values(second=1.0 - ranked),
     ]
 
 

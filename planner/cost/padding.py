@@ -163,7 +163,7 @@ def _latent(mixer: LatentAttention, hidden: int, tp: Num) -> list[Parameters]:
         Parameters(float(mixer.kv_lora_rank + mixer.qk_rope_head_dim), float(hidden)),
         Parameters(float(mixer.kv_lora_rank), 1.0),
         Parameters(heads * (mixer.qk_nope_head_dim + mixer.v_head_dim), float(mixer.kv_lora_rank)),
-        Parameters(float(hidden), heads * mixer.v_head_dim),
+        Parameters(float(hidden), heads * mixer.v_head_dim + mixer.output_bias),
     ]
     return [*found, Parameters(rank, hidden + 1.0)] if rank else found
 

@@ -79,6 +79,7 @@ class LatentAttention(Record):
     qk_nope_head_dim: Positive
     qk_rope_head_dim: Positive
     v_head_dim: Positive
+    output_bias: Flag = False
 
     @property
     def kv_heads(self) -> int:
@@ -112,7 +113,7 @@ class LatentAttention(Record):
                 self.qk_rope_head_dim,
                 self.v_head_dim,
             )
-        )
+        ) + (self.output_bias * hidden)
 
 
 class DenseFfn(Record):

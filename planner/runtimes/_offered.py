@@ -170,7 +170,7 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
         parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}
         parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}
     else:
-        parts |= {"latent attention": True}
+        parts |= {"latent attention": True, "an output bias": mixer.output_bias}
     return {name for name, used in parts.items() if used}
 
 

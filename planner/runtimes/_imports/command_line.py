@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.errors import InputError, Problem
@@ -37,6 +37,8 @@ class Training:
         The configuration file that the command names.
     doubts : tuple of str
         Variables of the command that have several values, under conditions.
+    connections : str, optional
+        ``CUDA_DEVICE_MAX_CONNECTIONS``, where the script sets it, and to one value.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Training:
     ranks: int | None
     config: str | None
     doubts: tuple[str, ...]
+    connections: str | None = None
 
     @property
     def gpus(self) -> int | None:
@@ -87,7 +90,9 @@ def training_of(text: str, where: str) -> Training:
     for words, doubts in _candidates(script, where):
         place = _program(words)
         if place is not None:
-            return _training(words, place, script.directives, doubts)
+            values = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
+            found = _training(words, place, script.directives, doubts)
+            return replace(found, connections=values.pop()) if len(values) == 1 else found
     expected = "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config or accelerate launch"
     raise InputError(Problem(where, "no training command", expected))
 

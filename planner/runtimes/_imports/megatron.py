@@ -9,7 +9,7 @@ from typing import Any, Final
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.megatron_model import model_record
-from planner.runtimes._imports.sums import megatron_sums
+from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.runtimes.megatron_lm.recompute import MODULES
@@ -73,6 +73,7 @@ def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any
     _precision(sheet)
     _workload(sheet, training.gpus)
     megatron_sums(sheet, record)
+    connection_sums(sheet, training.connections)
     sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))
     if training.doubts:
         names = ", ".join(training.doubts)
@@ -243,18 +244,40 @@ def _precision(sheet: Sheet) -> None:
         sheet.say("gradient_dtype", gradient, "--main-grads-dtype", "--grad-reduce-in-bf16", "--fp16")
 
 
+def last_batch(sheet: Sheet) -> int | None:
+    """Return the global batch that a schedule such as ``0:768 250B:1536`` ends with, and note it.
+
+    ``StepBatchsizeNumMicroBatchesCalculator`` of Megatron-core's num_microbatches_calculator.py.
+    """
+    key, scales = "--step-batch-size-schedule", {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+    pairs: list[tuple[float, int]] = []
+    for entry in str(sheet.values[key]).replace(",", " ").split():
+        match = re.fullmatch(r"([\d.]{1,18})([KMBT]?):(\d{1,9})", entry.upper())
+        if match is None or match[1].count(".") > 1:
+            sheet.fault(key, repr(entry[:60]), "THRESHOLD:BATCH, such as 0:768 250B:1536")
+            return None
+        pairs.append((float(match[1]) * scales.get(match[2], 1), int(match[3])))
+    batch = max(pairs)[1] if pairs else None
+    sheet.notes.append(f"{key}: priced at its last batch, {batch} sequences")
+    return batch
+
+
 def _workload(sheet: Sheet, gpus: int | None) -> None:
     sheet.say("seq_len", sheet.whole("--seq-length", "--encoder-seq-length"), "--seq-length")
     micro = sheet.whole("--micro-batch-size", "--batch-size")
     sheet.say("micro_batch", micro, "--micro-batch-size")
     batch = sheet.whole("--global-batch-size")
+    if batch is None and sheet.take("--step-batch-size-schedule") is not None:
+        batch = last_batch(sheet)
     model = [sheet.options.get(name, "1") for name in ("tp", "pp", "cp")]
     unsaid = batch is None and not sheet.faulty("--global-batch-size")
     if unsaid and gpus and micro and all(degree.isdigit() and int(degree) for degree in model):
         tp, pp, cp = map(int, model)
         batch = micro * max(1, gpus // (tp * pp * cp))
         sheet.notes.append(f"no --global-batch-size: one micro-batch on every replica, {batch} sequences")
-    sheet.say("global_batch", batch, "--global-batch-size")
+    if sheet.take("--rampup-batch-size") is not None:
+        sheet.notes.append("--rampup-batch-size: priced at the full batch, after the ramp")
+    sheet.say("global_batch", batch, "--global-batch-size", "--step-batch-size-schedule")
     optimizer = str(sheet.take("--optimizer") or "adam")
     sheet.say("optimizer", NAMES.get(optimizer, optimizer), "--optimizer")
     first, second = sheet.take("--exp-avg-dtype"), sheet.take("--exp-avg-sq-dtype")

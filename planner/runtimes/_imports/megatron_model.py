@@ -117,6 +117,7 @@ def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
             "qk_nope_head_dim": widths[0] or 128,
             "qk_rope_head_dim": widths[1] or 64,
             "v_head_dim": widths[2] or 128,
+            "output_bias": not plain,
         }
     return {
         "kind": "attention",

@@ -57,7 +57,7 @@ class Architecture:
 
 def _block_biases(block: Block) -> Biases:
     mixer, ffn = block.mixer, block.ffn
-    qkv, output = (mixer.qkv_bias, mixer.output_bias) if isinstance(mixer, Attention) else (False, False)
+    qkv, output = mixer.qkv_bias if isinstance(mixer, Attention) else mixer.output_bias, mixer.output_bias
     if not (qkv or output or ffn.bias):
         return "none"
     if qkv and not (output or ffn.bias):
@@ -99,7 +99,7 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
         "a window on latent attention": bool(windows) and latent,
         "query/key norms over all heads at once": isinstance(arch.mixer, Attention)
         and arch.mixer.qk_norm == "full",
-        "rotary and learned positions together": model.learned_positions and any(arch.rotary),
+        "rotary and learned positions together": model.learned_positions and any(arch.rotary) and not latent,
     }
     return [text for text, there in found.items() if there]
 

@@ -60,7 +60,7 @@ def layout_stages(text: str) -> list[str]:
     >>> layout_stages("Et*3|(t*4|)*2tmL"), layout_stages("Et,(t|)*2,m|L")
     (['Ettt', 'tttt', 'tttt', 'tmL'], ['Ett', 't', 'm', 'L'])
     """
-    plain = text.replace(",", "").replace(" ", "")
+    plain = text.replace(",", "")
     for pattern in (r"\(([^()]*)\)\*(\d{1,4})", r"([A-Za-z])\*(\d{1,4})"):
         for _ in range(100):
             fresh = re.sub(pattern, lambda match: match[1] * int(match[2]), plain)

@@ -101,7 +101,7 @@ def _latent(mixer: LatentAttention, plan: Plan, model: ModelSpec) -> float:
     wide = mixer.heads * mixer.qk_head_dim
     down = model.hidden * (mixer.kv_lora_rank + mixer.qk_rope_head_dim) + mixer.kv_lora_rank
     up = mixer.kv_lora_rank * mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
-    out = mixer.heads * mixer.v_head_dim * model.hidden
+    out = mixer.heads * mixer.v_head_dim * model.hidden + mixer.output_bias * model.hidden * plan.tp
     if not mixer.q_lora_rank:
         return float(down + (model.hidden * wide + up + out) / plan.tp)
     queries = model.hidden * mixer.q_lora_rank + mixer.q_lora_rank

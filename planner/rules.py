@@ -194,7 +194,9 @@ def _split_rules(plan: Plan, model: ModelSpec, bare_ends: bool) -> list[Rule]:
         held = [*split]
         for stage in (0, -1, prediction_stage(split, model.prediction is not None)):
             held[stage] += 1
-        busy = np.isin(plan.pp, [pp for pp in divisors(len(held)) if all(any(held[at::pp]) for at in range(pp))])
+        busy = np.isin(
+            plan.pp, [pp for pp in divisors(len(held)) if all(any(held[at::pp]) for at in range(pp))]
+        )
     least = "something on every rank" if bare_ends else "one layer or more"
 
     def tell() -> tuple[str, str, str]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from planner.api import estimate_plan, load_hardware, load_model, search_plans, simulate_plan
+from planner.cost.case import case_of
+from planner.cost.messages import message_widths, pipeline_messages
 from planner.inputs.workload import Workload
 from planner.runtimes._family import Job
 from planner.runtimes.megatron_lm.layout import layout_layers
@@ -50,6 +52,90 @@ def test_one_stage_more_than_layers_leaves_the_loss_alone() -> None:
 def test_other_runtimes_need_a_layer_on_each_stage(runtime: str) -> None:
     with pytest.raises(Exception, match="stages-have-layers"):
         estimate_plan(job("llama3-8b", 136), runtime, pp=34, dp=4)
+
+
+APART = (3, *[2] * 29, 0, 0)
+BESIDE = (3, *[2] * 28, 1, 1, 0)
+WIDE = {"tp": 2, "pp": 16, "vpp": 2, "ep": 64, "sequence_parallel": True, "zero": 1}
+
+
+def predicting(split: tuple[int, ...], runtime: str = "megatron-lm"):  # noqa: ANN201
+    work = Workload(seq_len=4096, global_batch=2048)
+    whole = Job(load_model("deepseek-v3"), load_hardware("dgx-h100"), 2048, work)
+    return estimate_plan(whole, runtime, **WIDE, stage_layers=split)
+
+
+@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+def test_prediction_layers_may_stand_alone(runtime: str) -> None:
+    """``m|L`` of Megatron-LM's own example for DeepSeek-V3: the layer on rank 14, its head on rank 15."""
+    apart, beside = predicting(APART, runtime), predicting(BESIDE, runtime)
+    assert apart.violations == beside.violations == ()
+    totals = [sum(stage.weights for stage in known.stages) for known in (apart, beside)]
+    assert totals[0] == pytest.approx(totals[1], rel=1e-9)
+    assert apart.model_flops == beside.model_flops
+    model = apart.job.model
+    table = 2.0 * model.vocab * model.hidden / 2
+    plain, lone, last = (apart.stages[rank].weights for rank in (13, 14, 15))
+    one_layer = plain / 4
+    extra = 2.0 * 2 * model.hidden**2 / 2
+    assert lone == pytest.approx(3 * one_layer + table + extra, rel=2e-3)
+    assert last == pytest.approx(2 * one_layer + table, rel=2e-3)
+    assert lone + last < beside.stages[14].weights + beside.stages[15].weights + 2 * one_layer
+    played = simulate_plan(apart).makespan / apart.step
+    assert 0.97 < played < 1.005, (
+        "the closed form has a rank's mean chunk, the played step its own, lighter ones"
+    )
+
+
+def test_prediction_layers_apart_send_two_tensors_to_the_loss() -> None:
+    known = predicting(APART)
+    case = case_of(known.plan, known.job, known.runtime)
+    assert message_widths(case, APART) == (*[1.0] * 30, 2.0, 1.0)
+    assert message_widths(case, BESIDE) == (1.0,) * 32
+    apart, beside = (
+        [sum(rank.values()) for rank in pipeline_messages(case, 16, 2, one)] for one in (APART, BESIDE)
+    )
+    more = [one - other for one, other in zip(apart, beside, strict=True)]
+    assert more == [*[0.0] * 14, 1.0, 2.0], (
+        "a gradient comes back to rank 14; a rank's end counts as its beginning"
+    )
+
+
+def test_a_rank_may_lack_layers_in_one_chunk_but_not_in_all() -> None:
+    """GLM-5's layout in Megatron-Bridge leaves inner chunks empty (perf_recipes/glm_moe_dsa/h100/glm5.py)."""
+    axes = {"pp": 4, "vpp": 2, "schedule": "interleaved-1f1b"}
+    known = estimate_plan(job("llama3-8b", 64), "megatron-lm", **axes, stage_layers=(4, 4, 0, 8, 4, 4, 4, 4))
+    assert known.violations == ()
+    with pytest.raises(Exception, match="split-has-all-stages"):
+        estimate_plan(job("llama3-8b", 64), "megatron-lm", **axes, stage_layers=(4, 4, 0, 8, 4, 4, 0, 8))
+
+
+def test_a_search_finds_pinned_prediction_layers_alone() -> None:
+    found = search_plans(
+        job("deepseek-v3", 2048), "megatron-lm", pp=16, vpp=2, tp=2, ep=64, stage_layers=APART, top=1
+    )
+    assert found.plans[0].plan.stage_layers == APART
+    most = search_plans(job("deepseek-v3", 2048), "megatron-lm", pp=16, vpp=4, tp=2, ep=64, top=1)
+    assert most.plans[0].plan.stage_layers == (0, *[1] * 61, 0, 0)
+
+
+@pytest.mark.parametrize("target", ["megatron-lm", "megatron-bridge"])
+def test_files_say_prediction_layers_alone(tmp_path: Path, target: str) -> None:
+    plan, out = tmp_path / "plan.yaml", tmp_path / "out"
+    asked = (
+        *("estimate", "deepseek-v3", "--hardware", "dgx-h200", "--gpus", "2048", "--seq-len", "4096"),
+        *("--global-batch", "4096", "--tp", "2", "--pp", "16", "--vpp", "2", "--ep", "64", "--etp", "1"),
+        *("--sequence-parallel", "--stage-layers", ",".join(map(str, APART)), "--recompute", "full"),
+        *("--runtime", target, "--format", "json"),
+    )
+    known = planner(*asked, "--save", str(plan)).json
+    assert planner("emit", str(plan), "--out", str(out)).code == 0
+    file = "train.sh" if target == "megatron-lm" else "train.py"
+    assert "Ettt|(tt|)*29m|L" in (out / file).read_text()
+    assert [*layout_layers("Et*3|(tt|)*29,m|L")] == [*APART]
+    if target == "megatron-lm":
+        back = planner("estimate", "--from", str(out / file), "--hardware", "dgx-h200", "--format", "json")
+        assert (back.json["plan"], back.json["step_time_s"]) == (known["plan"], known["step_time_s"])
 
 
 def test_no_inner_stage_may_be_empty() -> None:

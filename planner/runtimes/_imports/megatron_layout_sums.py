@@ -46,15 +46,16 @@ def _divided(sheet: Sheet, layers: int, pp: int, counted: int) -> None:
     """Check that layers divide over stages and virtual stages."""
     said = [count for count in (number_of(sheet, key) for key in (FIRST, LAST)) if count is not None]
     for key in (FIRST, LAST):
-        if (number_of(sheet, key) or 1) < 1:
-            sheet.fault(key, str(number_of(sheet, key)), "1 or more")
+        if (count := number_of(sheet, key)) is not None and count < 1:
+            sheet.fault(key, str(count), "1 or more")
             return
     rest, middle = layers + counted - sum(said), pp - len(said)
     if rest < 0 or middle < 0 or (middle and rest % middle) or (not middle and rest) or (middle and not rest):
         expected = f"stages that divide {rest} layers, or a layout"
         sheet.fault("--pipeline-model-parallel-size", str(pp), expected)
         return
-    share, size, count = rest // middle if middle else 0, number_of(sheet, PER_STAGE), number_of(sheet, CHUNKS)
+    share = rest // middle if middle else 0
+    size, count = number_of(sheet, PER_STAGE), number_of(sheet, CHUNKS)
     if size is not None and (said or size < 1 or share % size):
         sheet.fault(PER_STAGE, str(size), "a divisor of the layers of a stage, without first or last stages")
     if count is not None and (count < 1 or any(part % count for part in (share, *said))):
@@ -98,7 +99,11 @@ def _layout(sheet: Sheet, layers: int | None, pp: int) -> None:
         (letters.count("m") != wanted, f"{letters.count('m')} prediction layers (m)", f"{wanted}"),
         ("t" in letters.partition("m")[2], "layers (t) after prediction layers", "m behind every t"),
         (len(holds) > 1, "prediction layers in several stages", "all m in one stage"),
-        (bool(holds) and holds[0] // max(pp, 1) != chunks - 1, "m in an early chunk", "m in a rank's last chunk"),
+        (
+            bool(holds) and holds[0] // max(pp, 1) != chunks - 1,
+            "m in an early chunk",
+            "m in a rank's last chunk",
+        ),
     ]
     for broken, found, expected in checks:
         if broken:

@@ -167,6 +167,7 @@ def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str
     shared = sheet.whole("--moe-shared-expert-intermediate-size")
     gate = sheet.has("--moe-shared-expert-gate")
     routed_bias = dense["bias"]
+    sparse = _marks(sheet, "--moe-layer-freq", pattern, layers)
     if count is None or count <= 1:
         return None, [False] * layers
     record = {
@@ -180,4 +181,4 @@ def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str
         "shared_gate": gate,
         "router_bias": routed_bias,
     }
-    return record, _marks(sheet, "--moe-layer-freq", pattern, layers)
+    return record, sparse

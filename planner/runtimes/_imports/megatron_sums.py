@@ -81,9 +81,7 @@ def connection_sums(sheet: Sheet, connections: str | None) -> None:
     if fully and connections == "1":
         key = "--use-megatron-fsdp" if has(sheet, "--use-megatron-fsdp") else "--use-torch-fsdp2"
         sheet.fault(key, "with CUDA_DEVICE_MAX_CONNECTIONS=1", "more connections, or the variable unset")
-    cut = any(
-        (number_of(sheet, f"--{name}-parallel-size") or 1) > 1 for name in ("tensor-model", "context")
-    )
+    cut = any((number_of(sheet, f"--{name}-parallel-size") or 1) > 1 for name in ("tensor-model", "context"))
     overlapped = has(sheet, "--overlap-moe-expert-parallel-comm")
     if cut and connections != "1" and not (fully or overlapped):
         sheet.notes.append(

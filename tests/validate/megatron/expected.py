@@ -47,9 +47,10 @@ def rank_params(plan: Plan, model: ModelSpec, *, local: bool = False) -> list[in
     if model.prediction is not None:
         extra = 2 * model.hidden * model.hidden / tp + 3 * model.norm_params
         block = _block_params(model.blocks[model.prediction.block], plan, model)
-        counts[-1] += model.prediction.layers * (extra + block)
+        rank = _prediction_rank(plan, model)
+        counts[rank] += model.prediction.layers * (extra + block)
         if pp > 1:
-            counts[-1] += padded * model.hidden
+            counts[rank] += padded * model.hidden
     if local:
         counts = [
             count - layers * _undivided(plan, model)
@@ -58,10 +59,16 @@ def rank_params(plan: Plan, model: ModelSpec, *, local: bool = False) -> list[in
     return [round(count) for count in counts]
 
 
+def _prediction_rank(plan: Plan, model: ModelSpec) -> int:
+    """Return the rank of the prediction layers: the last, or the one before where both have no layer."""
+    *_, before, last = (1, *split(plan, model))
+    return int(plan.pp) - (2 if len(split(plan, model)) > 2 and before == last == 0 else 1)
+
+
 def _depths(plan: Plan, model: ModelSpec) -> list[int]:
     """Return the layers of each rank, extra prediction layers included."""
     depths = [sum(chunks) for chunks in layers_per_rank(plan, model)]
-    depths[-1] += model.prediction.layers if model.prediction else 0
+    depths[_prediction_rank(plan, model)] += model.prediction.layers if model.prediction else 0
     return depths
 
 

@@ -71,7 +71,7 @@ def random_case(dice: random.Random) -> tuple[Job, Plan]:
         cp_method=dice.choice(("ring", "all-gather", "all-to-all")),
         schedule="interleaved-1f1b" if vpp > 1 else "1f1b",
         offload=dice.choice(OFFLOADS),
-        stage_layers=_uneven(dice, model.num_layers, pp * vpp) if dice.random() < 0.3 else None,
+        stage_layers=_uneven(dice, model, pp * vpp) if dice.random() < 0.3 else None,
     )
     return _job(dice, model, gpus, plan), plan
 
@@ -90,11 +90,14 @@ def _job(dice: random.Random, model: ModelSpec, gpus: int, plan: Plan) -> Job:
     )
 
 
-def _uneven(dice: random.Random, layers: int, stages: int) -> tuple[int, ...] | None:
-    if stages > layers:
+def _uneven(dice: random.Random, model: ModelSpec, stages: int) -> tuple[int, ...] | None:
+    """Return a split at random, at times with prediction layers and the loss on stages of their own."""
+    layers, bare = model.num_layers, 2 if model.prediction and stages > 2 and dice.random() < 0.5 else 0
+    if stages - bare > layers:
         return None
-    cuts = sorted(dice.sample(range(1, layers), stages - 1))
-    return tuple(end - start for start, end in zip([0, *cuts], [*cuts, layers], strict=True))
+    cuts = sorted(dice.sample(range(1, layers), stages - bare - 1))
+    split = (end - start for start, end in zip([0, *cuts], [*cuts, layers], strict=True))
+    return (*split, *[0] * bare)
 
 
 SIZE = 2e8
@@ -113,7 +116,7 @@ def settings(runtime: Runtime) -> Iterator[Changes]:
 
 def broken(job: Job, plan: Plan, runtime: Runtime) -> tuple[Violation, ...]:
     """Return the rules that a plan breaks, those that hold for any runtime included."""
-    structural = structural_rules(plan, job.model, job.workload, job.gpus)
+    structural = structural_rules(plan, job.model, job.workload, job.gpus, runtime.bare_ends)
     return violations([*structural, *runtime.rules(plan, job)])
 
 

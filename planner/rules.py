@@ -97,7 +97,7 @@ def structural_rules(
 ) -> list[Rule]:
     """Return the rules that hold for any runtime: degrees make up the cluster, the batch and the model.
 
-    ``bare_ends`` says whether a stage may hold the embedding, prediction layers or the loss alone, or nothing.
+    ``bare_ends`` says whether a stage may hold the embedding, prediction layers or the loss alone.
     """
     return [
         _whole_rule(plan),

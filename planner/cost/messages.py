@@ -96,8 +96,8 @@ def rank_messages(
 
     As in a played step, the first chunk's forward and the last one's backward are counted as if they had the
     message beside them. A second route passes the same neighbours in the other direction. What stays on a
-    rank, where a V turns, is no message. ``widths`` are those of the messages that chunks send (`message_widths`),
-    1 where there are none.
+    rank, where a V turns, is no message. ``widths`` are those of what each chunk sends (`message_widths`), 1
+    where there are none.
     """
     pp, vpp = degrees
     if pp == 1:
@@ -120,10 +120,10 @@ def message_widths(case: Case, split: Sequence[int]) -> tuple[float, ...]:
     Prediction layers apart from the loss send it the model's own output and theirs
     (Megatron-LM, ``multi_token_prediction.py``, `MultiTokenPredictionBlock.forward`).
     """
-    extra = case.model.prediction
-    place = prediction_stage(split, extra is not None)
-    apart = extra is not None and place < len(split) - 1
-    return tuple(1.0 + (extra.layers if apart and stage == place else 0) for stage in range(len(split)))
+    extra = case.model.prediction.layers if case.model.prediction else 0
+    place = prediction_stage(split, extra > 0)
+    apart = place < len(split) - 1
+    return tuple(1.0 + extra * (apart and stage == place) for stage in range(len(split)))
 
 
 def pipeline_messages(

@@ -78,8 +78,8 @@ def weighted_split(
 ) -> tuple[int, ...]:
     """Contiguous split that makes the heaviest part lightest; ``first`` and ``last`` are added to the ends.
 
-    Every part gets at least one layer, where there are as many. Bisection over the heaviest part by greedy fills; then, if that is as
-    light, the split that also keeps the other parts even.
+    Every part gets at least one layer, where there are as many. Bisection over the heaviest part by greedy
+    fills; then, if that is as light, the split that also keeps the other parts even.
     """
     if parts >= len(weights):
         return even_split(len(weights), parts)

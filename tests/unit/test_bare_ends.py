@@ -59,7 +59,7 @@ BESIDE = (3, *[2] * 28, 1, 1, 0)
 WIDE = {"tp": 2, "pp": 16, "vpp": 2, "ep": 64, "sequence_parallel": True, "zero": 1}
 
 
-def predicting(split: tuple[int, ...], runtime: str = "megatron-lm"):  # noqa: ANN201
+def predicting(split: tuple[int, ...], runtime: str = "megatron-lm"):
     work = Workload(seq_len=4096, global_batch=2048)
     whole = Job(load_model("deepseek-v3"), load_hardware("dgx-h100"), 2048, work)
     return estimate_plan(whole, runtime, **WIDE, stage_layers=split)

@@ -474,7 +474,8 @@ def test_the_arguments_of_a_script_are_none(tmp_path: Path, end: str) -> None:
 
 
 def test_a_fault_is_none_where_the_user_gives_its_option(tmp_path: Path) -> None:
-    text = f"torchrun pretrain_gpt.py {' '.join(LLAMA.split())} --micro-batch-size 1 --global-batch-size $GB --lr $LR"
+    shape = " ".join(LLAMA.split())
+    text = f"torchrun pretrain_gpt.py {shape} --micro-batch-size 1 --global-batch-size $GB --lr $LR"
     found = read(tmp_path, "a.sh", text.replace("--num-attention-heads 32", "--num-attention-heads $H"))
     with pytest.raises(InputError, match="--global-batch-size") as refused:
         found.checked({"seq_len"})

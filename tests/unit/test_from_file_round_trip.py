@@ -16,17 +16,23 @@ from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import UnsupportedPlan
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.model import ModelSpec
+from planner.inputs.numerics import said
 from planner.launchers import launchers
 from planner.launchers._family import Settings
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
+from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports.command_line import training_of
+from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.zoo import same_parts
 from planner.runtimes._offered import stage_layers
 from tests.validate.megatron.plans import broken, legal_plans
 from tests.validate.random_plans import cases
 
 COUNT = 25
+MEGATRON_COUNT = 45
 SEED = 11
 
 TARGETS = {
@@ -48,7 +54,7 @@ def cluster() -> HardwareProfile:
 def seeded(runtime: str) -> Iterator[tuple[Job, Plan]]:
     """Yield endless legal plans of a runtime on the cluster that the files are read for."""
     if runtime == "megatron-lm":
-        plans = legal_plans(SEED, 10 * COUNT, runtimes()[runtime])
+        plans = legal_plans(SEED, 10 * MEGATRON_COUNT, runtimes()[runtime])
         return ((job, on_host(job, plan)) for job, plan in plans if job.hardware.name == "dgx-h100")
     found = cases(runtimes()[runtime], SEED, 10 * COUNT, legal=True)
     small = (case for case in found if case.job.workload.tokens_per_step <= MOST_TOKENS)
@@ -99,6 +105,33 @@ def written(folder: Path, job: Job, plan: Plan, target: tuple[str, str, str, str
     return folder / file
 
 
+FIXED = ("original_positions", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "truncate")
+"""Numbers of scaled positions that Megatron-LM has in its code where no flag says them."""
+
+
+def assert_same_numerics(path: Path, model: ModelSpec) -> None:
+    """Compare what a script says of positions, norms, initialiser and router with the record of the model."""
+    record = model_record(Sheet(str(path), training_of(path.read_text(), str(path)).flags))
+    assert record is not None
+    told, known = record["numerics"], said(model.numerics)
+    scaling, kept = dict(told.get("rope_scaling", {})), dict(known.get("rope_scaling", {}))
+    router, own = dict(told.get("router", {})), dict(known.get("router", {}))
+    for name in FIXED:
+        assert scaling.pop(name, None) in (None, kept.get(name)), (path, name)
+        kept.pop(name, None)
+    assert scaling == kept, path
+    normalised = own.pop("normalize", None)
+    if normalised is not None and own.get("score") == "softmax" and own.get("groups", 1) == 1:
+        pre = "--moe-router-pre-softmax" in path.read_text()
+        assert pre == (not normalised or model.expert_kinds[0].topk == 1), path
+    own = {name: value for name, value in own.items() if value not in (False, 1) or name == "aux_loss"}
+    assert {name: router.get(name) for name in own} == own, path
+    plain = ("rope_theta", "rope_fraction", "norm_epsilon", "init_std")
+    assert {name: told.get(name) for name in plain} == {name: known.get(name) for name in plain}, path
+    unnamed = "gelu", "gelu_tanh"
+    assert known.get("activation", "gelu") in (*unnamed, told.get("activation")), path
+
+
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_a_written_plan_is_read_back_the_same(target: tuple[str, str, str, str], tmp_path: Path) -> None:
     done = 0
@@ -115,7 +148,9 @@ def test_a_written_plan_is_read_back_the_same(target: tuple[str, str, str, str],
         assert request.origin is not None
         assert request.origin.found.unknown == ()
         assert request.origin.found.notes == ()
+        if target[0] == "megatron-lm":
+            assert_same_numerics(path, job.model)
         done += 1
-        if done == COUNT:
+        if done == (MEGATRON_COUNT if target[0] == "megatron-lm" else COUNT):
             return
     pytest.fail(f"only {done} plans were written")

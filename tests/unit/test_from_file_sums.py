@@ -87,28 +87,28 @@ EXPERTS = "--num-experts 8 --moe-router-topk 2"
 @pytest.mark.parametrize(
     ("flags", "key"),
     [
-        # arguments.py, the parsers' choices
+        # Choices of the parsers
         ("--fp8-format foo", "--fp8-format"),
         ("--ckpt-format zarr", "--ckpt-format"),
         ("--moe-router-load-balancing-type foo", "--moe-router-load-balancing-type"),
         ("--moe-router-load-balancing-type aux_loss sinkhorn", None),
         ("--window-size 128 0", "--window-size"),
         ("--window-size 128,0", None),
-        # validate_args: batch and loop
+        # Batch and loop
         ("--step-batch-size-schedule 0:8", "--step-batch-size-schedule"),
         ("--train-iters 10 --train-samples 10", "--train-samples"),
         ("--lr 1e-4 --min-lr 1", "--min-lr"),
         ("--save x", "--save"),
         ("--save x --save-interval 10", None),
         ("--warmup 3", "--warmup"),
-        # validate_args and transformer_config.py: recompute
+        # Recompute
         ("--recompute-granularity selective --recompute-method uniform", "--recompute-granularity"),
         ("--recompute-granularity selective --recompute-num-layers 2", "--recompute-granularity"),
         ("--recompute-granularity selective --recompute-modules foo", "--recompute-modules"),
         (f"{EXPERTS} --recompute-granularity selective --recompute-modules moe_act", "--recompute-modules"),
         ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", None),
         ("--distribute-saved-activations", "--distribute-saved-activations"),
-        # validate_args: sharding and formats
+        # Sharding and formats
         ("--overlap-grad-reduce --overlap-param-gather", "--overlap-param-gather"),
         ("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather", None),
         ("--use-megatron-fsdp", "--use-megatron-fsdp"),
@@ -122,7 +122,7 @@ EXPERTS = "--num-experts 8 --moe-router-topk 2"
         ("--main-grads-dtype bf16 --accumulate-allreduce-grads-in-fp32", "--main-grads-dtype"),
         ("--optimizer-cpu-offload --use-distributed-optimizer", "--optimizer-cpu-offload"),
         ("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", "--cross-entropy-fusion-impl"),
-        # validate_args and transformer_config.py: attention, activation, experts
+        # Attention, activation and experts
         ("--hierarchical-context-parallel-sizes 2 2", "--hierarchical-context-parallel-sizes"),
         ("--tp-comm-overlap", "--tp-comm-overlap"),
         ("--squared-relu", "--squared-relu"),
@@ -136,7 +136,7 @@ EXPERTS = "--num-experts 8 --moe-router-topk 2"
         ("--num-experts 8 --moe-router-topk 1 --moe-router-pre-softmax", None),
         (f"{EXPERTS} --moe-router-num-groups 3 --moe-router-group-topk 2", "--moe-router-group-topk"),
         (f"{EXPERTS} --overlap-moe-expert-parallel-comm", "--overlap-moe-expert-parallel-comm"),
-        # validate_args and pipeline_parallel_layer_layout.py: layers over stages
+        # Layers over stages
         (f"{PP} 2 --num-virtual-stages-per-pipeline-rank 2 {LAYOUT} Et*16|t*16L", "CHUNKS"),
         (f"{PP} 2 --decoder-first-pipeline-num-layers 5 {LAYOUT} Et*16|t*16L", "FIRST"),
         (f"{PP} 2 --decoder-first-pipeline-num-layers 0", "FIRST"),

@@ -1,12 +1,13 @@
-"""What Megatron-LM checks of its own arguments before it starts: a script that breaks one of these is a fault.
+"""What Megatron-LM checks of its own arguments before it starts: a script that breaks one is a fault.
 
-Read in Megatron-LM d98e8a64: megatron/training/arguments.py, ``validate_args`` and its parsers; megatron/core/
-transformer/transformer_config.py, ``__post_init__``. What depends on the degrees alone is a rule of the
-runtime (``planner/runtimes/megatron_lm``), and not here.
+Read in Megatron-LM d98e8a64: megatron/training/arguments.py, ``validate_args`` and its parsers, and
+megatron/core/transformer/transformer_config.py, ``__post_init__``. What depends on the degrees alone is a
+rule of the runtime (``planner/runtimes/megatron_lm``), and not here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import prod
 from typing import Any, Final
@@ -71,6 +72,7 @@ def megatron_sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     _sharding(sheet)
     _formats(sheet)
     _attention(sheet)
+    _sequence(sheet)
     _experts(sheet)
     layer_sums(sheet, len(record["layers"]) if record is not None else None)
 
@@ -85,8 +87,8 @@ def connection_sums(sheet: Sheet, connections: str | None) -> None:
     overlapped = has(sheet, "--overlap-moe-expert-parallel-comm")
     if cut and connections != "1" and not (fully or overlapped):
         sheet.notes.append(
-            "CUDA_DEVICE_MAX_CONNECTIONS is not set to 1: before Blackwell, Megatron-LM starts with tensor or "
-            "context parallelism only where it is"
+            "CUDA_DEVICE_MAX_CONNECTIONS is not set to 1: before Blackwell, Megatron-LM starts with "
+            "tensor or context parallelism only where it is"
         )
 
 
@@ -264,33 +266,19 @@ def _formats(sheet: Sheet) -> None:
 
 
 def _attention(sheet: Sheet) -> None:
-    """Check attention, positions, the sequence and the feed-forward's activation."""
+    """Check attention and the feed-forward's activation."""
     excluded(sheet, "--group-query-attention", "--multi-latent-attention")
-    length, most = number_of(sheet, "--seq-length"), number_of(sheet, "--max-position-embeddings")
-    if length and most and length > most:
-        sheet.fault("--seq-length", str(length), f"at most --max-position-embeddings ({most})")
-    sizes, cp = sheet.values.get("--hierarchical-context-parallel-sizes"), "--context-parallel-size"
-    if sizes is not None and all(size.isdigit() for size in str(sizes).split()):
-        ranks = prod(int(size) for size in str(sizes).split())
-        if ranks != (number_of(sheet, cp) or 1):
-            expected = f"sizes whose product is {cp} ({number_of(sheet, cp) or 1})"
-            sheet.fault("--hierarchical-context-parallel-sizes", str(sizes), expected)
-    if "a2a+p2p" in str(sheet.values.get("--cp-comm-type") or "").split():
-        needed(sheet, "--cp-comm-type", "--hierarchical-context-parallel-sizes")
-    kind = str(sheet.values.get("--position-embedding-type") or "learned_absolute")
-    if has(sheet, "--use-rotary-position-embeddings"):
-        kind = "rope"
-    if number_of(sheet, "--mtp-num-layers") and kind not in ("rope", "none"):
-        sheet.fault("--mtp-num-layers", f"with {kind} positions", "--position-embedding-type rope or none")
     heads, hidden = number_of(sheet, "--num-attention-heads"), number_of(sheet, "--hidden-size")
     if heads and hidden and hidden % heads and not has(sheet, "--kv-channels"):
         sheet.fault("--num-attention-heads", str(heads), f"a divisor of --hidden-size ({hidden})")
-    for key, other in (("--squared-relu", "--swiglu"), ("--quick-geglu", "--swiglu")):
-        excluded(sheet, key, other)
-    excluded(sheet, "--squared-relu", "--quick-geglu")
+    for key, other in (
+        ("squared-relu", "swiglu"),
+        ("quick-geglu", "swiglu"),
+        ("squared-relu", "quick-geglu"),
+    ):
+        excluded(sheet, f"--{key}", f"--{other}")
     if sheet.values.get("--attention-backend") == "local" and sheet.values.get("--spec") != "local":
         sheet.fault("--attention-backend", "local", "--spec local with it")
-    needed(sheet, "--tp-comm-overlap", "--sequence-parallel")
     window = str(sheet.values.get("--window-size") or "")
     if " " in window.strip() and "," not in window:
         sheet.fault("--window-size", repr(window), "two numbers in one word, such as 128,0")
@@ -299,6 +287,26 @@ def _attention(sheet: Sheet) -> None:
         expected = "softmax attention over all tokens or a window: linear and sparse attention have no price"
         sheet.fault("--experimental-attention-variant", str(variant), expected)
         sheet.instead["--experimental-attention-variant"] = "model"
+
+
+def _sequence(sheet: Sheet) -> None:
+    """Check the sequence, its positions, and what is cut along it."""
+    length, most = number_of(sheet, "--seq-length"), number_of(sheet, "--max-position-embeddings")
+    if length and most and length > most:
+        sheet.fault("--seq-length", str(length), f"at most --max-position-embeddings ({most})")
+    kind = str(sheet.values.get("--position-embedding-type") or "learned_absolute")
+    kind = "rope" if has(sheet, "--use-rotary-position-embeddings") else kind
+    if number_of(sheet, "--mtp-num-layers") and kind not in ("rope", "none"):
+        sheet.fault("--mtp-num-layers", f"with {kind} positions", "--position-embedding-type rope or none")
+    sizes, cp = sheet.values.get("--hierarchical-context-parallel-sizes"), "--context-parallel-size"
+    if sizes is not None and re.fullmatch(r"(\d{1,9}\s*){1,9}", str(sizes)):
+        ranks = number_of(sheet, cp) or 1
+        if prod(int(size) for size in str(sizes).split()) != ranks:
+            expected = f"sizes whose product is {cp} ({ranks})"
+            sheet.fault("--hierarchical-context-parallel-sizes", str(sizes), expected)
+    if "a2a+p2p" in str(sheet.values.get("--cp-comm-type") or "").split():
+        needed(sheet, "--cp-comm-type", "--hierarchical-context-parallel-sizes")
+    needed(sheet, "--tp-comm-overlap", "--sequence-parallel")
 
 
 def _experts(sheet: Sheet) -> None:

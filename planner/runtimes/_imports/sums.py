@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from planner.errors import Problem
 from planner.runtimes._imports._sheet import Imported, Sheet

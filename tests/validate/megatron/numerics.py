@@ -92,7 +92,7 @@ def wanted_numerics(model: ModelSpec) -> dict[str, object]:
         "rotary_percent": own.rope_fraction,
         "layernorm_epsilon": own.norm_epsilon,
         "init_method_std": own.init_std,
-        "llama3_scaling": own.rope_scaling is not None and own.rope_scaling.kind == "llama3" or None,
+        "llama3_scaling": (own.rope_scaling is not None and own.rope_scaling.kind == "llama3") or None,
     }
     if own.activation is not None:
         gated = model.blocks[model.layers[0]].ffn.gated

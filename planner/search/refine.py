@@ -8,7 +8,7 @@ from functools import partial
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.layout import piece_costs, priced_layers
+from planner.cost.layout import layer_weights, piece_costs, priced_layers
 from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, improve
@@ -91,16 +91,30 @@ def balanced(plan: Plan, scan: Scan) -> Plan | None:
     return replace(plan, stage_layers=split)
 
 
+def apart(plan: Plan, scan: Scan) -> Plan | None:
+    """Return the plan with prediction layers and loss on stages of their own; None where that cannot be."""
+    model, parts = scan.job.model, int(plan.pp * plan.vpp) - 2
+    if model.prediction is None or not scan.runtime.bare_ends or scan.split is not None:
+        return None
+    if plan.pp == 1 or not 1 < parts <= model.num_layers:
+        return None
+    work = scan.job.workload
+    weights = layer_weights(model, work.seq_len, work.document_tokens)
+    split = weighted_split(tuple(weights[name] for name in model.layers), parts, 0.0)
+    return replace(plan, stage_layers=(*split, 0, 0))
+
+
 def best_of(candidate: Candidate, scan: Scan, memory_limit: float | None) -> Estimate:
-    """Return the better of a candidate's default split and its balanced one."""
+    """Return the best of a candidate's default split, its balanced one, and one with bare ends."""
     plan = replace(candidate.plan, stage_layers=scan.split)
-    default = estimate(plan, scan.job, scan.runtime, memory_limit)
-    other = balanced(candidate.plan, scan)
-    if other is None or other.stage_layers == default.plan.stage_layers:
-        return default
-    uneven = estimate(other, scan.job, scan.runtime, memory_limit)
-    safe = uneven.feasible and uneven.peak <= scan.limit
-    return uneven if safe and uneven.step < default.step else default
+    best = estimate(plan, scan.job, scan.runtime, memory_limit)
+    for other in (balanced(candidate.plan, scan), apart(candidate.plan, scan)):
+        if other is None or other.stage_layers == best.plan.stage_layers:
+            continue
+        uneven = estimate(other, scan.job, scan.runtime, memory_limit)
+        safe = uneven.feasible and uneven.peak <= scan.limit
+        best = uneven if safe and uneven.step < best.step else best
+    return best
 
 
 @dataclass

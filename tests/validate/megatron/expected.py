@@ -43,7 +43,8 @@ def rank_params(plan: Plan, model: ModelSpec, *, local: bool = False) -> list[in
     padded = math.ceil(model.vocab / (128 * tp)) * 128
     positions = model.max_positions * model.hidden if model.learned_positions and model.max_positions else 0
     counts[0] += padded * model.hidden + positions
-    counts[-1] += model.norm_params + _head(plan, model, padded)
+    counts[-1] += _head(plan, model, padded)
+    counts[_norm_rank(plan, model)] += model.norm_params
     if model.prediction is not None:
         extra = 2 * model.hidden * model.hidden / tp + 3 * model.norm_params
         block = _block_params(model.blocks[model.prediction.block], plan, model)
@@ -57,6 +58,13 @@ def rank_params(plan: Plan, model: ModelSpec, *, local: bool = False) -> list[in
             for count, layers in zip(counts, _depths(plan, model), strict=True)
         ]
     return [round(count) for count in counts]
+
+
+def _norm_rank(plan: Plan, model: ModelSpec) -> int:
+    """Return the rank of the last norm: that of the last layer where prediction layers follow it."""
+    if model.prediction is None:
+        return int(plan.pp) - 1
+    return max(stage for stage, many in enumerate(split(plan, model)) if many) % int(plan.pp)
 
 
 def _prediction_rank(plan: Plan, model: ModelSpec) -> int:

@@ -18,8 +18,9 @@ from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.megatron_lm import ENTRY
+from tests.validate.megatron import cases
 from tests.validate.megatron.capture import make_recorder, started
-from tests.validate.megatron.plans import legal_plans, settings
+from tests.validate.megatron.plans import broken, legal_plans, settings
 from tests.validate.megatron.runner import Megatron, Verdict
 from tests.validate.megatron.tally import differences, tally
 
@@ -72,6 +73,20 @@ def test_every_legal_plan_is_accepted_as_meant(megatron: Any, recorder: Path, la
         if verdict.error or differs:
             faults.append(f"{job.model.name} {job.gpus} {plan} {changes}: {verdict.error or differs}")
     assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults)
+
+
+@pytest.mark.parametrize("split", [(3, *[2] * 29, 0, 0), (0, *[2] * 30, 1), (5, 0, *[2] * 28, 0, 0)])
+def test_prediction_layers_and_empty_chunks_are_built_as_meant(
+    megatron: Any, recorder: Path, split: tuple[int, ...]
+) -> None:
+    job = cases.job("deepseek-v3", 256, seq_len=4096, global_batch=512)
+    degrees = {"tp": 2.0, "pp": 16.0, "vpp": 2.0, "ep": 8.0, "micro_batch": 1.0}
+    known = cases.plan(
+        256, 512, **degrees, schedule="interleaved-1f1b", sequence_parallel=True, stage_layers=split
+    )
+    assert not broken(job, known, ENTRY)
+    verdict = megatron.judge(started(script(recorder, job, known), recorder), job.gpus, 9.0)
+    assert (verdict.error, differences(job, known, verdict)) == ("", {})
 
 
 def test_what_our_rules_refuse_megatron_refuses_or_runs_otherwise(

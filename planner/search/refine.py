@@ -13,12 +13,17 @@ from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, improve
 from planner.search.guard import Guard, Key
+from planner.search.hosted import fewest_hosted, has_more_hosted
 from planner.search.request import objective_bound, objective_key, objective_value
-from planner.search.scan import Candidate, Scan, ScanReport
+from planner.search.candidates import Candidate
+from planner.search.scan import KEEP_HOSTED, Scan, ScanReport
 
 MOST_REFINED = 256
 """Candidates refined at most: about a millisecond each."""
 
+
+MOST_HOSTED = 64
+"""Candidates whose layers on the host are counted at most: some milliseconds each."""
 
 FIRST = 5
 """Candidates of least price that are refined before the bounds say which; as many plans are assigned. [-]"""
@@ -115,6 +120,7 @@ class _Candidates:
     tried: set[Plan] = field(default_factory=set)
     place: int = 0
     open_bound: float = float("inf")
+    hosted: int = 0
 
     def worth(self, seconds: float) -> float:
         """Return the least that the objective can be of a plan that takes at least some seconds."""
@@ -143,6 +149,28 @@ class _Candidates:
             if candidate.plan not in self.tried:
                 best = min(best, self.value(self.refine(candidate)))
         self.open_bound = promising[-1].bound if len(promising) >= self.scan.keep else float("inf")
+
+    def host(self, top: int) -> None:
+        """Put activations on the host where that could be one of the ``top`` plans that take least time."""
+        improver = Improver(self.scan, self.memory_limit)
+        least = self.report.hosted
+        for candidate in least:
+            known = sorted(map(self.value, self.known.values()))
+            worst = known[top - 1] if len(known) >= top else float("inf")
+            if self.worth(candidate.bound) >= worst:
+                break
+            if self.hosted >= MOST_HOSTED:
+                self.open_bound = min(self.open_bound, candidate.bound)
+                break
+            self.hosted += 1
+            found = fewest_hosted(improver, candidate)
+            if found is not None:
+                self.known = {
+                    plan: known for plan, known in self.known.items() if not has_more_hosted(known, found)
+                } | {found.plan: found}
+        else:
+            if len(least) >= KEEP_HOSTED:
+                self.open_bound = min(self.open_bound, least[-1].bound)
 
 
 def refine(
@@ -193,6 +221,7 @@ def refine(
     if not uniform and (work.known or report.tight):
         improver = Improver(scan, memory_limit)
         work.known, improvement = improve(improver, work.known, report.squeezed, FIRST, report.tight)
+    work.host(top)
     if not work.known:
         return Refinement((), len(work.tried), work.open_bound)
     key = partial(objective_key, objective)

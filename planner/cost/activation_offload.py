@@ -119,11 +119,12 @@ def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = N
 def _largest_stage(case: Case, plan: Plan) -> LayerPasses:
     """Return the layers of a stage that has as many as any, all of them the mean of the model's."""
     model = case.model
-    counts = {(name, case.recompute.layers > 0): model.layers.count(name) for name in set(model.layers)}
+    again = case.recompute.layers > 0
+    counts = {
+        (name, again): np.asarray(float(model.layers.count(name))) for name in sorted(set(model.layers))
+    }
     costs = piece_costs(case, plan, priced_layers(case, plan, counts), counts)
-    all_layers = layer_passes(costs, Stages(counts, 0.0))
+    every = layer_passes(costs, Stages(counts, np.asarray(0.0)))
     count = ceiling(model.num_layers / (plan.pp * plan.vpp)) * plan.vpp
     share = count / model.num_layers
-    return LayerPasses(
-        count, all_layers.saved * share, all_layers.forward * share, all_layers.backward * share
-    )
+    return LayerPasses(count, every.saved * share, every.forward * share, every.backward * share)

@@ -31,11 +31,11 @@ def hostable_rows(space: Space, job: Job, runtime: Runtime, choices: Choices) ->
     most = job.model.num_layers - 1
     if KEPT_WHOLE not in choices.recompute or most < 1 or not space.size:
         return None
-    kept = {"recompute": KEPT_WHOLE, "offload": HOSTED.of(1).spelled}
-    alone = Plan(dp=float(job.gpus), **kept)
+    one = HOSTED.of(1).spelled
+    alone = Plan(dp=float(job.gpus), recompute=KEPT_WHOLE, offload=one)
     link = [rule for rule in offload_rules(alone, case_of(alone, job, runtime)) if rule.name == HAS_LINK]
     held = np.full(space.size, all(rule.holds for rule in link))
-    for rule in runtime.rules(replace(space.rows, **kept), job):
+    for rule in runtime.rules(replace(space.rows, recompute=KEPT_WHOLE, offload=one), job):
         if "offload" in rule.name:
             held &= np.asarray(rule.holds)
     return held if held.any() else None
@@ -76,7 +76,7 @@ def least_hosted_seconds(
     missing = np.asarray(result.total_bytes)[rows] - limit
     freed = (1.0 + case.traits.reserve_share) * layers.saved / layers.count
     wanted = case.offload.layers + missing / np.maximum(freed, 1.0)
-    beside = replace(case, offload=replace(HOSTED, layers=wanted))
+    beside = replace(case, offload=HOSTED.of(wanted))
     exposed = np.asarray(exposed_copies_seconds(beside, plan, layers))
     known = np.asarray(result.step)[rows] - np.asarray(exposed_copies_seconds(case, plan, layers))
     if case.traits.retry_seconds:

@@ -37,4 +37,4 @@ def has_more_hosted(known: Estimate, found: Estimate) -> bool:
 
 def activation_layers(known: Estimate) -> float:
     """Return the layers of each stage whose activations are on the host; 0 where that is something else."""
-    return read_offload(OFFLOADS, known.plan.offload).layers
+    return float(read_offload(OFFLOADS, known.plan.offload).layers)

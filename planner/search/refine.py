@@ -12,10 +12,10 @@ from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, improve
+from planner.search.candidates import Candidate
 from planner.search.guard import Guard, Key
 from planner.search.hosted import fewest_hosted, has_more_hosted
 from planner.search.request import objective_bound, objective_key, objective_value
-from planner.search.candidates import Candidate
 from planner.search.scan import KEEP_HOSTED, Scan, ScanReport
 
 MOST_REFINED = 256

@@ -21,8 +21,8 @@ from planner.search.choices import choices_of, fixed_degrees
 from planner.search.hostable import hostable_rows
 from planner.search.scan import Scan
 from planner.search.space import make_space
-from planner.techniques.offload import HOSTED
 from planner.techniques.methods import METHODS
+from planner.techniques.offload import HOSTED
 
 SLOWDOWN = 1.25
 """Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""

@@ -97,7 +97,7 @@ def _refusing_mistakes(command: Any) -> None:
 
 
 def repeated(command: Any, ctx: Any, words: list[str]) -> list[str]:
-    """Return the options that stand more than once and take one value; a switch that has no other side may."""
+    """Return the options that stand more than once and take one value; a switch without another side may."""
     order = command.make_parser(ctx).parse_args(list(words))[2]
     options = [one for one in order if one.param_type_name == "option" and not one.multiple and not one.count]
     single = [one for one in options if not one.is_flag or one.secondary_opts]

@@ -97,8 +97,8 @@ def token_notes(workload: Workload) -> Iterator[str]:
     """Yield that a job ends before its first step does."""
     if workload.tokens is not None and workload.tokens < workload.tokens_per_step:
         yield (
-            f"--tokens {workload.tokens:,.0f} is less than the {workload.tokens_per_step:,} tokens of one step: "
-            "time and cost to train are a part of a step"
+            f"--tokens {workload.tokens:,.0f} is less than the {workload.tokens_per_step:,} tokens of one "
+            "step: time and cost to train are a part of a step"
         )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, estimate
+from planner.cost.estimate import Estimate, estimate, floor_seconds
 from planner.cost.layout import piece_costs, priced_layers
+from planner.cost.parts import PlanParts
 from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, improve
@@ -108,6 +110,16 @@ def best_of(candidate: Candidate, scan: Scan, memory_limit: float | None) -> Est
     return uneven if safe and uneven.step < default.step else default
 
 
+def least_of(candidate: Candidate, scan: Scan) -> float:
+    """Seconds that a candidate takes at least under both splits that refinement tries, however played. [s]
+
+    Playing a step takes a hundred times as long.
+    """
+    tried = (replace(candidate.plan, stage_layers=scan.split), balanced(candidate.plan, scan))
+    parts = [PlanParts(plan, case_of(plan, scan.job, scan.runtime)) for plan in tried if plan is not None]
+    return min(floor_seconds(one, one.step) for one in parts)
+
+
 @dataclass
 class _Candidates:
     """Candidates of a scan in the order of their bounds, refined as far as they are asked for."""
@@ -138,16 +150,26 @@ class _Candidates:
         return found
 
     def until(self, best: float) -> None:
-        """Refine candidates until the next bound is no better than what is to be beaten."""
+        """Refine candidates until the next bound is no better than what is to be beaten.
+
+        Of those that take longer than the first few known plans, however they are played, no more is asked.
+        """
         promising = self.report.promising
+        values = sorted(map(self.value, self.known.values()))
         while self.place < len(promising):
             candidate = promising[self.place]
             if self.worth(candidate.bound) >= best or len(self.tried) >= MOST_REFINED:
                 self.open_bound = candidate.bound
                 return
             self.place += 1
-            if candidate.plan not in self.tried:
-                best = min(best, self.value(self.refine(candidate)))
+            if candidate.plan in self.tried:
+                continue
+            if len(values) >= FIRST and self.worth(least_of(candidate, self.scan)) >= values[FIRST - 1]:
+                self.tried.add(candidate.plan)
+                continue
+            found = self.value(self.refine(candidate))
+            best = min(best, found)
+            insort(values, found)
         self.open_bound = promising[-1].bound if len(promising) >= self.scan.keep else float("inf")
 
     def host(self, top: int) -> None:

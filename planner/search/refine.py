@@ -176,7 +176,7 @@ class _Candidates:
         """Put activations on the host where that could be one of the ``top`` plans that take least time."""
         improver = Improver(self.scan, self.memory_limit)
         least = self.report.hosted
-        for candidate in least:
+        for candidate in least[self.hosted :]:
             known = sorted(map(self.value, self.known.values()))
             worst = known[top - 1] if len(known) >= top else float("inf")
             if self.worth(candidate.bound) >= worst:
@@ -243,12 +243,13 @@ def refine(
     if not uniform and (work.known or report.tight):
         improver = Improver(scan, memory_limit)
         work.known, improvement = improve(improver, work.known, report.squeezed, FIRST, report.tight)
-    work.host(top)
+    work.host(FIRST)
     if not work.known:
         return Refinement((), len(work.tried), work.open_bound)
     key = partial(objective_key, objective)
     leader = _leader(work, guard, key)
-    refined, floor = len(work.tried | work.known.keys()), floor_of(work.known)
+    refined, floor, open_bound = len(work.tried | work.known.keys()), floor_of(work.known), work.open_bound
+    work.host(top)
     for candidate in report.best[FIRST:top]:
         if candidate.plan not in work.tried:
             work.refine(candidate)
@@ -256,7 +257,7 @@ def refine(
     return Refinement(
         tuple(sorted(work.known.values(), key=lambda plan: key(plan, guard.known_seconds(plan)))),
         refined,
-        work.open_bound,
+        open_bound,
         guard.seconds(leader),
         improvement,
         uneven.open_bound if uneven is not None and scan.split is None else 0.0,

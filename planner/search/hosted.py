@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.cost.estimate import Estimate
-from planner.search.assign.improve import Improver
+from planner.search.assign.improve import MOST_TRIED, Improver
 from planner.search.candidates import Candidate
+from planner.search.request import objective_column
+from planner.search.scan import Scan
 from planner.techniques.offload import HOSTED, OFFLOADS
 from planner.techniques.offload._family import read_offload
 
@@ -38,3 +40,13 @@ def has_more_hosted(known: Estimate, found: Estimate) -> bool:
 def activation_layers(known: Estimate) -> float:
     """Return the layers of each stage whose activations are on the host; 0 where that is something else."""
     return float(read_offload(OFFLOADS, known.plan.offload).layers)
+
+
+def fastest_seconds(scan: Scan) -> float:
+    """Seconds of the fastest safe plan of a scan, activations on the host included; infinite if none. [s]"""
+    report, improver = scan.run(objective_column("time")), Improver(scan)
+    best = report.best[0].value if report.best else float("inf")
+    for candidate in report.hosted[:MOST_TRIED]:
+        if candidate.bound < best and (found := fewest_hosted(improver, candidate)) is not None:
+            best = min(best, found.step)
+    return best

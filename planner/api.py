@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from planner.arguments import checked
 from planner.calibrate.constants import predictions_with, shipped_values
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
-from planner.cli.axes import check_offload, check_world, read_axes, whole_plan
+from planner.cli.axes import whole_plan
 from planner.cli.files import write_whole
-from planner.cli.job import DEFAULT_RUNTIME, check_precision
+from planner.cli.given import as_written, check_limit, given_axes, plan_names
+from planner.cli.job import DEFAULT_RUNTIME
 from planner.cli.launch import Launch, wanted_target, write_plan
-from planner.cli.options import PlanOptions
 from planner.cli.reading import Reading
-from planner.cli.simulate_synthesized import synthesise_schedule
+from planner.cli.simulate_synthesized import synthesise_schedule as _synthesise_schedule
 from planner.cli.traits import trait_changes
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
-from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan, nearest
+from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan
 from planner.inputs.bounded import table_lines
-from planner.inputs.hardware import OWN_PRICE, HardwareProfile
-from planner.inputs.load import load_model
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.load import load_model as _load_model
 from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.registry import find
 from planner.report.as_json import Document, estimate_document, search_document
 from planner.report.explain import Explanation, explain, explain_document
-from planner.report.plan_file import Names, PlanFile, digest, plan_yaml, read_plan_file
+from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.search.optimise import SearchResult, search
-from planner.search.request import Request
+from planner.search.request import SLOWDOWN, Request
 from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord
 
@@ -64,10 +66,11 @@ __all__ = [
     "validate_runs",
 ]
 
-AXES: Final = tuple(field.name for field in fields(PlanOptions))
-"""Axes of a plan that a caller may set."""
+load_model = checked(_load_model)
+synthesise_schedule = checked(_synthesise_schedule)
 
 
+@checked
 def load_hardware(name: str, gpus_per_node: int | None = None, price: float | None = None) -> HardwareProfile:
     """Return a cluster.
 
@@ -92,6 +95,7 @@ def load_hardware(name: str, gpus_per_node: int | None = None, price: float | No
     return profile if gpus_per_node is None else profile.with_node_size(gpus_per_node)
 
 
+@checked
 def load_runtime(name: str = DEFAULT_RUNTIME, **traits: Any) -> Runtime:
     """Return a runtime, some of its traits changed.
 
@@ -109,11 +113,12 @@ def load_runtime(name: str = DEFAULT_RUNTIME, **traits: Any) -> Runtime:
     """
     runtime = find(runtimes(), name, "runtime")
     reading = Reading()
-    changes = trait_changes([f"{trait}={_word(value)}" for trait, value in traits.items()], reading)
+    changes = trait_changes([f"{trait}={as_written(value)}" for trait, value in traits.items()], reading)
     reading.finish()
     return replace(runtime, traits=replace(runtime.traits, **changes))
 
 
+@checked
 def load_plan(path: str | Path) -> PlanFile:
     """Return a saved plan with everything that it is for.
 
@@ -125,14 +130,17 @@ def load_plan(path: str | Path) -> PlanFile:
     return read_plan_file(Path(path))
 
 
+@checked
 def search_plans(
     job: Job,
-    runtime: str | Runtime = DEFAULT_RUNTIME,
+    runtime: str | Runtime | Sequence[str | Runtime] = DEFAULT_RUNTIME,
     *,
     objective: str = "time",
     top: int = 5,
     oom_risk: float = 0.05,
     memory_limit: float | None = None,
+    uniform: bool = False,
+    slowdown: float | None = None,
     **axes: Any,
 ) -> SearchResult:
     """Rank the plans of a job; axes that are given are kept, the others are searched.
@@ -141,8 +149,8 @@ def search_plans(
     ----------
     job : Job
         Model, cluster, number of accelerators and workload.
-    runtime : str or Runtime
-        Who runs it.
+    runtime : str, Runtime, or several
+        Who runs it; the plans of several are ranked together.
     objective : str
         What is least: ``time``, ``cost``, ``memory`` or ``energy``.
     top : int
@@ -151,6 +159,11 @@ def search_plans(
         Accepted probability of running out of memory. [-]
     memory_limit : float, optional
         Device memory that may be used. [byte]
+    uniform : bool
+        Whether all layers keep one recompute choice: no assignment.
+    slowdown : float, optional
+        With memory as the objective, times the fastest plan's step that a plan may take, or infinite; 1.25
+        where it is not said. [-]
     **axes
         Axes to keep, such as ``tp=8``.
 
@@ -168,7 +181,16 @@ def search_plans(
     goal = reading.word("objective", objective, ("time", "cost", "memory", "energy"))
     if not 0 < oom_risk < 1:
         reading.fault("oom_risk", str(oom_risk), "a probability between 0 and 1, such as 0.05")
-    fixed = _axes(axes, job, reading)
+    reading.count("top", str(top), most=1000)
+    check_limit(memory_limit, reading)
+    if slowdown is not None and objective != "memory":
+        reading.fault("slowdown", f"objective={objective!r}", "objective='memory'")
+    elif slowdown is not None and not slowdown >= 1:
+        reading.fault("slowdown", str(slowdown), "a number from 1, or infinity", "1")
+    fixed = given_axes(axes, job, reading)
+    several = [runtime] if isinstance(runtime, str | Runtime) else list(runtime)
+    if not several:
+        reading.fault("runtime", "none", "one runtime at least", DEFAULT_RUNTIME)
     reading.finish()
     return search(
         Request(
@@ -176,16 +198,19 @@ def search_plans(
             clusters=(job.hardware,),
             gpu_counts=(job.gpus,),
             workload=job.workload,
-            runtimes=(_runtime(runtime),),
+            runtimes=tuple(map(_runtime, several)),
             fixed=fixed,
             objective=str(goal),
             top=top,
             memory_limit=memory_limit,
             oom_risk=oom_risk,
+            uniform=uniform,
+            slowdown=SLOWDOWN if slowdown is None else slowdown,
         )
     )
 
 
+@checked
 def estimate_plan(
     job: Job, runtime: str | Runtime = DEFAULT_RUNTIME, *, memory_limit: float | None = None, **axes: Any
 ) -> Estimate:
@@ -215,18 +240,21 @@ def estimate_plan(
         If the degrees do not cut model, batch and cluster into whole parts, so that there is no price.
     """
     reading = Reading()
-    chosen = _axes(axes, job, reading)
+    check_limit(memory_limit, reading)
+    chosen = given_axes(axes, job, reading)
     reading.finish()
     who = _runtime(runtime)
     plan, _ = whole_plan(chosen, job, who)
     return _priced(plan, job, who, memory_limit)
 
 
+@checked
 def explain_plan(answer: Estimate) -> Explanation:
     """Return where a plan's time and memory go, what binds, and what one change of each axis would do."""
     return explain(answer, lambda plan: price(plan, answer.job, answer.runtime, answer.capacity))
 
 
+@checked
 def simulate_plan(answer: Estimate, jitter: float = 0.0, seed: int = 0) -> StepRecord:
     """Play one step of a plan pass by pass.
 
@@ -241,12 +269,21 @@ def simulate_plan(answer: Estimate, jitter: float = 0.0, seed: int = 0) -> StepR
 
     Raises
     ------
+    InputError
+        If ``jitter`` or ``seed`` is negative or no number.
     UnsupportedPlan
         If the schedule cannot run the plan's degrees.
     """
+    reading = Reading()
+    if not 0 <= jitter < math.inf:
+        reading.fault("jitter", str(jitter), "a number from 0, such as 0.02", "0")
+    if seed < 0:
+        reading.fault("seed", str(seed), "a whole number from 0", "0")
+    reading.finish()
     return play_plan(answer.plan, answer.job, answer.runtime, answer.capacity, jitter, seed).record
 
 
+@checked
 def save_plan(
     answer: Estimate, path: str | Path, *, model: str = "", hardware: str = "", force: bool = False
 ) -> None:
@@ -268,10 +305,11 @@ def save_plan(
     InputError
         If a name is not that of the model or cluster of the plan, or the file cannot be written.
     """
-    names = _names(answer, model, hardware)
+    names = plan_names(answer, model, hardware)
     write_whole(Path(path), plan_yaml(answer.job, answer.runtime, answer.plan, names), force, "path")
 
 
+@checked
 def emit_plan(
     answer: Estimate,
     folder: str | Path,
@@ -315,9 +353,10 @@ def emit_plan(
     wanted = wanted_target(launch, answer.runtime)
     if not answer.feasible and not answer.violations and not unfit:
         raise Infeasible("the plan does not fit; unfit=True writes its files nevertheless")
-    return write_plan(answer, _names(answer, model, hardware), wanted, launch)
+    return write_plan(answer, plan_names(answer, model, hardware), wanted, launch)
 
 
+@checked
 def validate_runs(path: str | Path) -> Document:
     """Price every run of a table of measurements, and return how far the predictions are from it.
 
@@ -336,6 +375,7 @@ def validate_runs(path: str | Path) -> Document:
         return as_json(validate(table.rows, shipped_catalogue(), predictions_with(shipped_values())))
 
 
+@checked
 def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
     """Return an answer as the JSON document that the command of its name prints."""
     if isinstance(answer, Estimate):
@@ -347,53 +387,8 @@ def _runtime(runtime: str | Runtime) -> Runtime:
     return load_runtime(runtime) if isinstance(runtime, str) else runtime
 
 
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _axes(axes: dict[str, Any], job: Job, reading: Reading) -> dict[str, Any]:
-    """Return the axes of a plan as the command line reads them; faults are noted."""
-    given = {name: value for name, value in axes.items() if value is not None}
-    for name in [name for name in given if name not in AXES]:
-        reading.fault(
-            name, repr(given.pop(name)), f"an axis of a plan: {', '.join(AXES)}", nearest(name, AXES)
-        )
-    check_precision(job.hardware, job.workload, reading)
-    texts: dict[str, Any] = {
-        name: value if isinstance(value, bool) else
-        ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-        for name, value in given.items()
-    }  # fmt: skip
-    found = read_axes(PlanOptions(**texts), reading)
-    check_world(found, (job.gpus,), reading)
-    check_offload(found, (job.hardware,), reading)
-    return found
-
-
 def _priced(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate:
     answer = price(plan, job, runtime, memory_limit)
     if isinstance(answer, Unpriced):
         raise answer.error()
     return answer
-
-
-def _names(answer: Estimate, model: str, hardware: str) -> Names:
-    """Return the names under which a plan file finds its model and cluster again."""
-    job, reading = answer.job, Reading()
-    named = Names(model or job.model.name, hardware or job.hardware.name)
-    known_model = reading.attempt(load_model, named.model)
-    cluster = reading.attempt(_load_cluster, named.hardware, "cluster")
-    per_node = job.hardware.pool.gpus_per_node
-    if cluster is not None and cluster.pool.gpus_per_node != per_node:
-        named = replace(named, gpus_per_node=per_node)
-        cluster = reading.attempt(cluster.with_node_size, per_node)
-    own = job.hardware.pool.price
-    if cluster is not None and own is not None and own.source == OWN_PRICE:
-        cluster = cluster.with_price(float(own))
-    if known_model is not None and digest(known_model) != digest(job.model):
-        reading.fault("model", repr(named.model), "a name or path that loads the model of this plan")
-    if cluster is not None and digest(cluster) != digest(job.hardware):
-        reading.fault("hardware", repr(named.hardware), "a name or path that loads the cluster of this plan")
-    reading.finish()
-    visible = float(job.hardware.pool.accelerator.memory_visible)
-    return replace(named, memory_limit=answer.capacity if answer.capacity < visible else None)

@@ -13,11 +13,16 @@ from typing import Final
 
 import numpy as np
 
+from planner.arguments import refuse
 from planner.numeric import Num
 
 DEGREES: Final = (
     "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "micro_batch", "num_microbatches",
 )  # fmt: skip
+
+
+NAMES: Final = ("recompute", "cp_method", "schedule", "offload")
+"""Fields that name a technique."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,20 @@ class Plan:
     schedule: str = "1f1b"
     offload: str = "none"
     stage_layers: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words for numbers and numbers for words.
+
+        Raises
+        ------
+        InputError
+            With every field of another type.
+        """
+        if any(isinstance(getattr(self, name), str | bool | None) for name in DEGREES) or not all(
+            isinstance(getattr(self, name), str) for name in NAMES
+        ):
+            kinds = dict.fromkeys(DEGREES, Num) | dict.fromkeys(NAMES, str)
+            refuse({name: getattr(self, name) for name in kinds}, kinds, "Plan: ")
 
     @property
     def gpus(self) -> Num:

@@ -72,12 +72,12 @@ def _command(name: str, found: Any) -> Any:
     command = typer.main.get_command(group)
     command.name = name
     for leaf in getattr(command, "commands", {name: command}).values():
-        _refusing_swallowed(leaf)
+        _refusing_mistakes(leaf)
     return command if isinstance(found, typer.Typer) else _telling(command)
 
 
-def _refusing_swallowed(command: Any) -> None:
-    """Let a command refuse an option that stands where another one's value was forgotten."""
+def _refusing_mistakes(command: Any) -> None:
+    """Let a command refuse an option that stands where another one's value was forgotten, or stands twice."""
     plain = command.parse_args
 
     def parse_args(ctx: Any, words: list[str]) -> Any:
@@ -88,9 +88,20 @@ def _refusing_swallowed(command: Any) -> None:
         for word, following in itertools.pairwise(own):
             if word in valued and following.startswith("--"):
                 ctx.fail(f"Option '{word}' requires an argument; what follows it is '{following}'.")
+        if not ctx.resilient_parsing and "--help" not in own:
+            for option in repeated(command, ctx, words):
+                ctx.fail(f"Option '{option}' is given more than once, and takes one value.")
         return plain(ctx, words)
 
     command.parse_args = parse_args
+
+
+def repeated(command: Any, ctx: Any, words: list[str]) -> list[str]:
+    """Return the options that stand more than once and take one value; a switch without another side may."""
+    order = command.make_parser(ctx).parse_args(list(words))[2]
+    options = [one for one in order if one.param_type_name == "option" and not one.multiple and not one.count]
+    single = [one for one in options if not one.is_flag or one.secondary_opts]
+    return [one.opts[0] for one in dict.fromkeys(single) if single.count(one) > 1]
 
 
 def _telling(command: Any) -> Any:

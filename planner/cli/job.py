@@ -182,6 +182,10 @@ def _workload(
         found, most = f"{given['document_tokens']} tokens", f"at most the {seq_len} of a sequence"
         reading.fault("--document-tokens", found, most, str(seq_len))
     given["global_batch"] = _global_batch(options, seq_len, reading)
+    if given["global_batch"] is None and plain.global_batch * seq_len > MOST_TOKENS:
+        most = f"at most {MOST_TOKENS:,} tokens in a step"
+        taken = f"nothing, which is {plain.global_batch} sequences of {seq_len} tokens"
+        reading.fault("--global-batch", taken, most, str(max(1, MOST_TOKENS // seq_len)))
     if reading.problems:
         return None
     silent = {

@@ -26,7 +26,12 @@ def job_notes(
 ) -> list[str]:
     """Return what to know of a job: positions, pools, devices, nodes, prices, software that has changed."""
     clusters = tuple(profiles)
-    lines = [*position_notes(model, workload.seq_len), *pool_notes(clusters), *vendor_notes(clusters)]
+    lines = [
+        *position_notes(model, workload.seq_len),
+        *token_notes(workload),
+        *pool_notes(clusters),
+        *vendor_notes(clusters),
+    ]
     lines += [*node_notes(clusters, counts), *price_notes(clusters, objective)]
     lines += phase_notes(clusters, objective)
     return [*lines, *version_notes(clusters)]
@@ -85,6 +90,15 @@ def position_notes(model: ModelSpec, seq_len: int) -> Iterator[str]:
         yield (
             f"sequences of {seq_len:,} tokens are longer than the {positions:,} positions of {model.name}: "
             "its rotary embedding needs another base or scaling, which no price depends on"
+        )
+
+
+def token_notes(workload: Workload) -> Iterator[str]:
+    """Yield that a job ends before its first step does."""
+    if workload.tokens is not None and workload.tokens < workload.tokens_per_step:
+        yield (
+            f"--tokens {workload.tokens:,.0f} is less than the {workload.tokens_per_step:,} tokens of one "
+            "step: time and cost to train are a part of a step"
         )
 
 

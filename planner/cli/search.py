@@ -108,7 +108,7 @@ def search(
         limits = memory_front(request, points, progress, known=known) if points and known else ()
         made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
     if made and objective == "time":
-        result = replace(result, plans=best_first(result.plans, made))
+        result = best_first(result, made)
     if not result.valid:
         check_reached(request)
     for line in (

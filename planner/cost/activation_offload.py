@@ -9,9 +9,15 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
+from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import ENDS, Piece, Stages
-from planner.formulas.activation_offload import copy_exposed_seconds, device_bytes, offloaded_layers
+from planner.formulas.activation_offload import (
+    copied_bytes,
+    copy_exposed_seconds,
+    device_bytes,
+    offloaded_layers,
+)
 from planner.numeric import Num, ceiling, either, most
 from planner.plan import Plan
 
@@ -96,3 +102,29 @@ def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:
     down = copy_exposed_seconds(transfer, layers.forward / each, layers.count, case.offload.layers)
     up = copy_exposed_seconds(transfer, layers.backward / each, layers.count, case.offload.layers)
     return plan.num_microbatches * (down + up)
+
+
+def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = None) -> Num:
+    """Bytes that one rank's layers keep in host memory at most, of all its micro-batches in flight. [byte]
+
+    Where the ``layers`` of its stages are not priced yet, a stage is one of the largest, of mean layers.
+    """
+    held = layers or _largest_stage(case, plan)
+    chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, 0.0 * plan.pp)
+    moved = copied_bytes(held.saved, held.count, case.offload.layers)
+    most_moved = np.max(moved, axis=0) if layers else moved
+    return most_moved * (chunks / plan.vpp)
+
+
+def _largest_stage(case: Case, plan: Plan) -> LayerPasses:
+    """Return the layers of a stage that has as many as any, all of them the mean of the model's."""
+    model = case.model
+    again = case.recompute.layers > 0
+    counts = {
+        (name, again): np.asarray(float(model.layers.count(name))) for name in sorted(set(model.layers))
+    }
+    costs = piece_costs(case, plan, priced_layers(case, plan, counts), counts)
+    every = layer_passes(costs, Stages(counts, np.asarray(0.0)))
+    count = ceiling(model.num_layers / (plan.pp * plan.vpp)) * plan.vpp
+    share = count / model.num_layers
+    return LayerPasses(count, every.saved * share, every.forward * share, every.backward * share)

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from planner.cost.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.case import Case
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, structural_rules
@@ -30,7 +31,7 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
 
 def technique_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that hold whatever the runtime: of techniques, cluster and nodes."""
-    return [*pass_rules(plan, case), *offload_rules(plan, case)]
+    return [*pass_rules(plan, case), *offload_rules(plan, case), *host_activation_rules(plan, case)]
 
 
 def degree_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -77,10 +78,14 @@ def _precision_rule(case: Case) -> Rule:
     )
 
 
+HAS_LINK = "offload-has-link"
+"""Name of the rule that there is a way to the host."""
+
+
 def offload_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that the way to the host is known, and that its memory holds what goes there."""
     link = Rule(
-        "offload-has-link",
+        HAS_LINK,
         not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
         or math.isfinite(case.host_link),
         lambda: (
@@ -108,6 +113,29 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
                 "none",
             ),
         ),
+    ]
+
+
+def host_activation_rules(plan: Plan, case: Case, layers: LayerPasses | None = None) -> list[Rule]:
+    """Return the rule that a node's memory holds what the layers of its ranks keep there, if they do.
+
+    A search that has priced the ``layers`` of its stages says so.
+    """
+    memory = case.pool.node.host_memory
+    if memory is None or not case.offload.layers:
+        return []
+    ranks = min(case.pool.gpus_per_node, case.job.gpus)
+    needed, room = host_activation_bytes(case, plan, layers) * ranks, HOST_SHARE * float(memory)
+    return [
+        Rule(
+            "host-holds-activations",
+            needed <= room,
+            lambda: (
+                f"{show(float(needed), 'byte')} of activations in a node's memory",
+                f"at most {show(room, 'byte')}, {HOST_SHARE:.0%} of what it has",
+                "activations of fewer layers",
+            ),
+        )
     ]
 
 

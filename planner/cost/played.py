@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from planner.cost.stages import ENDS, Piece, end_pieces
 from planner.formulas.messages import tier_seconds
 from planner.plan import Plan
 from planner.techniques.schedules._engine import Pipeline, Times, play
-from planner.techniques.schedules._family import PassTimes
+from planner.techniques.schedules._family import PassTimes, Schedule
 
 MOST_PASSES: Final = 20_000
 """Passes of a step up to which it is played: a tenth of a second. [-]"""
@@ -40,8 +41,13 @@ def crosses_tiers(case: Case, plan: Plan) -> bool:
 def played_seconds(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> float:
     """Seconds from the first pass of a step to the last, played with the plan's own chunks. [s]"""
     pipeline = chunk_pipeline(plan, case, chunk_pieces(plan, case), costs, message_seconds(plan, case))
-    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
-    return play(case.schedule.order(*degrees, mean_times(pipeline)), pipeline).makespan
+    return makespan(case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches)), pipeline)
+
+
+@lru_cache(maxsize=1024)
+def makespan(schedule: Schedule, degrees: tuple[int, int, int], pipeline: Pipeline) -> float:
+    """Seconds that passes take: those of plans that differ in how they shard are played once. [s]"""
+    return play(schedule.order(*degrees, mean_times(pipeline)), pipeline).makespan
 
 
 def chunk_pieces(plan: Plan, case: Case) -> list[Counter[Piece]]:

@@ -57,7 +57,12 @@ def build(kind: type[R], raw: Any, where: str, sources: Mapping[str, str] | None
     try:
         return kind.model_validate(raw, context={"sources": dict(sources or {})})
     except ValidationError as error:
-        raise InputError([_problem(kind, raw, where, fault) for fault in error.errors()]) from None
+        raise wrong_input(kind, raw, where, error) from None
+
+
+def wrong_input(kind: type[Record], raw: Any, where: str, error: ValidationError) -> InputError:
+    """Return the faults of a record as the error that tells all of them."""
+    return InputError([_problem(kind, raw, where, fault) for fault in error.errors()])
 
 
 def _problem(kind: type[Record], raw: Any, where: str, fault: Any) -> Problem:

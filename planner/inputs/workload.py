@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 
+from planner.inputs.build import wrong_input
 from planner.inputs.record import Record
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
@@ -83,6 +84,21 @@ class Workload(Record):
     document_tokens: PositiveInt | None = None
     imbalance: Annotated[float, Field(ge=1.0)] = 1.0
     tokens: PositiveFloat | None = None
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: object) -> None:
+            """Make a workload.
+
+            Raises
+            ------
+            InputError
+                With every field that is unknown or wrong.
+            """
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise wrong_input(Workload, values, "Workload", error) from None
 
     @property
     def tokens_per_step(self) -> int:

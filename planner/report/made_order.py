@@ -12,6 +12,7 @@ from planner.errors import Infeasible
 from planner.report.estimate_page import first_steps
 from planner.report.page import Page, significant
 from planner.report.plan_file import plan_orders
+from planner.search.optimise import SearchResult
 from planner.search.synthesis.hand_made import is_rival
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
@@ -149,10 +150,24 @@ def made_record(made: MadeOrder) -> Mapping[str, object]:
     }
 
 
-def best_first(answers: Sequence[Estimate], made: Sequence[MadeOrder]) -> tuple[Estimate, ...]:
-    """Return the plans by what they take: played in the best order known where one was made, or priced."""
-    faster = {id(one.answer): min(one.step, one.known) for one in made}
-    return tuple(sorted(answers, key=lambda answer: faster.get(id(answer), answer.step)))
+def best_first(result: SearchResult, made: Sequence[MadeOrder]) -> SearchResult:
+    """Return a search with its plans in the order of what they take under the best order known.
+
+    A plan takes what the search ranks it by, which is its played step where that is far from its price, and a
+    made order its own played step where that is less. Each plan keeps the played step that is told of it.
+    """
+    faster = {id(one.answer): one.step for one in made if one.kept}
+    count = len(result.plans)
+    rows = list(zip(result.plans, result.played[:count] or (None,) * count, strict=True))
+
+    def seconds(row: tuple[Estimate, float | None]) -> float:
+        answer, played = row
+        known = answer.step if played is None else played
+        return min(known, faster.get(id(answer), known))
+
+    rows.sort(key=seconds)
+    plans, played = tuple(answer for answer, _ in rows), tuple(seconds for _, seconds in rows)
+    return replace(result, plans=plans, played=played + result.played[count:])
 
 
 def made_page(made: Sequence[MadeOrder] | None, ranks: bool) -> Page:

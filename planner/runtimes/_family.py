@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from planner.arguments import refuse
+from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
@@ -35,6 +37,25 @@ class Job:
     gpus: int
     workload: Workload
     idle: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is none of these.
+
+        Raises
+        ------
+        InputError
+            With every field of another type, and a number of accelerators below one.
+        """
+        kinds = {
+            "model": ModelSpec,
+            "hardware": HardwareProfile,
+            "gpus": int,
+            "workload": Workload,
+            "idle": int,
+        }
+        refuse(vars(self), kinds, "Job: ")
+        if self.gpus < 1:
+            raise InputError(Problem("Job: gpus", str(self.gpus), "a whole number from 1", "1"))
 
 
 @dataclass(frozen=True)

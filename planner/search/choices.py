@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.inputs.model import ModelSpec
 from planner.runtimes._family import Job, Runtime
 from planner.search.legality import Choices
-from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload import HOSTED, OFFLOADS
 
 DEGREE_NAMES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")
 """Degrees that a user may fix."""
 
 
-HOSTED_LAYERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96)
-"""Layers that a search tries for activations on the host, where the user does not say how many."""
+def hosted_names(model: ModelSpec) -> tuple[str, ...]:
+    """Return choices of layers whose activations go to the host, between one and all but the one that runs.
+
+    A scan prices these; refinement counts more closely.
+    """
+    most = max(1, model.num_layers - 1)
+    counts = sorted({1, most, *(max(1, round(most * quarter / 4)) for quarter in (1, 2, 3))})
+    return tuple(HOSTED.of(layers).spelled for layers in counts)
 
 
 def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[int, ...] | None]:
@@ -27,9 +34,10 @@ def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[in
 def choices_of(runtime: Runtime, fixed: Mapping[str, object], job: Job | None = None) -> Choices:
     """Return the technique names to combine: the user's own, or all that the runtime can run.
 
-    Activations on the host are tried only where the user asks, since they multiply the space. Where the user
-    says over how many ranks states are sharded, plans that shard nothing are none; where he does not, and the
-    runtime can, they may also fill a domain of the ``job``'s network, with replicas in the others.
+    Activations on the host are no choice of a row where the user leaves them open: the layers are counted for
+    those that need it. Where the user says over how many ranks states are sharded, plans that shard nothing
+    are none; where he does not, and the runtime can, they may also fill a domain of the ``job``'s network,
+    with replicas in the others.
     """
 
     def either(name: str, offered: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -38,8 +46,8 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, object], job: Job | None = 
 
     offload = either("offload", runtime.offloads)
     asked = OFFLOADS.get(offload[0]) if len(offload) == 1 else None
-    if asked is not None and asked.counted:
-        offload = tuple(asked.of(layers).spelled for layers in HOSTED_LAYERS)
+    if asked is not None and asked.counted and job is not None:
+        offload = hosted_names(job.model)
     sharding = tuple(stage for stage in runtime.zero_stages if stage > 0)
     spread = int(str(fixed.get("zero_shards") or 1)) > 1 and sharding
     return Choices(

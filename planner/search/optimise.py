@@ -14,6 +14,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.guard import Guard
+from planner.search.hosted import fastest_seconds
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.nearest import nearest_that_fits
 from planner.search.refine import Refinement, refine
@@ -157,9 +158,8 @@ def scan_each(
     scans = [scan_of(request, job, runtime) for job, runtime in jobs]
     within = float("inf")
     if request.objective == "memory" and request.slowdown < float("inf"):
-        timed = [scan_of(request, *job, keep=1).run(objective_column("time")) for job in jobs]
-        fastest = min((report.best[0].value for report in timed if report.best), default=within)
-        within = fastest * request.slowdown
+        timed = [scan_of(replace(request, objective="time"), *job, keep=1) for job in jobs]
+        within = min(map(fastest_seconds, timed), default=within) * request.slowdown
     reports = []
     for index, (scan, (job, runtime)) in enumerate(zip(scans, jobs, strict=True)):
         if progress is not None:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, estimate
+from planner.cost.estimate import Estimate, estimate, floor_seconds
 from planner.cost.layout import layer_weights, piece_costs, priced_layers
+from planner.cost.parts import PlanParts
 from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, improve
+from planner.search.candidates import Candidate
 from planner.search.guard import Guard, Key
+from planner.search.hosted import fewest_hosted, has_more_hosted
 from planner.search.request import objective_bound, objective_key, objective_value
-from planner.search.scan import Candidate, Scan, ScanReport
+from planner.search.scan import KEEP_HOSTED, Scan, ScanReport
 
 MOST_REFINED = 256
 """Candidates refined at most: about a millisecond each."""
 
+
+MOST_HOSTED = 64
+"""Candidates whose layers on the host are counted at most: some milliseconds each."""
 
 FIRST = 5
 """Candidates of least price that are refined before the bounds say which; as many plans are assigned. [-]"""
@@ -117,6 +124,17 @@ def best_of(candidate: Candidate, scan: Scan, memory_limit: float | None) -> Est
     return best
 
 
+def least_of(candidate: Candidate, scan: Scan) -> float:
+    """Seconds that a candidate takes at least under the splits that refinement tries, however played. [s]
+
+    Playing a step takes a hundred times as long.
+    """
+    default = replace(candidate.plan, stage_layers=scan.split)
+    tried = (default, balanced(candidate.plan, scan), apart(candidate.plan, scan))
+    parts = [PlanParts(plan, case_of(plan, scan.job, scan.runtime)) for plan in tried if plan is not None]
+    return min(floor_seconds(one, one.step) for one in parts)
+
+
 @dataclass
 class _Candidates:
     """Candidates of a scan in the order of their bounds, refined as far as they are asked for."""
@@ -129,6 +147,7 @@ class _Candidates:
     tried: set[Plan] = field(default_factory=set)
     place: int = 0
     open_bound: float = float("inf")
+    hosted: int = 0
 
     def worth(self, seconds: float) -> float:
         """Return the least that the objective can be of a plan that takes at least some seconds."""
@@ -146,17 +165,49 @@ class _Candidates:
         return found
 
     def until(self, best: float) -> None:
-        """Refine candidates until the next bound is no better than what is to be beaten."""
+        """Refine candidates until the next bound is no better than what is to be beaten.
+
+        Of those that take longer than the first few known plans, however they are played, no more is asked.
+        """
         promising = self.report.promising
+        values = sorted(map(self.value, self.known.values()))
         while self.place < len(promising):
             candidate = promising[self.place]
             if self.worth(candidate.bound) >= best or len(self.tried) >= MOST_REFINED:
                 self.open_bound = candidate.bound
                 return
             self.place += 1
-            if candidate.plan not in self.tried:
-                best = min(best, self.value(self.refine(candidate)))
+            if candidate.plan in self.tried:
+                continue
+            if len(values) >= FIRST and self.worth(least_of(candidate, self.scan)) >= values[FIRST - 1]:
+                self.tried.add(candidate.plan)
+                continue
+            found = self.value(self.refine(candidate))
+            best = min(best, found)
+            insort(values, found)
         self.open_bound = promising[-1].bound if len(promising) >= self.scan.keep else float("inf")
+
+    def host(self, top: int) -> None:
+        """Put activations on the host where that could be one of the ``top`` plans that take least time."""
+        improver = Improver(self.scan, self.memory_limit)
+        least = self.report.hosted
+        for candidate in least[self.hosted :]:
+            known = sorted(map(self.value, self.known.values()))
+            worst = known[top - 1] if len(known) >= top else float("inf")
+            if self.worth(candidate.bound) >= worst:
+                break
+            if self.hosted >= MOST_HOSTED:
+                self.open_bound = min(self.open_bound, candidate.bound)
+                break
+            self.hosted += 1
+            found = fewest_hosted(improver, candidate)
+            if found is not None:
+                self.known = {
+                    plan: known for plan, known in self.known.items() if not has_more_hosted(known, found)
+                } | {found.plan: found}
+        else:
+            if len(least) >= KEEP_HOSTED:
+                self.open_bound = min(self.open_bound, least[-1].bound)
 
 
 def refine(
@@ -207,11 +258,13 @@ def refine(
     if not uniform and (work.known or report.tight):
         improver = Improver(scan, memory_limit)
         work.known, improvement = improve(improver, work.known, report.squeezed, FIRST, report.tight)
+    work.host(FIRST)
     if not work.known:
         return Refinement((), len(work.tried), work.open_bound)
     key = partial(objective_key, objective)
     leader = _leader(work, guard, key)
-    refined, floor = len(work.tried | work.known.keys()), floor_of(work.known)
+    refined, floor, open_bound = len(work.tried | work.known.keys()), floor_of(work.known), work.open_bound
+    work.host(top)
     for candidate in report.best[FIRST:top]:
         if candidate.plan not in work.tried:
             work.refine(candidate)
@@ -219,7 +272,7 @@ def refine(
     return Refinement(
         tuple(sorted(work.known.values(), key=lambda plan: key(plan, guard.known_seconds(plan)))),
         refined,
-        work.open_bound,
+        open_bound,
         guard.seconds(leader),
         improvement,
         uneven.open_bound if uneven is not None and scan.split is None else 0.0,

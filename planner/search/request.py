@@ -18,9 +18,11 @@ from planner.inputs.workload import Workload
 from planner.numeric import Column
 from planner.runtimes._family import Job, Runtime
 from planner.search.choices import choices_of, fixed_degrees
+from planner.search.hostable import hostable_rows
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.techniques.methods import METHODS
+from planner.techniques.offload import HOSTED
 
 SLOWDOWN = 1.25
 """Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""
@@ -141,11 +143,14 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
     capacity = float(job.hardware.pool.accelerator.memory_visible)
     capacity = min(capacity, request.memory_limit or capacity)
     shards = request.fixed.get("zero_shards")
+    space = make_space(job, degrees, split, runtime.bare_ends)
+    choices = choices_of(runtime, request.fixed, job)
+    is_open = request.fixed.get("offload") in (None, HOSTED.name) and request.objective != "memory"
     return Scan(
         job=job,
         runtime=runtime,
-        space=make_space(job, degrees, split, runtime.bare_ends),
-        choices=choices_of(runtime, request.fixed, job),
+        space=space,
+        choices=choices,
         limit=capacity * safe_share(request.oom_risk, runtime.traits.memory_spread),
         capacity=capacity,
         keep=keep,
@@ -154,4 +159,5 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
         uneven=not request.uniform and request.objective != "memory",
         shown=request.top,
         by_memory=request.objective == "memory",
+        hostable=hostable_rows(space, job, runtime, choices) if is_open else None,
     )

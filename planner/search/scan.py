@@ -8,23 +8,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.block_cost import LayerCost, taken
 from planner.cost.case import Case, case_of
+from planner.cost.legal import host_activation_rules
 from planner.cost.memory import stage_weights
 from planner.cost.stages import Piece
-from planner.cost.step import StepPrice, mean_weights, price_passes, price_step
+from planner.cost.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
 from planner.cost.step_end import StepEnd, step_end
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
+from planner.search.candidates import Candidate, by_bound, by_value, candidate, merged
 from planner.search.chunk import Chunk, Ends
-from planner.search.legality import Choices, Legal, Legality, PassNames, StateNames, named, plan_rows
+from planner.search.hostable import least_hosted_seconds
+from planner.search.legality import Choices, Legal, Legality, PassNames, StateNames, named, obeying, plan_rows
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
 from planner.search.squeezed import KEPT_WHOLE, Squeezed
@@ -33,18 +34,11 @@ from planner.search.tables import LayerGrid, Rows, StageTables, representatives,
 CHUNK_ROWS = 16384
 """Rows priced at once, so that the columns stay in the cache."""
 
+KEEP_HOSTED = 256
+"""Candidates kept that might do with activations on the host."""
+
 KEEP_SQUEEZED = 64
 """Candidates kept that might do with less recompute."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A priced row of the scan."""
-
-    value: float
-    bound: float
-    total_bytes: float
-    plan: Plan
 
 
 @dataclass
@@ -70,6 +64,9 @@ class ScanReport:
     squeezed : list of Candidate
         Safe plans that are not safe without recompute, by the time to expect of them with as little as they
         need; their bound is that without recompute.
+    hosted : list of Candidate
+        Plans that are not safe, and may be with activations of some layers on the host, by the time that they
+        then take at least: that is their bound too.
     """
 
     enumerated: int = 0
@@ -84,11 +81,13 @@ class ScanReport:
     smallest: Candidate | None = None
     tight: list[Candidate] = field(default_factory=list)
     squeezed: list[Candidate] = field(default_factory=list)
+    hosted: list[Candidate] = field(default_factory=list)
 
     @property
     def least_bound(self) -> float:
         """Seconds that no safe plan beats, whatever its split; infinite where there is none. [s]"""
-        return min((one.bound for one in (*self.promising[:1], *self.tight[:1])), default=np.inf)
+        first = (*self.promising[:1], *self.tight[:1], *self.hosted[:1])
+        return min((one.bound for one in first), default=np.inf)
 
 
 PLAIN = StateNames(0, "none")
@@ -125,6 +124,8 @@ class Scan:
         Plans of least value to keep, where that is more than ``keep``.
     by_memory : bool
         Whether the value is memory and not seconds.
+    hostable : array (rows,), optional
+        Rows of the space that may keep activations on the host, where the search is to try that.
     """
 
     job: Job
@@ -139,6 +140,7 @@ class Scan:
     uneven: bool = False
     shown: int = 0
     by_memory: bool = False
+    hostable: NDArray[np.bool_] | None = None
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
@@ -226,6 +228,7 @@ class Scan:
             elif mask.any():
                 plan = named(rows, names, one, self.shards)
                 whole = case_of(plan, self.job, self.runtime)
+                mask = obeying(host_activation_rules(plan, whole, passes.layers), mask, 1, report.removed)
                 started = time.perf_counter()
                 known = end.taken(ends.which) if end is not None else None
                 result = price_step(whole, plan, passes, stages, known)
@@ -233,6 +236,9 @@ class Scan:
                 self._collect(result, plan, mask, objective, report)
                 if self.squeezes:
                     self._collect_squeezed((names, one), legal.rows, plan, result, mask, report)
+                if self.hostable is not None and self._may_host(names, one):
+                    among = mask & self.hostable[legal.rows]
+                    self._collect_hosted(whole, plan, passes, result, among, report)
                 if self.uneven and self.split is None and is_splittable(whole):
                     self._collect_tight(whole, plan, result, mask, costs, totals, report)
 
@@ -280,8 +286,8 @@ class Scan:
         values = objective(result)
         smallest = int(np.argmin(used))
         if report.smallest is None or used[smallest] < report.smallest.total_bytes:
-            report.smallest = _candidate(result, plan, values, smallest)
-        made = partial(_candidate, result, plan, values)
+            report.smallest = candidate(result, plan, values, smallest)
+        made = partial(candidate, result, plan, values)
         report.best = merged(report.best, values, fits, max(self.keep, self.shown), made, by_value)
         report.promising = merged(report.promising, np.asarray(result.bound), fits, self.keep, made, by_bound)
 
@@ -318,6 +324,33 @@ class Scan:
 
         report.squeezed = merged(report.squeezed, expected, among, KEEP_SQUEEZED, made, by_value)
 
+    def _may_host(self, names: PassNames, states: StateNames) -> bool:
+        """Whether these techniques keep all that may be on the device, so that more may go to the host."""
+        return names.recompute == KEPT_WHOLE and states.offload == self.choices.offload[0]
+
+    def _collect_hosted(
+        self,
+        case: Case,
+        plan: Plan,
+        passes: PassPrice,
+        result: StepPrice,
+        among: NDArray[np.bool_],
+        report: ScanReport,
+    ) -> None:
+        """Keep plans that do not fit, and could be the fastest with activations on the host."""
+        best = report.best[0].value if report.best else np.inf
+        unsafe = among & (np.asarray(result.total_bytes) > self.limit)
+        rows = np.flatnonzero(unsafe & (np.asarray(result.bound) < best))
+        if not rows.size:
+            return
+        found = least_hosted_seconds(case, plan_rows(plan, rows), passes, result, rows, self.limit)
+
+        def made(index: int) -> Candidate:
+            seconds, nbytes = float(found[index]), float(np.asarray(result.total_bytes)[rows[index]])
+            return Candidate(seconds, seconds, nbytes, plan.row((int(rows[index]),)))
+
+        report.hosted = merged(report.hosted, found, found < best, KEEP_HOSTED, made, by_value)
+
     @property
     def keep_tight(self) -> int:
         """Candidates kept that may fit with another split, of which most do not. [-]"""
@@ -347,7 +380,7 @@ class Scan:
         least = least_bytes(case, plan_rows(plan, rows), some, counts)
         among = np.zeros(len(hopeful), dtype=bool)
         among[rows] = least <= self.limit
-        made = partial(_candidate, result, plan, np.asarray(result.step))
+        made = partial(candidate, result, plan, np.asarray(result.step))
         bounds = np.asarray(result.bound)
         report.tight = merged(report.tight, bounds, among, self.keep_tight, made, by_bound)
 
@@ -358,42 +391,3 @@ def worst_kept(scan: Scan, report: ScanReport) -> float:
     if scan.by_memory or len(report.best) < most or len(report.promising) < scan.keep:
         return float(np.inf)
     return max(report.best[-1].value, report.promising[-1].bound)
-
-
-by_value: Final = attrgetter("value")
-"""Order of candidates by the objective."""
-by_bound: Final = attrgetter("bound")
-"""Order of candidates by what no assignment of layers can beat."""
-
-
-def merged(
-    known: list[Candidate],
-    keys: Column,
-    among: NDArray[np.bool_],
-    keep: int,
-    made: Callable[[int], Candidate],
-    order: Callable[[Candidate], float],
-) -> list[Candidate]:
-    """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``.
-
-    ``order`` gives the key of a candidate; only rows that are kept are made one.
-    """
-    worst = order(known[-1]) if len(known) >= keep else np.inf
-    better = np.flatnonzero(among & (keys < worst))
-    if not better.size:
-        return known
-    if better.size > keep:
-        better = better[np.argpartition(keys[better], keep - 1)[:keep]]
-    found: list[tuple[float, Candidate | int]] = [(order(candidate), candidate) for candidate in known]
-    found += zip(keys[better].tolist(), better.tolist(), strict=True)
-    found.sort(key=itemgetter(0))
-    return [made(one) if isinstance(one, int) else one for _, one in found[:keep]]
-
-
-def _candidate(result: StepPrice, plan: Plan, values: Column, index: int) -> Candidate:
-    return Candidate(
-        value=float(values[index]),
-        bound=float(np.asarray(result.bound)[index]),
-        total_bytes=float(np.asarray(result.total_bytes)[index]),
-        plan=plan.row((index,)),
-    )

@@ -66,7 +66,7 @@ def test_a_scan_over_layers_gives_the_bits_of_estimates(name: str, kind: object)
     degrees = {"pp": 1, "cp": 1, "etp": 1}
     fixed = degrees | {"offload": "activations", "recompute": "none", "cp_method": "ring", "schedule": "1f1b"}
     space = make_space(work, degrees)
-    scan = Scan(work, kind, space, choices_of(kind, fixed), 1e30, 1e30, keep=10**6)  # type: ignore[arg-type]
+    scan = Scan(work, kind, space, choices_of(kind, fixed, work), 1e30, 1e30, keep=10**6)  # type: ignore[arg-type]
     report = scan.run(objective_column("time"))
     assert report.enumerated == report.valid + sum(report.removed.values())
     assert len({candidate.plan.offload for candidate in report.best}) > 3

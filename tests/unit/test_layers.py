@@ -23,7 +23,7 @@ LAYERS = (
     ("plan",),
     ("inputs",),
     ("formulas",),
-    ("registry",),
+    ("registry", "arguments"),
     ("numeric", "units", "errors", "remembered"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""

@@ -13,7 +13,9 @@ from planner.errors import InputError
 from planner.plan import Plan
 from planner.report.made_order import MadeOrder, best_first, can_be_made, made_order, made_orders
 from planner.report.plan_file import Names, plan_yaml, read_plan_file
+from planner.report.played import far_steps
 from planner.runtimes import runtimes
+from planner.search.optimise import SearchResult
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules._engine import play
 from planner.techniques.schedules._family import Pass
@@ -88,8 +90,32 @@ def test_plans_are_ranked_with_their_orders() -> None:
     slow = priced()
     made = made_for(slow)
     between = replace(slow, step=(made.step + slow.step) / 2)
-    assert best_first([between, slow], [made])[0] is slow
-    assert best_first([between, slow], [])[0] is between
+    found = searched((between, None), (slow, None))
+    assert best_first(found, [made]).plans[0] is slow
+    assert best_first(found, []).plans[0] is between
+
+
+def searched(*rows: tuple[Estimate, float | None]) -> SearchResult:
+    plans, played = tuple(answer for answer, _ in rows), tuple(seconds for _, seconds in rows)
+    baseline = (("plain", rows[0][0]),)
+    return SearchResult(plans, baseline, 9, 9, 9, 9, 0, {}, None, 1.0, 1.0, {}, played=(*played, 77.0))
+
+
+def test_plans_without_an_order_are_ranked_by_their_played_step_and_keep_it() -> None:
+    """A price of 9 s that plays in 20 comes after one of 10, and after a made order of 11 in place of 30."""
+    nine, ten, slow = (replace(priced(), step=step) for step in (9.0, 10.0, 12.0))
+    made = replace(made_for(priced()), answer=slow, known=30.0, step=11.0)
+    found = best_first(searched((nine, 20.0), (ten, None), (slow, 30.0)), [made])
+    assert [plan.step for plan in found.plans] == [10.0, 12.0, 9.0]
+    assert found.played == (None, 30.0, 20.0, 77.0)
+    assert [one.seconds for one in far_steps(found)] == [30.0, 20.0, 77.0]
+    assert [one.answer.step for one in far_steps(found)][:2] == [12.0, 9.0]
+
+
+def test_an_order_that_gains_nothing_ranks_no_plan() -> None:
+    one, other = replace(priced(), step=10.0), replace(priced(), step=11.0)
+    useless = replace(made_for(priced()), answer=other, known=9.0, step=9.0)
+    assert best_first(searched((one, None), (other, None)), [useless]).plans[0] is one
 
 
 @pytest.mark.parametrize("version", TITAN.versions)

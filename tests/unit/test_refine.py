@@ -7,10 +7,11 @@ from itertools import combinations
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
+from planner.search.candidates import Candidate
 from planner.search.choices import choices_of
 from planner.search.refine import balanced, best_of, refine
 from planner.search.request import objective_column
-from planner.search.scan import Candidate, Scan
+from planner.search.scan import Scan
 from planner.search.space import make_space
 from tests.unit.cost_jobs import DENSE, GQA, job, model, plan_of, runtime
 

@@ -17,9 +17,10 @@ from planner.cost.parts import PlanParts
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
+from planner.search.candidates import merged
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
-from planner.search.scan import Scan, ScanReport, merged
+from planner.search.scan import Scan, ScanReport
 from planner.search.space import AXES, axis_values, make_space
 from planner.search.tables import distinct
 from tests.unit.cost_jobs import MODELS, is_legal, job, runtime

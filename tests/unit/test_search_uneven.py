@@ -13,11 +13,12 @@ from planner.cost.estimate import Estimate, estimate
 from planner.report.as_json import search_document
 from planner.report.search_page import assignment, nothing_fits
 from planner.search.assign.uneven import missing_memory, uneven_plans
+from planner.search.candidates import Candidate
 from planner.search.choices import choices_of
 from planner.search.optimise import search
 from planner.search.refine import Refinement, refine
 from planner.search.request import Request, objective_column, objective_value
-from planner.search.scan import Candidate, Scan
+from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.units import GIB
 from tests.unit.cost_jobs import DENSE, GQA, job, model, plan_of, runtime

@@ -27,9 +27,8 @@ from planner.search.assign.problem import Problem
 from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition
 from planner.search.assign.uneven import Uneven, missing_record, uneven_plans
-from planner.search.scan import Candidate, Scan
-from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.search.candidates import Candidate
+from planner.search.scan import Scan
 from planner.techniques.schedules import SCHEDULES
 
 PRICED_IN_FULL = 3
@@ -165,16 +164,8 @@ class Improver:
         choices = [[replace(plan, recompute=name) for name in reversed(names)]]
         if plan.recompute != "none":
             choices.append([replace(plan, recompute=name) for name in reversed(self._between(plan))])
-        choices.append([replace(plan, offload=name) for name in reversed(self._offloads(plan))])
         found = [self._last_safe(plans) for plans in choices]
         return [known for known in found if known is not None]
-
-    def _offloads(self, plan: Plan) -> list[str]:
-        """Return the numbers of layers whose activations may go to the host, where the number is open."""
-        offered = [read_offload(OFFLOADS, name) for name in self.scan.choices.offload]
-        if len(offered) < 2 or not all(one.layers for one in offered):
-            return []
-        return [offered[0].of(layers).spelled for layers in range(1, self.scan.job.model.num_layers)]
 
     def _last_safe(self, plans: Sequence[Plan]) -> Estimate | None:
         """Return the last plan that is safe; each needs more memory than the one before."""

@@ -11,7 +11,7 @@ from planner.search.assign.decompose import check_excess
 from planner.search.assign.plan_costs import PlanCosts, excess_columns, plan_costs
 from planner.search.assign.problem import NoAssignment
 from planner.search.assign.room import StageRoom
-from planner.search.scan import Candidate
+from planner.search.candidates import Candidate
 from planner.units import GIB
 
 MOST_UNEVEN = 512

@@ -9,4 +9,7 @@ from planner.techniques.offload._family import Offload
 
 OFFLOADS = load_family(sys.modules[__name__], Offload)
 
-__all__ = ["OFFLOADS", "Offload"]
+HOSTED = OFFLOADS["activations"]
+"""Saved tensors of some layers, a number that a search counts."""
+
+__all__ = ["HOSTED", "OFFLOADS", "Offload"]

@@ -36,10 +36,10 @@ class Offload:
     down_bytes: float
     up_bytes: float
     counted: bool = False
-    layers: float = 0.0
+    layers: Num = 0.0
     aliases: tuple[str, ...] = ()
 
-    def of(self, layers: float) -> Offload:
+    def of(self, layers: Num) -> Offload:
         """Return the choice for so many layers of each stage."""
         return replace(self, layers=layers)
 

@@ -1,0 +1,92 @@
+"""Plans that may keep activations of some layers on the host, and what they then take at least."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.activation_offload import LayerPasses, exposed_copies_seconds
+from planner.cost.case import Case, case_of
+from planner.cost.legal import HAS_LINK, offload_rules
+from planner.cost.step import PassPrice, StepPrice
+from planner.numeric import Column
+from planner.plan import Plan
+from planner.runtimes._family import Job, Runtime
+from planner.search.legality import Choices
+from planner.search.space import Space
+from planner.search.tables import Rows
+from planner.techniques.offload import HOSTED
+
+KEPT_WHOLE = "none"
+"""Recompute of a plan with activations on the host."""
+
+
+def hostable_rows(space: Space, job: Job, runtime: Runtime, choices: Choices) -> NDArray[np.bool_] | None:
+    """Return which rows of a space may have activations on the host; None where no row may.
+
+    What is recomputed beside it is nothing: where the user wants some, none may.
+    """
+    most = job.model.num_layers - 1
+    if KEPT_WHOLE not in choices.recompute or most < 1 or not space.size:
+        return None
+    one = HOSTED.of(1).spelled
+    alone = Plan(dp=float(job.gpus), recompute=KEPT_WHOLE, offload=one)
+    link = [rule for rule in offload_rules(alone, case_of(alone, job, runtime)) if rule.name == HAS_LINK]
+    held = np.full(space.size, all(rule.holds for rule in link))
+    for rule in runtime.rules(replace(space.rows, recompute=KEPT_WHOLE, offload=one), job):
+        if "offload" in rule.name:
+            held &= np.asarray(rule.holds)
+    return held if held.any() else None
+
+
+def least_hosted_seconds(
+    case: Case, plan: Plan, passes: PassPrice, result: StepPrice, rows: Rows, limit: float
+) -> Column:
+    r"""Seconds that a step takes at least with as many layers on the host as memory wants. [s]
+
+    .. math:: n \ge \frac{M_0 - M}{(1 + r)\,S / L}
+
+    Parameters
+    ----------
+    case : Case
+        The job and its techniques, with nothing or one layer on the host.
+    plan : Plan
+        The rows asked for, each of one stage.
+    passes, result : PassPrice, StepPrice
+        A batch of such plans, priced.
+    rows : array
+        Places of the rows in it.
+    limit : float
+        Bytes that a rank may be predicted to use. [byte]
+
+    Returns
+    -------
+    array
+        Of each row; infinite where all layers but the one that runs free too little.
+
+    Notes
+    -----
+    A byte that leaves frees itself and the allocator's slack beside it, and no more. Calls for memory that
+    are tried again are left out of what a step takes, since they depend on what is there.
+    """
+    size = np.asarray(result.total_bytes).size
+    layers = LayerPasses(*(_of_first_stage(one, rows, size) for one in vars(passes.layers).values()))
+    missing = np.asarray(result.total_bytes)[rows] - limit
+    freed = (1.0 + case.traits.reserve_share) * layers.saved / layers.count
+    wanted = case.offload.layers + missing / np.maximum(freed, 1.0)
+    beside = replace(case, offload=HOSTED.of(wanted))
+    exposed = np.asarray(exposed_copies_seconds(beside, plan, layers))
+    known = np.asarray(result.step)[rows] - np.asarray(exposed_copies_seconds(case, plan, layers))
+    if case.traits.retry_seconds:
+        known = np.asarray(result.bound)[rows]
+    seconds: Column = known + exposed
+    return np.where(wanted <= layers.count - 1.0, seconds, np.inf)
+
+
+def _of_first_stage(column: object, rows: Rows, size: int) -> Column:
+    """Return rows of the first stage, whatever was not spelled out for every stage and row."""
+    table = np.asarray(column, dtype=float)
+    first = table[0] if table.ndim > 1 else table
+    return np.broadcast_to(first, (size,))[rows]

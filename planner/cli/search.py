@@ -36,9 +36,11 @@ def search(
     plan: PlanOptions,
     shown: OutputOptions,
     objective: Annotated[
-        str, typer.Option(metavar="NAME", help="What is least: time, cost, memory or energy of a step.")
+        str, typer.Option(metavar="NAME", help="What to minimise: time, cost, memory or energy of a step.")
     ] = "time",
-    top: Annotated[str, typer.Option(metavar="K", help="Plans to show.")] = "5",
+    top: Annotated[
+        str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
+    ] = "5",
     oom_risk: Annotated[
         str, typer.Option(metavar="SHARE", help="Accepted probability of running out of memory.")
     ] = "0.05",
@@ -289,6 +291,7 @@ def emit_search(
     from planner.report.front import front_document, front_page
     from planner.report.made_order import made_page, made_record
     from planner.report.played import far_steps, played_page, played_records
+    from planner.report.search_answer import search_answer
     from planner.report.search_page import search_page
 
     played = far_steps(result)
@@ -304,7 +307,8 @@ def emit_search(
         rows += [("front", answer) for answer in front or ()]
         emit_rows([{"row": name} | flat_row(answer) for name, answer in rows], shown.output)
     else:
-        page = search_page(result, request, {} if shown.quiet else defaults)
+        answer = search_page if shown.verbose else search_answer
+        page = answer(result, request, {} if shown.quiet else defaults)
         emit_page(
             [
                 *page,

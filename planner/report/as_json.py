@@ -173,6 +173,11 @@ def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Docume
             "scan_s": result.scan,
             "optimality": {name: result.optimality.get(name) for name in OPTIMALITY_KEYS},
             "fewer": result.fewer and {"gpus": result.fewer.gpus, "step_time_s": result.fewer.step},
+            "variants": [
+                {"rank": rank, "plan": plan_record(other.plan), "step_time_s": other.step}
+                for rank, others in enumerate(result.variants, 1)
+                for other in others
+            ],
         }
     )
     return document

@@ -94,7 +94,7 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
         ]
     page += next_step(answer)
     if defaults:
-        page.append(f"Not given, so taken: {listed(defaults)}.")
+        page.append(f"Defaults used: {listed(defaults)}.")
     return page
 
 
@@ -124,7 +124,7 @@ def verdict(answer: Estimate | Unpriced) -> Page:
         )
     if isinstance(answer, Estimate) and answer.peak > answer.capacity:
         missing = (answer.peak - answer.capacity) / GIB
-        page.append(f"It does not fit: {missing:.1f} GiB are missing on the fullest stage.")
+        page.append(f"It does not fit: {missing:.1f} GiB are missing on the peak stage.")
     if isinstance(answer, Estimate):
         page += hosting_lines(answer)
     return page
@@ -145,7 +145,7 @@ def _figures(answer: Estimate) -> Table:
         "model TFLOP/s on one accelerator": f"{answer.model_rate / TFLOP:.1f}",
         "MFU (model FLOPs over dense peak)": percent(answer.mfu),
         "HFU (recompute counted)": percent(answer.hfu),
-        "memory of the fullest stage": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
+        "memory of the peak stage": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
         "chance to run out of memory": percent(answer.oom_probability),
         "limited by": ", ".join(limits(answer)),
         "price of an accelerator": rate(answer),
@@ -282,8 +282,22 @@ def trust(answer: Estimate) -> Page:
         if answer.job.hardware.template
         else ""
     )
-    memory = f" Memory: ± {percent(answer.memory_band)}, nine runs of ten."
+    memory = f" Memory: ± {percent(answer.memory_band)}, for 90% of runs."
     return [band + far + memory + template]
+
+
+def short_trust(answer: Estimate) -> list[str]:
+    """Return the bands of a step and of its memory in one line, and what makes them doubtful."""
+    pool = answer.job.hardware.pool
+    band = (
+        f"time not validated for {answer.runtime.name} on {pool.accelerator.name}"
+        if answer.error_band is None
+        else f"time ± {percent(answer.error_band)}"
+    )
+    share = answer.extrapolated_share
+    far = f" ({percent(share, 0)} beyond measured kernels)" if share > 0 else ""
+    template = "; the profile is a template of weak sources" if answer.job.hardware.template else ""
+    return [f"Band (90% of runs): {band}{far}, memory ± {percent(answer.memory_band)}{template}."]
 
 
 def first_steps(answer: Estimate, peak: float | None = None) -> dict[str, str]:

@@ -24,18 +24,18 @@ def search_page(result: SearchResult, request: Request, defaults: Mapping[str, A
     if lead is None:
         page += other_runtimes(request) or nothing_fits(result)
     else:
-        page += [*_idle(result), *_within(result, request), _plans(result, request)]
+        page += [*idle_lines(result), *within_line(result, request), _plans(result, request)]
         page += [*price_line(result), *_uneven(result), *adapter_lines(job.workload.method)]
     if result.baselines:
         page += ["Without a search:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]
     page += trust(lead) if lead else []
     if defaults:
-        page.append(f"Not given, so taken: {listed(defaults)}.")
+        page.append(f"Defaults used: {listed(defaults)}.")
     return page
 
 
-def _idle(result: SearchResult) -> Page:
+def idle_lines(result: SearchResult) -> Page:
     """Return how many accelerators are left over, or that fewer would do."""
     lead, fewer = result.plans[0], result.fewer
     lines = []
@@ -51,7 +51,7 @@ def _idle(result: SearchResult) -> Page:
     return [" ".join(lines)] if lines else []
 
 
-def _within(result: SearchResult, request: Request) -> Page:
+def within_line(result: SearchResult, request: Request) -> Page:
     """Say how slow a plan of least memory may be."""
     seconds = result.optimality.get("within_s")
     if seconds is None:
@@ -74,18 +74,21 @@ def _marked(dollars: float | None, mark: str, digits: int = 4) -> str:
     return significant(dollars, digits) + (mark if dollars is not None else "")
 
 
-def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
-    where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
-    who = [answer.runtime.name] if len(request.runtimes) > 1 else []
+def dollars(answer: Estimate, digits: int = 4) -> dict[str, str]:
+    """Return what a step or the training costs, by its heading; a star marks another seller's price."""
     bill, quote = answer.bill, quote_of(answer.job.hardware.pool)
     mark = "*" if quote is not None and quote.lent else ""
     if bill.days_to_train is None:
-        price = {"$/step": _marked(bill.usd_per_step, mark)}
-    else:
-        price = {
-            "days": significant(bill.days_to_train, 3),
-            "$ to train": _marked(bill.usd_to_train, mark, 3),
-        }
+        return {"$/step": _marked(bill.usd_per_step, mark, digits)}
+    return {
+        "days": significant(bill.days_to_train, 3),
+        "$ to train": _marked(bill.usd_to_train, mark, 3),
+    }
+
+
+def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
+    where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
+    who = [answer.runtime.name] if len(request.runtimes) > 1 else []
     return (
         {"#": rank}
         | {
@@ -95,7 +98,7 @@ def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[s
             "MFU": percent(answer.mfu),
             f"GiB of {answer.capacity / GIB:.1f}" if not several else "GiB": f"{answer.peak / GIB:.1f}",
         }
-        | price
+        | dollars(answer)
         | {"limited by": ", ".join(limits(answer))}
     )
 

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.replay import is_far, played_passes, played_step
 from planner.plan import Plan
+from planner.search.meshes import Mesh, choice_of, mesh_of
 
 MOST_PLAYED: Final = 300_000
 """Passes that a search plays, all plans together: about a second. [-]"""
 
+VARIANTS: Final = 3
+"""Further plans of one mesh that are looked at, to be named beside its best. [-]"""
+
+NEARLY: Final = 0.01
+"""Share by which a plan may be worse than the best of its mesh to be named beside it. [-]"""
+
 Key = Callable[[Estimate, float], tuple[float, float]]
 """What a ranking minimises first, and then, of a plan and its seconds."""
+
+
+class Ranking(NamedTuple):
+    """Plans, best first, and for each the variants of its mesh that are nearly as good."""
+
+    plans: tuple[Estimate, ...]
+    variants: tuple[tuple[Estimate, ...], ...]
 
 
 @dataclass
@@ -59,17 +73,83 @@ class Guard:
 
     def ranked(self, answers: Iterable[Estimate], most: int, key: Key) -> list[Estimate]:
         """Return the ``most`` best plans, each of them played; others only if they could be among them."""
+        best: list[Estimate] = []
+        for answer in self._in_order(answers, key):
+            if len(best) == most:
+                break
+            best.append(answer)
+        return sorted(best, key=lambda answer: key(answer, self.seconds(answer)))
+
+    def different(self, answers: Iterable[Estimate], most: int, key: Key) -> Ranking:
+        """Return plans that differ, each played: the best of each choice, then of each mesh, then any.
+
+        A choice is a cluster, a number of its accelerators and a runtime.
+
+        Parameters
+        ----------
+        answers : iterable of Estimate
+            All that were refined.
+        most : int
+            Plans to return, where there are so many.
+        key : Key
+            What the ranking minimises.
+
+        Returns
+        -------
+        Ranking
+            Plans, best first, with the variants of their meshes.
+        """
+        answers = list(answers)
+        meshes = self._first_of_each(answers, most, key, mesh_of)
+        found = {id(own[0]): own for own in self._first_of_each(answers, most, key, choice_of)}
+        for own in meshes:
+            if len(found) < most:
+                found.setdefault(id(own[0]), own)
+        taken = {mesh_of(own[0]): own for own in meshes}
+        shown = [own[0] for own in found.values()]
+        if len(shown) < most:
+            known = {id(answer) for answer in shown}
+            shown += self.ranked((one for one in answers if id(one) not in known), most - len(shown), key)
+        shown.sort(key=lambda answer: key(answer, self.seconds(answer)))
+        return Ranking(tuple(shown), tuple(self._nearly(answer, taken, shown, key) for answer in shown))
+
+    def _first_of_each(
+        self, answers: Iterable[Estimate], most: int, key: Key, kind: Callable[[Estimate], Hashable]
+    ) -> list[list[Estimate]]:
+        """Return the best kinds, of each its first few plans, the best first."""
+        found: dict[Hashable, list[Estimate]] = {}
+        for answer in self._in_order(answers, key, lambda one: len(found.get(kind(one), ())) > VARIANTS):
+            if kind(answer) not in found and len(found) == most:
+                break
+            found.setdefault(kind(answer), []).append(answer)
+        return list(found.values())
+
+    def _nearly(
+        self, answer: Estimate, found: Mapping[Mesh, list[Estimate]], shown: list[Estimate], key: Key
+    ) -> tuple[Estimate, ...]:
+        """Return the variants of a mesh's best plan that are nearly as good, and are not shown themselves."""
+        first, *others = found.get(mesh_of(answer), [answer])
+        if answer is not first:
+            return ()
+        least = key(answer, self.seconds(answer))[0] * (1.0 + NEARLY)
+        taken = {id(one) for one in shown}
+        return tuple(
+            one for one in others if id(one) not in taken and key(one, self.seconds(one))[0] <= least
+        )
+
+    def _in_order(
+        self, answers: Iterable[Estimate], key: Key, skip: Callable[[Estimate], bool] | None = None
+    ) -> Iterator[Estimate]:
+        """Yield plans, the best first by their played steps; each is played when its price comes first."""
         order = count()
         heap = [(key(answer, answer.step), next(order), False, answer) for answer in answers]
         heapq.heapify(heap)
-        best: list[Estimate] = []
-        while heap and len(best) < most:
+        while heap:
             _, place, settled, answer = heapq.heappop(heap)
             if settled:
-                best.append(answer)
-            else:
+                yield answer
+            elif skip is None or not skip(answer):
                 heapq.heappush(heap, (key(answer, self.seconds(answer)), place, True, answer))
-        return sorted(best, key=lambda answer: key(answer, self.seconds(answer)))
 
 
 def _key(answer: Estimate) -> tuple[Plan, int, int]:

@@ -16,8 +16,9 @@ from planner.search.baselines import baselines
 from planner.search.guard import Guard
 from planner.search.hosted import fastest_seconds
 from planner.search.idle import Fewer, does_as_well, on_fewer
+from planner.search.meshes import of_further_meshes
 from planner.search.nearest import nearest_that_fits
-from planner.search.refine import Refinement, refine
+from planner.search.refine import Refinement, best_of, refine
 from planner.search.request import (
     Request,
     objective_bound,
@@ -43,7 +44,7 @@ class SearchResult:
     Parameters
     ----------
     plans : tuple of Estimate
-        The best that are safe, best first.
+        The best that are safe, best first: one of each mesh while there are such.
     baselines : tuple of (str, Estimate)
         What one would do without a search.
     enumerated, valid, fits, priced, close : int
@@ -64,6 +65,8 @@ class SearchResult:
         from its price: by that it is ranked. [s]
     left_out : tuple of (str or None)
         Why each of the baselines is not among the plans, whatever it takes.
+    variants : tuple of tuple of Estimate
+        For each of the plans, others of its mesh that are within 1% of it.
     """
 
     plans: tuple[Estimate, ...]
@@ -81,6 +84,7 @@ class SearchResult:
     fewer: Fewer | None = None
     played: tuple[float | None, ...] = ()
     left_out: tuple[str | None, ...] = ()
+    variants: tuple[tuple[Estimate, ...], ...] = ()
 
 
 def search(request: Request, progress: Progress | None = None) -> SearchResult:
@@ -121,14 +125,16 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
     guard = Guard()
     refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
-    ranked = guard.ranked(plans, request.top, partial(objective_key, request.objective))
+    shown = guard.different(plans, request.top, partial(objective_key, request.objective))
+    ranked = list(shown.plans)
     lead = _lead_job(ranked, jobs)
     known = tuple(baselines(request, *lead))
     removed: Counter[str] = Counter()
     for report in reports:
         removed.update(report.removed)
     return SearchResult(
-        plans=tuple(ranked),
+        plans=shown.plans,
+        variants=shown.variants,
         baselines=known,
         enumerated=sum(report.enumerated for report in reports),
         valid=sum(report.valid for report in reports),
@@ -185,7 +191,8 @@ def refine_each(
 ) -> list[Refinement]:
     """Refine the plans of several jobs, the most promising job first.
 
-    A job none of whose plans can be among the answers found so far, by its bounds, is left as it is.
+    A job whose best cannot be among the answers found so far, by its bounds, is left as it is: the best of
+    each job comes before the others of any.
     """
     asked, top, guard = request.objective, request.top, guard or Guard()
     least = [
@@ -199,8 +206,12 @@ def refine_each(
         if len(values) >= top and least[index] > sorted(values)[top - 1]:
             found[index] = Refinement((), 0, report.least_bound)
             continue
-        found[index] = refine(scan, report, asked, top, request.memory_limit, request.uniform, guard)
-        values += [objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans]
+        one = refine(scan, report, asked, top, request.memory_limit, request.uniform, guard)
+        further = of_further_meshes((*report.best, *report.promising), one.plans, top)
+        others = (best_of(candidate, scan, request.memory_limit) for candidate in further)
+        found[index] = replace(one, plans=(*one.plans, *others))
+        known = (objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans)
+        values += [min(known, default=float("inf"))] if len(scans) > 1 else known
     return [found[index] for index in range(len(scans))]
 
 

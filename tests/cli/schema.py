@@ -60,6 +60,7 @@ SEARCH_KEYS = [
     "scan_s",
     "optimality",
     "fewer",
+    "variants",
 ]
 
 

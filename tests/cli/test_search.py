@@ -117,8 +117,13 @@ def test_clusters_counts_and_runtimes_are_compared() -> None:
         *("--global-batch", "32", "--runtime", "megatron-lm", "--runtime", "torchtitan", "--format", "json"),
     )
     assert done.code == 0
-    assert {answer["hardware"]["name"] for answer in done.json["plans"]} == {"dgx-h100"}
-    assert {answer["hardware"]["gpus"] for answer in done.json["plans"]} == {8}
+    assert done.json["plans"][0]["hardware"]["name"] == "dgx-h100"
+    assert done.json["plans"][0]["hardware"]["gpus"] == 8
+    choices = [
+        (one["hardware"]["name"], one["hardware"]["gpus"], one["runtime"]) for one in done.json["plans"]
+    ]
+    assert len(choices) == 5
+    assert len(set(choices)) >= 4
     shown = planner(
         *("search", "qwen2.5-0.5b", "--hardware", "dgx-h100", "--hardware", "dgx-a100-80gb", "--gpus", "8"),
         *("--global-batch", "32", "--runtime", "megatron-lm", "--runtime", "torchtitan"),
@@ -132,11 +137,33 @@ def test_the_table_fits_eighty_columns_and_says_what_the_contract_asks() -> None
         assert done.code == 0
         assert max(map(len, done.out.splitlines())) <= 80
         assert "\x1b" not in done.out
-        head = done.out[done.out.index("#  layout") :].splitlines()
-        start = head[0].index("tokens/s")
-        assert head[1][start : start + 8].strip() == "on one"
-        for words in ("limited by", "baseline", "Removed by rule", "Error band", "Not given, so taken"):
+        assert len(done.out.splitlines()) <= 24
+        head = done.out[done.out.index("#  layout") :].splitlines()[0]
+        assert [word for word in head.split() if word in {"#", "layout", "s/step"}] == [
+            "#",
+            "layout",
+            "s/step",
+        ]
+        for words in ("limited by", "Baselines", "Band (90% of runs)", "Defaults used", "Next:"):
             assert words in done.out
+        whole = planner("search", *JOB, *more, "--verbose")
+        assert max(map(len, whole.out.splitlines())) <= 80
+        for words in ("limited by", "baseline", "Removed by rule", "Error band", "Defaults used"):
+            assert words in whole.out
+
+
+def test_plans_are_of_different_meshes_and_name_their_variants() -> None:
+    found = planner("search", *JOB, "--format", "json").json
+    meshes = [tuple(one["plan"][axis] for axis in ("tp", "pp", "cp", "ep", "dp")) for one in found["plans"]]
+    assert len(set(meshes)) == len(meshes) == 5
+    steps = [one["step_time_s"] for one in found["plans"]]
+    assert steps == sorted(steps)
+    assert found["variants"]
+    for other in found["variants"]:
+        own = found["plans"][other["rank"] - 1]
+        assert own["plan"]["tp"] == other["plan"]["tp"]
+        assert own["plan"] != other["plan"]
+        assert own["step_time_s"] <= other["step_time_s"] <= 1.01 * own["step_time_s"]
 
 
 def test_time_and_cost_to_train_follow_from_tokens() -> None:
@@ -156,7 +183,7 @@ def test_csv_has_a_row_for_each_plan_and_baseline() -> None:
 def test_markdown_has_a_table_and_quiet_leaves_the_notes_out() -> None:
     done = planner("search", *JOB, "--format", "markdown", "--quiet")
     assert "| --- | --- |" in done.out
-    assert "Not given" not in done.out
+    assert "Defaults used" not in done.out
 
 
 def test_nothing_fits_is_told_with_what_would() -> None:

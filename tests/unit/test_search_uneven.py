@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
+from planner.plan import Plan
 from planner.report.as_json import search_document
 from planner.report.search_page import assignment, nothing_fits
 from planner.search.assign.uneven import missing_memory, uneven_plans
@@ -155,11 +156,17 @@ def test_a_range_of_accelerators_gives_the_plans_that_each_number_gives(objectiv
         request(1e15), gpu_counts=(8, 16), fixed={"vpp": 1}, top=4, oom_risk=0.05, objective=objective
     )
     together = search(asked)
-    alone = [plan for gpus in (8, 16) for plan in search(replace(asked, gpu_counts=(gpus,))).plans]
-    best = sorted(alone, key=lambda plan: objective_value(objective, plan))[:4]
-    assert [(plan.job.gpus, plan.plan, plan.step) for plan in together.plans] == [
-        (plan.job.gpus, plan.plan, plan.step) for plan in best
+    alone = {gpus: search(replace(asked, gpu_counts=(gpus,), top=50)).plans for gpus in (8, 16)}
+
+    def told(plan: Estimate) -> tuple[int, Plan, float]:
+        return plan.job.gpus, plan.plan, plan.step
+
+    assert len(together.plans) == 4
+    assert [told(one) for one in together.plans] == [
+        told(one) for one in sorted(together.plans, key=lambda plan: objective_value(objective, plan))
     ]
+    known = {told(one) for plans in alone.values() for one in plans}
+    assert {told(plans[0]) for plans in alone.values()} <= {told(one) for one in together.plans} <= known
 
 
 def test_a_number_that_cannot_reach_the_answers_is_not_refined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,9 +177,9 @@ def test_a_number_that_cannot_reach_the_answers_is_not_refined(monkeypatch: pyte
         return refine(scan, *rest)
 
     monkeypatch.setattr("planner.search.optimise.refine", watched)
-    asked = replace(request(1e15), gpu_counts=(8, 32), fixed={"vpp": 1}, top=2, oom_risk=0.05)
-    assert {plan.job.gpus for plan in search(asked).plans} == {32}
-    assert seen == [32]
+    asked = replace(request(1e15), gpu_counts=(8, 16, 32), fixed={"vpp": 1}, top=2, oom_risk=0.05)
+    assert {plan.job.gpus for plan in search(asked).plans} == {16, 32}
+    assert seen == [32, 16]
     seen.clear()
     search(replace(asked, objective="memory"))
-    assert sorted(seen) == [8, 32]
+    assert sorted(seen) == [8, 16, 32]

@@ -1,0 +1,209 @@
+"""A search on one screen: the best layouts, what limits the first, baselines, proof, band and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.cost.estimate import Estimate
+from planner.cost.money import quote_of
+from planner.report.estimate_page import layout, short_trust
+from planner.report.limits import limits
+from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.search_page import (
+    dollars,
+    idle_lines,
+    nothing_fits,
+    other_runtimes,
+    within_line,
+)
+from planner.search.optimise import SearchResult
+from planner.search.request import Request
+from planner.units import GIB, percent
+
+TIE: Final = 0.01
+"""Share of the best step within which plans are called a tie. [-]"""
+
+LINES: Final = 6
+"""Lines of plans that leave the answer on one screen. [-]"""
+
+FEWEST: Final = 3
+"""Plans that are shown at least. [-]"""
+
+SHORT: Final = 44
+"""Letters of a layout that stay on one line. [-]"""
+
+FINE: Final = 0.01
+"""Error band below which seconds keep four digits; three say enough above it. [-]"""
+
+
+def search_answer(
+    result: SearchResult, request: Request, defaults: Mapping[str, Any], rows: int | None = None
+) -> Page:
+    """Return a search as a page of at most 24 lines of 80 columns.
+
+    Parameters
+    ----------
+    result : SearchResult
+        What was found.
+    request : Request
+        What was asked.
+    defaults : mapping
+        What was taken because nothing was given; neither they nor hints are told where it is empty.
+    rows : int, optional
+        Plans to show; as many as leave the page on one screen if not given.
+    """
+    if not result.plans:
+        told = other_runtimes(request) or nothing_fits(result)
+        return [_head(result, request), *told, *_taken(defaults)]
+    lead = result.plans[0]
+    table = _table(result, request)
+    table = Table(table.rows[: rows or on_one_screen(table)])
+    left = len(result.plans) - len(table.rows)
+    lines = [
+        *_first(result),
+        *_ties(result),
+        *_baselines(result),
+        _proof(result),
+        *short_trust(lead),
+        *short_prices(result),
+        *(["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []),
+        *_taken(defaults),
+        *([_next(left > 0)] if defaults else []),
+    ]
+    return [
+        _head(result, request),
+        *idle_lines(result),
+        *within_line(result, request),
+        table,
+        "\n".join(lines),
+    ]
+
+
+def on_one_screen(table: Table) -> int:
+    """Return how many plans fit: all of five in short words, three of those that take two lines each."""
+    lines = 0
+    for shown, row in enumerate(table.rows):
+        lines += 1 + (len(row["layout"]) > SHORT)
+        if lines > LINES and shown >= FEWEST:
+            return shown
+    return len(table.rows)
+
+
+def _head(result: SearchResult, request: Request) -> str:
+    """Return model, accelerators and workload in one line."""
+    job, runtime = (result.plans[0].job, result.plans[0].runtime) if result.plans else next(request.jobs())
+    work, pool = job.workload, job.hardware.pool
+    several = len(request.clusters) * len(request.gpu_counts) > 1
+    where = "" if several else f" on {job.gpus:,} {pool.accelerator.name} ({job.hardware.name})"
+    who = f", {runtime.title}" if len(request.runtimes) == 1 else ""
+    how = [work.precision, *([work.method] if work.method != "full" else [])]
+    return (
+        f"{job.model.name} ({job.model.params / 1e9:.3g} B){where}{who}; "
+        f"{counted(work.global_batch, 'sequence')} of {work.seq_len:,} tokens, {' '.join(how)}"
+    )
+
+
+def _table(result: SearchResult, request: Request) -> Table:
+    several = len(request.clusters) * len(request.gpu_counts) > 1
+    return Table(
+        tuple(_row(str(rank), answer, several, request) for rank, answer in enumerate(result.plans, 1))
+    )
+
+
+def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
+    where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
+    who = [answer.runtime.name] if len(request.runtimes) > 1 else []
+    return {
+        "#": rank,
+        "layout": " ".join([*where, *who, layout(answer.plan)]),
+        "s/step": seconds(answer),
+        "MFU": percent(answer.mfu),
+        "GiB" if several else f"GiB/{answer.capacity / GIB:.0f}": f"{answer.peak / GIB:.1f}",
+        **dollars(answer, 3),
+    }
+
+
+def seconds(answer: Estimate) -> str:
+    """Return the seconds of a step with as many digits as its band bears, and the band where it is known."""
+    band = answer.error_band
+    digits = 4 if band is not None and band < FINE else 3
+    told = significant(answer.step, digits)
+    if band is None:
+        return told
+    low, high = (significant(answer.step * (1 + side), digits) for side in (-band, band))
+    return f"{told} ({low}-{high})"
+
+
+def _ties(result: SearchResult) -> list[str]:
+    """Say which plans are no slower than the best by more than the model can tell, and name its variants."""
+    best = result.plans[0].step
+    last = sum(answer.step <= best * (1 + TIE) for answer in result.plans)
+    lines = [f"Plans 1 to {last} are a tie (within {percent(TIE, 0)})."] if last > 1 else []
+    others = result.variants[0] if result.variants else ()
+    if others:
+        words = ", ".join(_difference(result.plans[0], other) for other in others)
+        lines.append(f"Variants of plan 1: {words}.")
+    return [" ".join(lines)] if lines else []
+
+
+def _difference(answer: Estimate, other: Estimate) -> str:
+    """Return in which words of its layout a variant differs, and its seconds."""
+    own, its = layout(answer.plan).split(), layout(other.plan).split()
+    words = [word for word in its if word not in own] or [f"no {word}" for word in own if word not in its]
+    return f"{' '.join(words) or 'another split'} {significant(other.step, 4)} s"
+
+
+def _first(result: SearchResult) -> list[str]:
+    """Return the layers of the best plan's stages, and what limits it."""
+    lead = result.plans[0]
+    split = lead.plan.stage_layers
+    uneven = split is not None and len(set(split)) > 1
+    layers = f" has layers {'-'.join(map(str, split or ()))} and" if uneven else ""
+    return [f"Plan 1{layers} is limited by {' and '.join(limits(lead))}."]
+
+
+def _baselines(result: SearchResult) -> list[str]:
+    """Return what one would do without a search."""
+    best = result.plans[0].step
+    reasons = result.left_out or (None,) * len(result.baselines)
+    told = [
+        f"{name.replace('-', ' ')} ({layout(answer.plan)}) "
+        + (reason or f"{significant(answer.step, 3)} s, {answer.step / best:.2f} times")
+        for (name, answer), reason in zip(result.baselines, reasons, strict=True)
+    ]
+    who = f" of {result.baselines[0][1].runtime.name}" if told else ""
+    return [f"Baselines{who}: {'; '.join(told)}."] if told else []
+
+
+def _proof(result: SearchResult) -> str:
+    """Return how good the best plan is proved to be, and of how many."""
+    told = result.optimality
+    counts = f"{result.valid:,} legal plans priced, {result.fits:,} fit"
+    if told.get("proved"):
+        return f"{counts}; none of them is better by this model."
+    gap = told.get("gap")
+    far = (
+        f"none can be better by more than {percent(float(str(gap)), 1)}" if gap is not None else "not proved"
+    )
+    return f"{counts}; {far} by this model."
+
+
+def short_prices(result: SearchResult) -> list[str]:
+    """Return whose prices dollars are counted by, if they are not the cluster's own."""
+    quotes = {quote_of(answer.job.hardware.pool) for answer in result.plans}
+    lent = sorted(
+        {f"{one.seller} {one.usd_per_hour:g} USD/h, {one.day}" for one in quotes if one and one.lent}
+    )
+    return [f"* at another seller's price for an accelerator: {'; '.join(lent)}."] if lent else []
+
+
+def _taken(defaults: Mapping[str, Any]) -> list[str]:
+    """Return what was taken because nothing was given."""
+    return [f"Defaults used: {listed(defaults)}."] if defaults else []
+
+
+def _next(left: bool) -> str:
+    """Return what says more."""
+    more = "more plans, " if left else ""
+    return f"Next: -v for {more}the proof, what was ruled out; --emit DIR for launch files."

@@ -185,8 +185,8 @@ class Traits:
     """Share of messages by fused kernels that nothing hides where they do. 0.4 is an assumption, which the
     runs of Megatron-Bridge bear (0.42 within a sixth): the kernels' multiprocessors compute no more. [-]"""
     all_to_all_overlapped: float = 0.2
-    """The same of messages by an all-to-all of the communication library. 0.2 is an assumption, which the
-    runs of Megatron-Bridge bear (0.15 to 0.2). [-]"""
+    """The same of messages by an all-to-all of the communication library: an assumption where no run of the
+    runtime has told it. [-]"""
     ep_traffic: float = 0.0
     """Bytes of device memory moved for each byte that leaves a rank for an expert: kernels that sort and
     pack. [-]"""

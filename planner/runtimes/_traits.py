@@ -60,6 +60,8 @@ class Traits:
     """Live bytes of one logit at the loss, gradient included. [byte]"""
     split_logit_bytes: float = 0.0
     """Further live bytes of a logit where the loss runs on logits divided by tp. [byte]"""
+    loss_chunks: float = 1.0
+    """Parts of a micro-batch that pass through head and loss, forward and backward, one after another. [-]"""
     loss_traffic: float = 36.0
     """Bytes moved for one logit by loss and softmax, forward and backward. [byte]"""
     elementwise_traffic: float = 1.0

@@ -11,6 +11,18 @@ from dataclasses import dataclass
 from planner.calibrate.constants import Key
 from planner.calibrate.fit import Errors, Factor, log_errors, memory_log_errors, outcome_log_chances
 from planner.calibrate.runs.defaults import PricedRun
+from planner.calibrate.stage_runs import (
+    dense_recipe,
+    expert_recipe,
+    hidden_all_to_all,
+    layout,
+    megatron_2020_23,
+    model,
+    model_and_size,
+    older_recipes,
+    source_runs,
+    weighed,
+)
 from planner.runtimes import plain_runtimes
 
 
@@ -52,50 +64,6 @@ class Stage:
         return own if not judged or any(run.run.oom for run in own) else []
 
 
-def _source(*names: str) -> Callable[[PricedRun], bool]:
-    return lambda priced: priced.run.source in names
-
-
-def _model_and_size(priced: PricedRun) -> Hashable:
-    return priced.run.model, priced.run.num_gpus
-
-
-def _model(priced: PricedRun) -> Hashable:
-    return priced.run.model
-
-
-def _layout(priced: PricedRun) -> Hashable:
-    return priced.run.model, priced.run.num_gpus, priced.plan.tp, priced.plan.pp
-
-
-def _megatron_2020_23(priced: PricedRun) -> bool:
-    nvidia = priced.era == "megatron-2020-22" and priced.run.source.startswith("megatron-")
-    return nvidia or priced.era == "zero-bubble-2023"
-
-
-BRIDGE_ERAS = ("megatron-bridge", "megatron-bridge-early", "megatron-bridge-graph")
-
-
-def _older_recipes(name: str) -> tuple[Key, ...]:
-    """Return a constant of experts in the eras whose layers with experts are those of Megatron-Bridge's."""
-    return tuple(("era", era, name) for era in ("megatron-bridge-early", "nemo-2025"))
-
-
-def _dense_recipe(priced: PricedRun) -> bool:
-    bridge = priced.era in (*BRIDGE_ERAS, "nemo-2024")
-    return bridge and priced.task == "pretrain" and not priced.run.experts
-
-
-def _expert_recipe(priced: PricedRun) -> bool:
-    bridge = priced.era in BRIDGE_ERAS and priced.task == "pretrain"
-    return bridge and bool(priced.run.experts)
-
-
-def _weighed(wanted: Callable[[PricedRun], bool]) -> Callable[[PricedRun], bool]:
-    """Of these runs, those whose memory was read from a counter that the row names."""
-    return lambda priced: wanted(priced) and bool(priced.run.peak_mem_gib and priced.run.memory_kind)
-
-
 def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
     """Return the plain value of every constant of an accelerator, 1, and of a runtime: a fit starts there.
 
@@ -127,7 +95,7 @@ SYNCHRONISED = "host time of a message between stages: to synchronise and launch
 STAGES = (
     Stage(
         "llm-foundry",
-        _source("llm-foundry-mpt"),
+        source_runs("llm-foundry-mpt"),
         (
             Factor(
                 # Fitted to the sweep alone, PyTorch on A100 of the same year, it is 1.06.
@@ -156,12 +124,12 @@ STAGES = (
                 ),
             ),
         ),
-        _model_and_size,
+        model_and_size,
         "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking",
     ),
     Stage(
         "memory of the layouts sweep",
-        _source("aleph-alpha-layouts"),
+        source_runs("aleph-alpha-layouts"),
         (
             Factor(("era", "megatron-like", "reserve_share"), 0.3, SLACK, 1.0),
             Factor(
@@ -171,13 +139,13 @@ STAGES = (
                 0.5,
             ),
         ),
-        _layout,
+        layout,
         "https://github.com/Aleph-Alpha/NeurIPS-WANT-submission-efficient-parallelization-layouts",
         outcome_log_chances,
     ),
     Stage(
         "layouts sweep",
-        _source("aleph-alpha-layouts"),
+        source_runs("aleph-alpha-layouts"),
         (
             Factor(("site", "aleph-alpha-layouts", "network_share"), 0.2, NETWORK, 2.0),
             Factor(
@@ -205,12 +173,12 @@ STAGES = (
                 1.0,
             ),
         ),
-        _layout,
+        layout,
         "https://github.com/Aleph-Alpha/NeurIPS-WANT-submission-efficient-parallelization-layouts",
     ),
     Stage(
         "Megatron-LM's runs of 2020-23",
-        _megatron_2020_23,
+        megatron_2020_23,
         (
             Factor(
                 ("era", "megatron-2020-22", "tp_bandwidth_share"),
@@ -235,12 +203,12 @@ STAGES = (
                 1.0,
             ),
         ),
-        _model,
+        model,
         "https://arxiv.org/abs/2104.04473",
     ),
     Stage(
         "single-node runs of vTrain",
-        _source("vtrain-single"),
+        source_runs("vtrain-single"),
         (
             Factor(
                 # Of two minima, 1.6 and 1.2 ms or 0.5 and 2.3, the first is the lower by 4% of its error.
@@ -273,26 +241,26 @@ STAGES = (
     ),
     Stage(
         "BLOOM's trials",
-        _source("bigscience-bloom-prequel"),
+        source_runs("bigscience-bloom-prequel"),
         (
             Factor(("site", "bigscience-bloom-prequel", "scaleup_share"), 1.0, LINKS, 0.7),
             Factor(("site", "bigscience-bloom-prequel", "network_share"), 1.0, NETWORK, 0.7),
             Factor(("era", "megatron-deepspeed", "pp_exposed"), 0.5, MESSAGES, 1.0),
         ),
-        _layout,
+        layout,
         "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
     ),
     Stage(
         "InternEvo",
-        _source("internevo"),
+        source_runs("internevo"),
         # The middle of the other codes', 0.87 to 1.05.
         (Factor(("era", "internevo-2023", "compute_derate"), 0.96, COMPUTE, 0.1),),
-        _layout,
+        layout,
         "https://github.com/InternLM/InternEvo/blob/develop/doc/en/train_performance.md",
     ),
     Stage(
         "recipes of the performance pages, dense",
-        _dense_recipe,
+        dense_recipe,
         (
             *(
                 Factor(("accelerator", name, "training_share"), 0.9, COMPUTE, 0.15, "recipes")
@@ -301,45 +269,75 @@ STAGES = (
             Factor(("era", "nemo-2024", "compute_derate"), 0.95, COMPUTE, 0.15),
             Factor(("era", "megatron-bridge-early", "compute_derate"), 1.0, COMPUTE, 0.1),
         ),
-        _model,
+        model,
         "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
     ),
     Stage(
         "recipes of the performance pages, mixture of experts",
-        _expert_recipe,
+        expert_recipe,
         (
             Factor(
                 ("era", "megatron-bridge", "ep_traffic"),
                 4.0,
                 "bytes of device memory moved for each byte sent to experts [-]",
                 0.5,
-                shared=_older_recipes("ep_traffic"),
+                shared=older_recipes("ep_traffic"),
             ),
             Factor(
                 ("era", "megatron-bridge", "all_to_all_traffic"),
                 12.0,
                 "the same, more where an all-to-all with its permutations sends them [-]",
                 0.1,
-                shared=_older_recipes("all_to_all_traffic"),
+                shared=older_recipes("all_to_all_traffic"),
             ),
             Factor(
                 ("era", "megatron-bridge", "expert_host_seconds"),
                 5.7e-4,
                 "host time for each local expert of a layer [s]",
                 0.15,
-                shared=_older_recipes("expert_host_seconds"),
+                shared=older_recipes("expert_host_seconds"),
             ),
             Factor(
                 ("era", "megatron-bridge", "expert_layer_host_seconds"),
                 8.7e-3,
                 "the least host time of a layer with experts [s]",
                 0.15,
-                shared=_older_recipes("expert_layer_host_seconds"),
+                shared=older_recipes("expert_layer_host_seconds"),
             ),
             Factor(("accelerator", "b300", "training_share"), 0.9, COMPUTE, 0.05),
         ),
-        _model_and_size,
+        model_and_size,
         "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
+    ),
+    Stage(
+        "all-to-alls of experts beside compute",
+        hidden_all_to_all,
+        (
+            Factor(
+                ("runtime", "megatron-bridge", "all_to_all_overlapped"),
+                0.3,
+                "share of an all-to-all beside another micro-batch's compute that shows all the same [-]",
+                1.0,
+                shared=(("runtime", "megatron-lm", "all_to_all_overlapped"),),
+            ),
+        ),
+        lambda priced: priced.run.framework,
+        "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html",
+    ),
+    Stage(
+        "DistFlashAttention",
+        source_runs("distflashattn"),
+        (
+            Factor(
+                # From the other code whose host waits for the device at each message.
+                ("runtime", "fsdp", "message_host_seconds"),
+                3e-4,
+                SYNCHRONISED,
+                1.0,
+            ),
+        ),
+        model,
+        "https://arxiv.org/abs/2310.03294",
     ),
     Stage(
         "torchtitan",
@@ -368,28 +366,28 @@ STAGES = (
                 0.7,
             ),
         ),
-        _model,
+        model,
         "https://github.com/deepspeedai/DeepSpeed/blob/master/docs/_posts/2022-07-26-deepspeed-azure.md",
     ),
     Stage(
         "memory of BLOOM's trials",
-        _weighed(_source("bigscience-bloom-prequel")),
+        weighed(source_runs("bigscience-bloom-prequel")),
         (Factor(("era", "megatron-deepspeed", "framework_bytes"), 10 * 2.0**30, BESIDE, 0.5),),
-        _layout,
+        layout,
         "https://github.com/bigscience-workshop/bigscience/tree/master/train/tr11-176B-ml",
         memory_log_errors,
     ),
     Stage(
         "memory of OneFlow without pipelines, which hold more than is counted",
-        _weighed(lambda priced: priced.era == "oneflow-2021" and priced.plan.pp == 1),
+        weighed(lambda priced: priced.era == "oneflow-2021" and priced.plan.pp == 1),
         (Factor(("era", "oneflow-2021", "framework_bytes"), 2.0**30, BESIDE, 0.5),),
-        _layout,
+        layout,
         "https://github.com/Oneflow-Inc/DLPerf/tree/master/reports/GPT",
         memory_log_errors,
     ),
     Stage(
         "memory of torchtitan",
-        _weighed(lambda priced: priced.era == "torchtitan-2024"),
+        weighed(lambda priced: priced.era == "torchtitan-2024"),
         (Factor(("era", "torchtitan-2024", "reserve_share"), 0.05, SLACK, 1.0),),
         lambda priced: (priced.run.source, priced.run.num_gpus, priced.plan.tp, priced.plan.cp),
         "https://github.com/pytorch/torchtitan/tree/main/benchmarks",

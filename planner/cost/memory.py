@@ -299,9 +299,19 @@ def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...
 
 
 def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
-    """Bytes of the logits and of what the loss makes of them. [byte]"""
+    """Bytes of the logits and of what the loss makes of them, of one part where it comes in parts. [byte]
+
+    Then the gradient of the hidden state is gathered from all parts in fp32.
+
+    References
+    ----------
+    .. [1] torchtitan b5bcd76c, ``torchtitan/components/loss.py``, ``ChunkedLossWrapper`` and
+       ``GradAccumulator``.
+    """
     traits = case.traits
+    parts = max(1.0, traits.loss_chunks)
+    gathered = 4.0 * tokens * case.model.hidden * (parts > 1.0)
     if not traits.vocab_parallel_loss:
-        return traits.logit_bytes * tokens * float(case.model.vocab)
+        return traits.logit_bytes * (tokens / parts) * float(case.model.vocab) + gathered
     split = traits.logit_bytes + traits.split_logit_bytes * either(plan.tp > 1, 1.0, 0.0)
-    return split * tokens * (case.model.vocab / plan.tp)
+    return split * (tokens / parts) * (case.model.vocab / plan.tp) + gathered

@@ -221,11 +221,13 @@ def unmade_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
 def head_peak(case: Case, plan: Plan, passes: PassBytes) -> Num:
     """Bytes at the head beside activations: the loss or, where the head is sharded, its gradient if larger.
 
-    That is there in 16 bit, once more to be reduced, and as the rank's own part.
+    That is there in 16 bit, once more to be reduced, and as the rank's own part. Where the loss comes in
+    parts, the gradients of all are summed as they will be reduced, beside the logits of the last.
     """
     sharded = case.sharding.shards_parameters
     parts = GATHERED_BYTES + case.reduce_bytes + case.gradient_bytes / plan.zero_shards
-    return sharded * passes.gathered_head + most(passes.loss, sharded * passes.head * parts)
+    summed = (GATHERED_BYTES + case.reduce_bytes) * sharded * passes.head * (case.traits.loss_chunks > 1.0)
+    return sharded * passes.gathered_head + most(passes.loss + summed, sharded * passes.head * parts)
 
 
 def live_bytes(traits: Traits, passes: PassBytes) -> Num:

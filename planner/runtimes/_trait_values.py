@@ -21,6 +21,7 @@ _MORE_THAN_ZERO: Final = frozenset(
         "memory_spread",
         "cp_slowdown",
         "logit_bytes",
+        "loss_chunks",
         "loss_traffic",
         "elementwise_traffic",
     }

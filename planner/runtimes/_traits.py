@@ -60,6 +60,8 @@ class Traits:
     """Live bytes of one logit at the loss, gradient included. [byte]"""
     split_logit_bytes: float = 0.0
     """Further live bytes of a logit where the loss runs on logits divided by tp. [byte]"""
+    loss_chunks: float = 1.0
+    """Parts of a micro-batch that pass through head and loss, forward and backward, one after another. [-]"""
     loss_traffic: float = 36.0
     """Bytes moved for one logit by loss and softmax, forward and backward. [byte]"""
     elementwise_traffic: float = 1.0
@@ -185,8 +187,8 @@ class Traits:
     """Share of messages by fused kernels that nothing hides where they do. 0.4 is an assumption, which the
     runs of Megatron-Bridge bear (0.42 within a sixth): the kernels' multiprocessors compute no more. [-]"""
     all_to_all_overlapped: float = 0.2
-    """The same of messages by an all-to-all of the communication library. 0.2 is an assumption, which the
-    runs of Megatron-Bridge bear (0.15 to 0.2). [-]"""
+    """The same of messages by an all-to-all of the communication library: an assumption where no run of the
+    runtime has told it. [-]"""
     ep_traffic: float = 0.0
     """Bytes of device memory moved for each byte that leaves a rank for an expert: kernels that sort and
     pack. [-]"""

@@ -71,3 +71,17 @@ def test_bands_hold_on_many_accelerators() -> None:
     ]
     assert len(held) > 30
     assert np.mean(held) >= 0.9
+
+
+def test_the_sweeps_network_share_is_no_growth_with_nodes() -> None:
+    """One share for 64 and 256 accelerators: were it contention, one would be too fast, one too slow.
+
+    Data parallelism is a tenth to a fifth of those steps, so that 10% of its time is 1 to 2% of a step.
+    """
+    runs = [run for run in carried() if run.run.source == "aleph-alpha-layouts"]
+    errors = {
+        count: log_errors([run for run in runs if accelerators(run) == count], shipped_values())
+        for count in (64, 256)
+    }
+    assert all(len(found) >= 20 for found in errors.values())
+    assert abs(np.median(errors[64]) - np.median(errors[256])) < 0.015

@@ -28,8 +28,9 @@ from planner.calibrate.stages import STAGES, neutral_values
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
 from planner.errors import InputError
-from planner.inputs.fitted import SHARE
+from planner.inputs.fitted import SHARE, all_constants
 from planner.inputs.load_hardware import load_accelerator, load_hardware
+from planner.runtimes import plain_runtimes, runtimes
 from planner.runtimes._traits import Traits
 
 HEAD = (
@@ -439,3 +440,16 @@ def test_a_fit_starts_from_runtimes_without_what_runs_gave_them_before() -> None
     assert start["runtime", "torchtitan", "compute_derate"] == Traits().compute_derate == 1.0
     assert start["runtime", "deepspeed", "sharded_wait"] == Traits().sharded_wait == 0.0
     assert shipped_values()["runtime", "torchtitan", "compute_derate"] < 1.0
+
+
+def test_messages_that_wait_for_the_host_or_hide_behind_compute_are_fitted_and_not_set() -> None:
+    """What runs tell is a constant with its standard error, and not a number in a runtime's record."""
+    fitted = {(entry.scope, entry.owner, entry.name): entry for entry in all_constants()}
+    waits = fitted["runtime", "fsdp", "message_host_seconds"]
+    hides = fitted["runtime", "megatron-bridge", "all_to_all_overlapped"]
+    assert plain_runtimes()["fsdp"].traits.message_host_seconds == 0.0
+    assert runtimes()["fsdp"].traits.message_host_seconds == waits.value
+    assert runtimes()["megatron-lm"].traits.all_to_all_overlapped == hides.value
+    assert waits.standard_error < 0.3
+    assert (waits.without or 0.0) > 0.045
+    assert (hides.without or 0.0) > 0.08

@@ -392,7 +392,7 @@ def test_experts_on_more_domains_never_cost_less_communication(
 
 @pytest.mark.parametrize(("links", "waits"), [(1.0, False), (1e-4, True)])
 def test_hidden_messages_are_no_longer_than_the_passes_that_hide_them(links: float, waits: bool) -> None:
-    """On fast links a fifth of an all-to-all is waited for, on slow ones all but the passes beside it."""
+    """On fast links its share of an all-to-all is waited for, on slow ones all but the passes beside it."""
     work = faster(job(ROUTED, 8), links=links)
     plan = plan_of(work, ep=8)
     beside = {
@@ -400,6 +400,7 @@ def test_hidden_messages_are_no_longer_than_the_passes_that_hide_them(links: flo
         "dispatcher": "all-to-all",
         "ep_traffic": 0.0,
         "all_to_all_traffic": 0.0,
+        "all_to_all_overlapped": 0.2,
     }
     priced = Pricer(case_of(plan, work, runtime(**beside, **QUIET)), plan)
     layer = priced_layer(priced, "a")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from planner.calibrate.eras.torchtitan import TORCHTITAN, TORCHTITAN_2024, TORCHTITAN_2025
 from planner.cost.estimate import estimate
 from planner.errors import UnsupportedPlan
 from planner.inputs.load import load_model
@@ -23,6 +26,7 @@ ASK = (
 )  # fmt: skip
 BF16 = ("--state-dtype", "bf16", "--master-dtype", "bf16", "--gradient-dtype", "bf16")
 ASYNC = ("--set", f"tp_exposed={ASYNC_EXPOSED}")
+CHUNKS = ("--set", "loss_chunks=8")
 TENSOR = ("--set", "float8_scales=tensor")
 
 
@@ -45,6 +49,7 @@ def round_trip(folder: Path, version: str, *asked: str) -> tuple[dict[str, Any],
         ("main-2026-08-21", BF16, "--training.dtype bfloat16"),
         ("main-2026-08-21", ("--precision", "fp8"), 'FLOAT8 = "rowwise"'),
         ("main-2026-08-21", ASYNC, "--compile.enable_async_tensor_parallel"),
+        ("main-2026-08-21", CHUNKS, "LOSS_CHUNKS = 8"),
         ("0.2.2", BF16, 'dtype = "bfloat16"'),
         ("0.2.2", ("--precision", "fp8"), 'recipe_name = "rowwise"'),
         ("0.2.2", ("--precision", "fp8", *TENSOR), 'recipe_name = "tensorwise"'),
@@ -99,6 +104,8 @@ def test_training_in_one_16_bit_dtype_takes_eight_bytes_a_weight() -> None:
         ("main-2026-08-21", ("--precision", "fp8", *TENSOR)),
         ("main-2026-08-21", (*ASYNC, "--no-sequence-parallel")),
         ("0.2.2", (*ASYNC, "--set", "compiled=false")),
+        ("0.2.2", CHUNKS),
+        ("main-2026-08-21", ("--set", "loss_chunks=16", "--seq-len", "8184")),
     ],
 )
 def test_what_a_release_cannot_do_is_refused(tmp_path: Path, version: str, asked: tuple[str, ...]) -> None:
@@ -119,3 +126,63 @@ def test_float8_is_searched_and_faster_on_long_rows() -> None:
         for precision in ("bf16", "fp8")
     }
     assert best["fp8"] < best["bf16"]
+
+
+@pytest.mark.parametrize(("chunks", "wrapped"), [(1, False), (8, True)])
+def test_the_loss_is_written_in_the_parts_that_are_priced(tmp_path: Path, chunks: int, wrapped: bool) -> None:
+    _, _, text = round_trip(tmp_path, "main-2026-08-21", "--set", f"loss_chunks={chunks}")
+    module = (tmp_path / "out" / "titan_plan.py").read_text()
+    tree = ast.parse(module)
+    wanted = {"loss", "LOSS_CHUNKS"}
+    kept = [
+        node
+        for node in tree.body
+        if getattr(node, "name", "") in wanted
+        or (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in wanted)
+    ]
+    classes = {
+        name: SimpleNamespace(Config=lambda name=name, **said: (name, said))
+        for name in ("ChunkedLossWrapper", "CrossEntropyLoss")
+    }
+    scope: dict[str, Any] = {**classes, "MODEL": {"vocab_size": 7}}
+    exec(compile(ast.Module(kept, []), "titan_plan.py", "exec"), scope)
+    whole = ("CrossEntropyLoss", {"global_vocab_size": 7})
+    expected = ("ChunkedLossWrapper", {"num_chunks": chunks, "loss_fn": whole}) if wrapped else whole
+    assert scope["loss"]() == expected
+    assert "loss=loss()" in text
+
+
+def chunked_peak(tokens: int, vocab: int, hidden: int, parts: int) -> int:
+    """Play torchtitan's loop over the parts of a micro-batch and return its highest bytes, states left out.
+
+    The head is gathered in 16 bit for all parts. Each part has logits, six bytes apiece with their gradient,
+    and a head's gradient in 16 bit; those of the parts are summed in fp32, as they are reduced, and so is the
+    gradient of the hidden state.
+    """
+    live, peak = 2 * vocab * hidden + 4 * tokens * hidden, 0
+    for part in range(parts):
+        made = 6 * (tokens // parts) * vocab + 2 * vocab * hidden
+        live += 4 * vocab * hidden * (part == 0)
+        peak = max(peak, live + made)
+    return peak
+
+
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
+    model, tokens = load_model("qwen3-30b-a3b"), 8 * 4096
+    work = job(model, 8, seq_len=4096, global_batch=64)
+    plan = plan_of(work, zero=3, ep=8, micro_batch=8, recompute="selective")
+    titan = runtimes()["torchtitan"]
+    cut = replace(titan, traits=replace(titan.traits, loss_chunks=float(parts)))
+    stages = [estimate(plan, work, one).stages[0] for one in (titan, cut)]
+    assert stages[1].workspace == pytest.approx(
+        chunked_peak(tokens, model.vocab, model.hidden, parts), rel=1e-3
+    )
+    assert stages[1].activations == stages[0].activations
+    assert stages[1].workspace < stages[0].workspace
+
+
+def test_dates_without_a_release_have_the_loss_in_parts() -> None:
+    """All configurations of b5bcd76c have a ``ChunkedLossWrapper``, those of the years before none."""
+    assert TORCHTITAN.traits["loss_chunks"] == 8.0
+    assert "loss_chunks" not in {**TORCHTITAN_2024.traits, **TORCHTITAN_2025.traits}

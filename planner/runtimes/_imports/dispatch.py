@@ -68,7 +68,9 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
             block["ffn"]["kind"] == "moe" for block in record["blocks"].values()
         )
         arguments = (training.flags, module.get("PARTS"), training.gpus, str(path), sparse)
-        found = torchtitan.from_flags(*arguments, float8=module.get("FLOAT8"))
+        found = torchtitan.from_flags(
+            *arguments, float8=module.get("FLOAT8"), chunks=module.get("LOSS_CHUNKS")
+        )
         return _with_record(found, record, path, "MODEL")
     if training.config is None:
         raise InputError(Problem(str(path), "a command without its configuration file", KINDS))

@@ -82,6 +82,7 @@ def from_flags(
     where: str,
     experts: bool,
     float8: object = None,
+    chunks: object = None,
 ) -> Imported:
     """Return what the command line of a release after 0.2.2 says.
 
@@ -99,6 +100,8 @@ def from_flags(
         Whether the model has experts, which tensor parallelism splits where nothing else does.
     float8 : str, optional
         ``FLOAT8`` of the module: the recipe of its converters.
+    chunks : int, optional
+        ``LOSS_CHUNKS`` of the module; eight where it does not say, as torchtitan's loss in parts.
 
     Raises
     ------
@@ -127,6 +130,8 @@ def from_flags(
     _rest(sheet, mode)
     if float8:
         sheet.say("precision", "fp8")
+    if chunks != 1:
+        sheet.changes.append(f"loss_chunks={chunks or 8}")
     if experts:
         sheet.say("etp", 1 if int(sheet.options.get("ep", "1")) > 1 else sheet.options["tp"])
     return _done(sheet, None)

@@ -34,7 +34,6 @@ ENTRY = Runtime(
         merges_each_step=True,
         attention_copies=True,
         split_logit_bytes=4.0,
-        message_host_seconds=4e-4,  # as of other codes of PyTorch whose host waits for the device in a step
         dp_exposed=0.05,
         dp_window=1.0,
         hidden_collective_traffic=3.0,

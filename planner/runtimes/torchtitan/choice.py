@@ -18,11 +18,14 @@ class Choice:
         Whether tensor-parallel messages go in pieces beside their products.
     float8_scales : str
         ``rows`` or ``tensor``, where the precision is fp8.
+    loss_chunks : int
+        Parts of a micro-batch at head and loss.
     """
 
     compiled: bool
     async_tp: bool = False
     float8_scales: str = "rows"
+    loss_chunks: int = 1
 
 
 RECIPES: Final = {"rows": "rowwise", "tensor": "tensorwise"}

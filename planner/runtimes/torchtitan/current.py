@@ -236,13 +236,17 @@ def dataset():
     )
 
 
+def loss():
+    """Return the loss of a whole micro-batch, or of its parts one after another."""
+    whole = CrossEntropyLoss.Config(global_vocab_size=MODEL["vocab_size"])
+    return ChunkedLossWrapper.Config(num_chunks=LOSS_CHUNKS, loss_fn=whole) if LOSS_CHUNKS > 1 else whole
+
+
 def train():
     """Everything that the command line does not say."""
     return Trainer.Config(
         model_spec=model_spec(),
-        loss=ChunkedLossWrapper.Config(
-            loss_fn=CrossEntropyLoss.Config(global_vocab_size=MODEL["vocab_size"])
-        ),
+        loss=loss(),
         optimizer=default_adamw(lr=3e-4),
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=10),
         dataloader=GrainDataLoader.Config(dataset=dataset()),
@@ -263,7 +267,8 @@ def module_text(plan: Plan, job: Job, choice: Choice) -> str:
     data = literal("MODEL", model_data(job.model, job.workload.seq_len))
     parts = literal("PARTS", part_names(plan, job.model, "lm_head"))
     imports, layers = FAMILIES[family(job.model)]
-    text = HEAD + imports + "\n" + data + parts + BODY + layers + TAIL
+    chunks = f"\nLOSS_CHUNKS = {choice.loss_chunks}\n"
+    text = HEAD + imports + "\n" + data + parts + chunks + BODY + layers + TAIL
     if job.workload.precision != "fp8":
         return text
     low = FLOAT8_MODULE + (FLOAT8_EXPERTS if job.model.expert_kinds else "") + "]\n"

@@ -20,6 +20,7 @@ from planner.runtimes.torchtitan.toml import toml_command
 SETTINGS: Final[Settings] = {
     "compiled": (False,),
     "float8_scales": ("tensor",),
+    "loss_chunks": (2.0, 4.0, 8.0, 16.0),
     "tp_exposed": (ASYNC_EXPOSED,),
 }
 """Values of traits that the command line and the TOML can say."""
@@ -29,7 +30,8 @@ def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO
     """Return the command line and files of a scalar plan for one of the versions."""
     compiled = bool(changes.get("compiled", True)) and compilable(plan)
     old = version.startswith("0.2.")
-    choice = Choice(compiled, "tp_exposed" in changes, "tensor" if "float8_scales" in changes else "rows")
+    scales = "tensor" if "float8_scales" in changes else "rows"
+    choice = Choice(compiled, "tp_exposed" in changes, scales, int(changes.get("loss_chunks", 1)))
     for reason in _refusals(plan, job, choice, old):
         raise UnsupportedPlan(reason)
     command = toml_command(plan, job, version, choice) if old else current_command(plan, job, choice)
@@ -43,6 +45,10 @@ def _refusals(plan: Plan, job: Job, choice: Choice, old: bool) -> Iterator[str]:
             "async tensor parallelism without compiled layers, tp above 1 and sequence parallelism; nearest: "
             "--set tp_exposed=1"
         )
+    if choice.loss_chunks > 1 and old:
+        yield "a loss in parts; nearest: --set loss_chunks=1, or the newest release"
+    if job.workload.seq_len * plan.micro_batch / plan.cp % choice.loss_chunks:
+        yield f"{choice.loss_chunks} unequal parts of a micro-batch's tokens; nearest: --set loss_chunks=1"
     if choice.float8_scales == "tensor" and not old and job.workload.precision == "fp8":
         yield "float8 with a scale for a tensor; nearest: --set float8_scales=rows, or --target-version 0.2.2"
 

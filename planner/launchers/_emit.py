@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._settings import assumed, changed, unheard
+from planner.runtimes._settings import assumed, changed, heard, unheard
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,13 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
     if reasons:
         lines = (f"{runtime.name} would not run as it was priced: {reason}" for reason in reasons)
         raise UnsupportedPlan("\n".join(lines))
+    settable = heard(changes, runtime.settings)
     if order is None:
-        command = runtime.command(plan, job, wanted.version, changes)
+        command = runtime.command(plan, job, wanted.version, settable)
     elif runtime.order_command is None:
         raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
     else:
-        command = runtime.order_command(plan, job, wanted.version, order, changes)
+        command = runtime.order_command(plan, job, wanted.version, order, settable)
     told = (*assumed(changes, runtime.settings), *packed_note(job.workload))
     return replace(command, notes=(*command.notes, *told))
 

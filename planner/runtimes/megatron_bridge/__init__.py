@@ -17,6 +17,7 @@ from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rules
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
+from planner.runtimes.megatron_lm.choices import check, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
@@ -48,7 +49,9 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
-    variables = environment(plan, job)
+    check(plan, job, changes)
+    changes = in_effect(plan, job, changes)
+    variables = environment(plan, job) | choice_variables(changes)
     return Command(
         program=(NAME,),
         environment=variables,
@@ -96,7 +99,6 @@ ENTRY = Runtime(
         "tp_exposed": (1.0,),
         "fp8_activation_input": (True,),
         "fp8_attention": (True,),
-        "low_bit_weights": ("alone",),
         "cached_transposes": (False,),
         "adapter_dropout": (True,),
     },

@@ -22,7 +22,6 @@ from planner.runtimes.megatron_bridge.sections import (
     train_section,
 )
 from planner.runtimes.megatron_bridge.settings import set_fields, set_precision
-from planner.runtimes.megatron_lm.settings import with_dispatch
 
 HEAD = '''\
 """{what} with Megatron-Bridge {version}; start it with the launch script beside it."""
@@ -128,7 +127,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
 
 def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     work = job.workload
-    fields = precision_fields(work) | set_precision(work.precision, changes)
+    fields = precision_fields(work) | set_precision(changes)
     lines = [f"    precision = get_mixed_precision_config({RECIPES[work.precision]!r})\n"]
     lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in fields.items()]
     calls: dict[str, tuple[str, Section]] = {
@@ -149,8 +148,7 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     if work.method == "lora":
         calls["peft"] = ("LoRA", adapter_section(plan, job, bool(changes.get("adapter_dropout", False))))
     lines.append("    return ConfigContainer(\n")
-    routed = "num_moe_experts" in calls["model"][1]
-    said = set_fields(with_dispatch(plan, changes), routed)
+    said = set_fields(changes)
     lines += [_call(name, kind, section | said.get(name, {})) for name, (kind, section) in calls.items()]
     return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
 

@@ -12,6 +12,7 @@ from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
+from planner.runtimes.megatron_lm.choices import check, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
@@ -19,7 +20,7 @@ from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
-from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags, with_dispatch
+from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 
 NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 
@@ -37,11 +38,12 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     job = replace(job, workload=as_set(job.workload, changes))
-    asked = with_dispatch(plan, changes)
-    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, asked)
+    check(plan, job, changes)
+    asked = in_effect(plan, job, changes)
+    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, asked, version)
     return Command(
         program=("pretrain_gpt.py", *flags),
-        environment=environment(plan, job),
+        environment=environment(plan, job) | choice_variables(asked),
         needs=NEEDS,
         notes=notes(plan, job),
     )
@@ -79,7 +81,7 @@ ENTRY = Runtime(
     bare_ends=True,
     command=command,
     grouping=CORE,
-    settings=SETTINGS,
+    settings={**SETTINGS, "tp_exposed": (0.25,)},
     one_gradient_buffer=True,
     trains_prediction=True,
     aliases=("megatron", "mcore", "megatron-core"),

@@ -136,7 +136,7 @@ def wanted(job: Job, plan: Plan) -> dict[str, object]:
         "zero_shards": int(plan.zero_shards) if plan.zero else int(plan.dp * plan.cp),
         "distributed_optimizer": plan.zero >= 1,
         "sharding": {2: "optim_grads", 3: "optim_grads_params"}.get(plan.zero, ""),
-        "sequence_parallel": plan.sequence_parallel,
+        "sequence_parallel": plan.sequence_parallel and plan.tp > 1,
         "seq_len": job.workload.seq_len,
         "recompute": None if plan.recompute == "none" else plan.recompute.partition(":")[0],
         "hosted_layers": int(plan.offload.removeprefix("activations:")) if ":" in plan.offload else 0,
@@ -155,7 +155,7 @@ def as_set(changes: Changes) -> dict[str, object]:
         elif name == "dropout":
             said |= {"dropout": (0.1, 0.1)}
         elif name in ("dp_exposed", "tp_exposed"):
-            said |= {f"{name.partition('_')[0]}_overlap": False}
+            said |= {f"{name.partition('_')[0]}_overlap": value != 1.0}
         elif name in ("gradient_dtype", "reduce_dtype"):
             said |= {"reduces_in_fp32": False}
         else:

@@ -21,7 +21,7 @@ from planner.runtimes.megatron_lm import ENTRY
 from tests.validate.megatron.capture import make_recorder, started
 from tests.validate.megatron.plans import legal_plans, settings
 from tests.validate.megatron.runner import Megatron, Verdict
-from tests.validate.megatron.tally import differences, tally
+from tests.validate.megatron.tally import differences, settable, tally
 
 CHECKOUT = os.environ.get("MEGATRON_LM", "")
 COUNT = int(os.environ.get("VALIDATE_PLANS", "20"))
@@ -63,7 +63,7 @@ def script(
 def test_every_legal_plan_is_accepted_as_meant(megatron: Any, recorder: Path, launcher: str) -> None:
     faults = []
     for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
-        changes = NO_CHANGES if job.workload.precision == "fp16" else asked
+        changes = settable(job, plan, asked)
         capability = job.hardware.pool.accelerator.compute_capability
         verdict = megatron.judge(
             started(script(recorder, job, plan, launcher, changes), recorder), job.gpus, capability

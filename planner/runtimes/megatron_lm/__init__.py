@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._offered import fits_model, method_rule
+from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
@@ -20,9 +20,15 @@ from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
+from planner.runtimes.megatron_lm.run_flags import (
+    NEEDS,
+    PRODUCTION,
+    STEP_LINE,
+    defaults,
+    smoke_flags,
+    where_set,
+)
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
-
-NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -44,7 +50,12 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     return Command(
         program=("pretrain_gpt.py", *flags),
         environment=environment(plan, job) | choice_variables(asked),
-        needs=NEEDS,
+        production=PRODUCTION,
+        smoke=smoke_flags(job, version),
+        production_needs=NEEDS,
+        defaults=defaults(run_of(job)),
+        where_set=where_set(plan, job),
+        step_line=STEP_LINE,
         notes=notes(plan, job),
     )
 

@@ -60,3 +60,9 @@ def test_what_the_launchers_write_is_read_as_one_run(
     starts = [number for number, one in enumerate(script.commands) if "pretrain_gpt.py" in one]
     assert script.commands[starts[-1]][-3:] == ("pretrain_gpt.py", "--a", *words)
     assert all("training" not in script.doubts[number] for number in starts)
+
+
+def test_a_word_as_input_is_no_text_until_a_mark() -> None:
+    """``<<<`` hands the next word to a command's input; what follows is read on."""
+    script = 'read -ra words <<< "${DATA_PATH}"\ntorchrun pretrain_gpt.py --num-layers 2\n'
+    assert read_script(script, "x").commands[-1][1] == "pretrain_gpt.py"

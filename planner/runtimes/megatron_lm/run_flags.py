@@ -1,9 +1,9 @@
 """Arguments of ``pretrain_gpt.py`` that say how long, at which rate and on what a run trains.
 
 Read in Megatron-LM d98e8a64 (core 0.20): training/config/training_config.py and common_config.py, whose
-fields are flags; training/training.py `get_train_valid_test_num_samples`, which divides by ``--eval-interval``
-even where nothing is evaluated; core/tokenizers/text/libraries/null_tokenizer.py, whose end of a document is the
-last token of the vocabulary, and before 0.18 one more.
+fields are flags; training/training.py `get_train_valid_test_num_samples`, which divides by
+``--eval-interval`` even where nothing is evaluated; core/tokenizers/text/libraries/null_tokenizer.py, whose
+end of a document is the last token of the vocabulary, and before 0.18 one more.
 """
 
 from __future__ import annotations

@@ -130,6 +130,18 @@ class Megatron:
             fused_rope=config.apply_rope_fusion,
             fused_weight_gradient=config.gradient_accumulation_fusion,
         )
+        derived["run"] = {
+            "padded_vocab": args.padded_vocab_size,
+            "global_batch": args.global_batch_size,
+            "schedule": (
+                args.lr,
+                args.min_lr,
+                args.lr_decay_style,
+                args.lr_warmup_iters,
+                args.lr_decay_iters,
+            ),
+            "optimizer": (args.weight_decay, args.clip_grad, args.adam_beta1, args.adam_beta2, args.seed),
+        }
         derived["layers"] = self._layers(config)
         if build:
             derived["params"] = self._params(args, config)

@@ -18,6 +18,7 @@ from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.megatron_lm import ENTRY
+from planner.runtimes.megatron_lm.flags import padded_vocab
 from tests.validate.megatron.capture import make_recorder, started
 from tests.validate.megatron.plans import legal_plans, settings
 from tests.validate.megatron.runner import Megatron, Verdict
@@ -72,6 +73,20 @@ def test_every_legal_plan_is_accepted_as_meant(megatron: Any, recorder: Path, la
         if verdict.error or differs:
             faults.append(f"{job.model.name} {job.gpus} {plan} {changes}: {verdict.error or differs}")
     assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults)
+
+
+def test_a_smoke_run_is_the_same_training(megatron: Any, recorder: Path) -> None:
+    """Of all that Megatron-LM derives nothing differs: table, batches, schedule, groups, layers."""
+    for job, plan in legal_plans(SEED + 1, max(3, COUNT // 4), ENTRY):
+        capability = job.hardware.pool.accelerator.compute_capability
+        real, smoke = (
+            megatron.judge(started(script(recorder, job, plan), recorder, user), job.gpus, capability)
+            for user in ({}, {"SMOKE": "1", "DATA_PATH": "", "OUTPUT_DIR": ""})
+        )
+        assert (smoke.error, smoke.derived) == (real.error, real.derived) == ("", real.derived)
+        run = real.derived["run"]
+        assert run["padded_vocab"] == padded_vocab(job.model.vocab, float(plan.tp))
+        assert run["global_batch"] == job.workload.global_batch
 
 
 def test_what_our_rules_refuse_megatron_refuses_or_runs_otherwise(

@@ -7,7 +7,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-
 RECORDER = """#!/bin/bash
 printf '%s\\0' "$@" > "${RECORD}/argv"
 env -0 > "${RECORD}/env"

@@ -130,6 +130,7 @@ class Megatron:
             fused_rope=config.apply_rope_fusion,
             fused_weight_gradient=config.gradient_accumulation_fusion,
         )
+        derived["numerics"] = _numerics(args, config)
         derived["run"] = {
             "padded_vocab": args.padded_vocab_size,
             "global_batch": args.global_batch_size,
@@ -258,6 +259,23 @@ def check_rounds(config: Any, many: int) -> None:
         raise ValueError(f"group size {group} is not between pp {pp} and {many} micro-batches")
     if 0 < many % group < pp:
         raise ValueError(f"{many} micro-batches leave {many % group} for the last group, less than pp {pp}")
+
+
+def _numerics(args: Any, config: Any) -> dict[str, Any]:
+    """Return how the model computes: fields of the configuration and what the model takes beside it."""
+    names = (
+        "layernorm_epsilon", "init_method_std", "normalization", "moe_router_score_function",
+        "moe_router_topk_scaling_factor", "moe_router_enable_expert_bias", "moe_router_num_groups",
+        "moe_router_group_topk", "moe_aux_loss_coeff",
+    )  # fmt: skip
+    stretched = ("rotary_scaling_factor", "mscale", "mscale_all_dim", "rope_type")
+    return {
+        "rotary_base": args.rotary_base,
+        "untied": args.untie_embeddings_and_output_weights,
+        "llama3_factor": args.rope_scaling_factor if args.use_rope_scaling else None,
+        **{name: getattr(config, name) for name in names},
+        **{name: getattr(config, name, None) for name in stretched},
+    }
 
 
 def _place(error: BaseException) -> str:

@@ -41,6 +41,13 @@ VersionOption = Annotated[
         show_default=False,
     ),
 ]
+SmokeOption = Annotated[
+    bool,
+    typer.Option(
+        "--smoke",
+        help="Files that start twenty steps on made-up data where SMOKE is not set otherwise.",
+    ),
+]
 
 
 MODEL, CLUSTER = "model.yaml", "hardware.yaml"
@@ -56,6 +63,7 @@ class Launch:
     launcher: str
     version: str | None
     force: bool
+    smoke: bool = False
 
 
 def emit(
@@ -69,6 +77,7 @@ def emit(
     target: TargetOption = None,
     launcher: LauncherOption = "torchrun",
     target_version: VersionOption = None,
+    smoke: SmokeOption = False,
     force: ForceOption = False,
     unfit: Annotated[
         bool, typer.Option("--unfit", help="Write the files of a plan that does not fit, too.")
@@ -79,7 +88,7 @@ def emit(
     """Write the files that start a saved plan, all of them or none.
 
     What only you know stands in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
-    IMAGE, taken from the environment when the files are started.
+    IMAGE, taken from the environment when the files are started. With SMOKE=1 there they try the plan first.
     """
     from planner.cli.axes import check_offload
     from planner.cli.files import read_plan
@@ -94,7 +103,7 @@ def emit(
     check_precision(saved.job.hardware, saved.job.workload, reading)
     check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
-    launch = Launch(out, target, launcher, target_version, force)
+    launch = Launch(out, target, launcher, target_version, force, smoke)
     wanted = wanted_target(launch, saved.runtime)
     clusters = [saved.job.hardware]
     notes = [f"note: {line}" for line in (*saved.notes, *vendor_notes(clusters), *version_notes(clusters))]
@@ -245,5 +254,5 @@ def write_plan(
         )
         expected = ordered_first_steps(answer, order)
     card = Card(saved, summary, expected)
-    files = launch_files(answer.plan, answer.job, wanted, card, order)
+    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke)
     return write_folder({**files, **inputs}, launch.out, launch.force)

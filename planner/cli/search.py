@@ -11,6 +11,7 @@ import typer
 from planner.cli.launch import (
     Launch,
     LauncherOption,
+    SmokeOption,
     TargetOption,
     VersionOption,
     wanted_target,
@@ -80,6 +81,7 @@ def search(
     target: TargetOption = None,
     launcher: LauncherOption = "torchrun",
     target_version: VersionOption = None,
+    smoke: SmokeOption = False,
     force: ForceOption = False,
 ) -> None:
     """Rank plans for a model on a cluster; axes that are given are kept, the others are searched.
@@ -98,7 +100,7 @@ def search(
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    launch = Launch(emit, target, launcher, target_version, force) if emit is not None else None
+    launch = Launch(emit, target, launcher, target_version, force, smoke) if emit is not None else None
     check_names(target, launcher)
     if launch is not None:
         check_launch(launch, request)

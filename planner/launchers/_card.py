@@ -42,7 +42,7 @@ def card_text(
     plan: Plan, job: Job, runtime: Runtime, launcher: Launcher, command: Command, card: Card
 ) -> str:
     """Return the run card as markdown."""
-    needs = dict.fromkeys((*command.needs, *launcher.needs))
+    needs = dict.fromkeys((*command.production_needs, *command.needs, *launcher.needs))
     hardware = f"{job.gpus} × {job.hardware.pool.accelerator.name} ({_inline(job.hardware.name)})"
     parts = [
         f"# {_inline(job.model.name)} on {hardware}",

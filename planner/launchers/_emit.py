@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._settings import assumed, changed, unheard
+from planner.runtimes._settings import assumed, changed, heard, unheard
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> 
 
 
 def launch_files(
-    plan: Plan, job: Job, wanted: Target, card: Card, order: str | None = None
+    plan: Plan, job: Job, wanted: Target, card: Card, order: str | None = None, smoke: bool = False
 ) -> dict[str, str]:
     """Return the files that start a scalar plan, name to text.
 
@@ -68,11 +68,14 @@ def launch_files(
         Texts for the run card.
     order : str, optional
         The order of the passes, where one was made for the plan.
+    smoke : bool
+        Whether they start a smoke run where the user does not say otherwise.
 
     Raises
     ------
     UnsupportedPlan
-        If the runtime writes no files, or cannot run the plan; the message has every reason.
+        If the runtime writes no files, cannot run the plan, or has no smoke run where one is asked for; the
+        message has every reason.
     InputError
         If the launcher cannot start so many accelerators.
     """
@@ -80,8 +83,10 @@ def launch_files(
     _refuse(plan, job, runtime)
     plan = _as_priced(plan, job, runtime)
     command = started(plan, job, wanted, order)
+    if smoke and command.smoke is None:
+        raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
-    settings = Settings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"))
+    settings = Settings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"), smoke=smoke)
     files = dict(wanted.launcher.files(command, plan, job, settings))
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)
@@ -105,12 +110,13 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
     if reasons:
         lines = (f"{runtime.name} would not run as it was priced: {reason}" for reason in reasons)
         raise UnsupportedPlan("\n".join(lines))
+    settable = heard(changes, runtime.settings)
     if order is None:
-        command = runtime.command(plan, job, wanted.version, changes)
+        command = runtime.command(plan, job, wanted.version, settable)
     elif runtime.order_command is None:
         raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
     else:
-        command = runtime.order_command(plan, job, wanted.version, order, changes)
+        command = runtime.order_command(plan, job, wanted.version, order, settable)
     told = (*assumed(changes, runtime.settings), *packed_note(job.workload))
     return replace(command, notes=(*command.notes, *told))
 

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from planner.cost.legal import nodes_rule
 from planner.errors import InputError, Problem
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Command, Job
+from planner.runtimes._variables import VARIABLES
 
-VARIABLES: Final = {
-    "DATA_PATH": "the training data as the runtime reads it",
-    "TOKENIZER_PATH": "the name or folder of the tokenizer",
-    "OUTPUT_DIR": "a folder for checkpoints and logs",
-    "CHECKPOINT": "the folder of the weights to start from",
-    "ACCOUNT": "the account that the cluster charges",
-    "PARTITION": "the partition or queue to run in",
-    "IMAGE": "the container image to run in",
-}
-"""What only the user knows, taken from the environment."""
+__all__ = ["VARIABLES", "Launcher", "Settings", "node_shape"]
 
 
 @dataclass(frozen=True)
@@ -38,12 +29,15 @@ class Settings:
         Name of the job: letters, digits and dashes.
     port : int
         Port on which the ranks meet.
+    smoke : bool
+        Whether the files start a smoke run where the user sets nothing.
     """
 
     runtime: str
     title: str
     name: str
     port: int = 29500
+    smoke: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ class Launcher:
     start : str
         How a user starts what it wrote, with the main file's name in it.
     needs : tuple of str
-        User variables that the launcher needs beside those of the command.
+        User variables that the launcher needs beside those of the command, in either kind of run.
     files : callable
         From (command, plan, job, settings) to the files, name to text, the one to start first.
     """

@@ -7,17 +7,17 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from planner.launchers._family import VARIABLES, Settings
+from planner.launchers._family import Settings
 from planner.runtimes._family import Command
-
-REFERENCE: Final = re.compile(r"\$\{(" + "|".join([*VARIABLES, "HERE"]) + r")\}")
-"""A user's variable, or the folder of the files, inside an argument."""
+from planner.runtimes._variables import SPREAD, WHOLE
 
 LONGEST_NAME: Final = 60
 
 
 def quoted(part: str) -> str:
     r"""Return one argument as one shell word; references to the user's variables alone are expanded.
+
+    A part that is the words of a variable becomes the array that `spread_block` makes of it.
 
     Examples
     --------
@@ -26,7 +26,9 @@ def quoted(part: str) -> str:
     """
     if not part:
         return "''"
-    pieces = REFERENCE.split(part)
+    if words := SPREAD.fullmatch(part):
+        return f'"${{{words[1].lower()}_words[@]}}"'
+    pieces = WHOLE.split(part)
     return "".join(
         f'"${{{piece}}}"' if index % 2 else _literal(piece) for index, piece in enumerate(pieces) if piece
     )
@@ -64,11 +66,15 @@ def argument_lines(parts: Iterable[str], indent: str = "  ") -> str:
     return "".join(f"{indent}{' '.join(line)}\n" for line in lines)
 
 
-def placed(command: Command) -> tuple[str, ...]:
-    """Return what torchrun starts; a part that names one of the command's files is found in their folder."""
+def placed(command: Command, parts: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Return arguments as torchrun takes them; a part that names one of the files is found in their folder.
+
+    Without ``parts`` they are those of both kinds of run, the program first.
+    """
     files = command.files or {}
-    parts = (f"${{HERE}}/{part}" if part in files else part for part in command.program)
-    return (*(("-m",) if command.module else ()), *parts)
+    found = command.program if parts is None else parts
+    lead = ("-m",) if parts is None and command.module else ()
+    return (*lead, *(f"${{HERE}}/{part}" if part in files else part for part in found))
 
 
 def whence(command: Command, title: str) -> str:
@@ -88,34 +94,6 @@ def here_block(*blocks: str) -> str:
     """Return the line that finds the script's folder, where one of ``blocks`` refers to it."""
     needed = any("${HERE}" in block for block in blocks)
     return 'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\n' if needed else ""
-
-
-def training_block(command: Command) -> str:
-    """Return the array ``training``: the program and its arguments."""
-    return f"training=(\n{argument_lines(placed(command))})\n"
-
-
-def variable_block(needs: Iterable[str], optional: Iterable[str] = ()) -> str:
-    """Return the head of a script: the user's variables, and one sentence where one of them is unset."""
-    needs = tuple(dict.fromkeys(needs))
-    names = tuple(dict.fromkeys((*needs, *optional)))
-    return "".join(_variable(name, name in needs) for name in names) + (_check(needs) if needs else "")
-
-
-def _variable(name: str, needed: bool) -> str:
-    return f"export {name}=${{{name}:-}}  # {VARIABLES[name]}{'' if needed else ', if any'}\n"
-
-
-def _check(needs: tuple[str, ...]) -> str:
-    meanings = "".join(f"    {name}) meaning={shlex.quote(VARIABLES[name])} ;;\n" for name in needs)
-    return (
-        f"for name in {' '.join(needs)}; do\n"
-        '  if [[ -n "${!name}" ]]; then continue; fi\n'
-        f'  case "${{name}}" in\n{meanings}  esac\n'
-        '  echo "Set the variable ${name} to ${meaning} before starting this script." >&2\n'
-        "  exit 2\n"
-        "done\n"
-    )
 
 
 def file_block(files: Mapping[str, str]) -> str:

@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 
 from planner.launchers._family import Launcher, Settings, node_shape
-from planner.launchers._shell import (
-    comment,
-    environment_block,
-    file_block,
-    head,
-    training_block,
-    variable_block,
-)
+from planner.launchers._runs import start_block, training_block, variable_block
+from planner.launchers._shell import comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
@@ -69,7 +63,7 @@ def pod_script(command: Command) -> str:
         + file_block(files)
         + environment_block(command)
         + training_block(command)
-        + 'exec torchrun "${training[@]}"\n'
+        + start_block(command, 'torchrun "${training[@]}"')
     )
 
 
@@ -80,7 +74,7 @@ def _container(command: Command, job: Job) -> dict[str, object]:
     return {
         "image": placeholder("IMAGE"),
         "command": ["bash", "-c", Script(kept(pod_script(command)))],
-        "env": [{"name": name, "value": placeholder(name)} for name in command.needs],
+        "env": [{"name": name, "value": placeholder(name)} for name in command.variables],
         "resources": {"limits": amount, "requests": amount},
     }
 
@@ -120,7 +114,6 @@ def pytorch_job(command: Command, job: Job, settings: Settings) -> dict[str, obj
 
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
     """Return the submitting script and both manifests."""
-    needs = (*command.needs, "IMAGE")
     note = (
         "The image's working folder is the runtime's checkout; paths are those in the container.\n"
         f"Submit it with {NAME}, which puts the variables in."
@@ -129,8 +122,8 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     script = (
         head(settings, start)
         + "set -euo pipefail\n\n"
-        + variable_block(needs)
-        + SUBMIT.replace("NAMES", " ".join(needs))
+        + variable_block(command, settings, ("IMAGE",), ())
+        + SUBMIT.replace("NAMES", " ".join((*command.variables, "IMAGE")))
     )
     top = comment(f"{settings.title}\n{note}")
     return {

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from planner.launchers._card import PLAN
 from planner.launchers._family import VARIABLES, Launcher, Settings, node_shape
 from planner.launchers._shell import comment, placed, whence
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes._family import Command, Job, StepLine
 
 NAME = "train_ray.py"
 
 BODY = '''\
 def filled(part):
-    """Return an argument with the user's variables put in; everything else stays as it is."""
-    return re.sub(r"\\$\\{(" + "|".join([*NEEDS, "HERE"]) + r")\\}", lambda name: os.environ[name[1]], part)
+    """Return a text with the user's variables put in; everything else stays as it is."""
+    names = "|".join([*MEANINGS, "HERE"])
+    return re.sub(r"\\$\\{(" + names + r")\\}", lambda name: os.environ[name[1]], part)
+
+
+def words(part):
+    """Return an argument, or of a variable that holds several all of them."""
+    several = re.fullmatch(r"\\$\\{(\\w+)\\[@\\]\\}", part)
+    if not several or several[1] not in MEANINGS:
+        return [filled(part)]
+    text = os.environ[several[1]]
+    return [text] if os.path.exists(text) or os.path.exists(text + ".bin") else text.split()
+
+
+def arguments():
+    """Return the program and its arguments, by the kind of run."""
+    parts = list(PROGRAM)
+    if os.environ["SMOKE"]:
+        parts += SMOKE
+    else:
+        parts += PRODUCTION
+        parts += [part for name, those in WHERE_SET.items() if os.environ[name] for part in those]
+    return [word for part in parts + CLOSING for word in words(part)]
 
 
 def train():
@@ -22,7 +44,7 @@ def train():
     if os.path.isdir(os.environ["WORK"]):
         os.chdir(os.environ["WORK"])
     sys.path.insert(0, os.environ["HERE"])
-    sys.argv = [filled(part) for part in PROGRAM]
+    sys.argv = arguments()
     if MODULE:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     else:
@@ -30,19 +52,34 @@ def train():
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-def main():
-    """Start the workers, or say which variable is missing."""
-    missing = next((name for name in NEEDS if not os.environ.get(name)), None)
+def settle():
+    """Put defaults where the user says nothing, or stop at a variable that is missing."""
+    os.environ.setdefault("SMOKE", DEFAULT_SMOKE)
+    if os.environ["SMOKE"] == "0":
+        os.environ["SMOKE"] = ""
+    if os.environ["SMOKE"] and NO_SMOKE:
+        sys.exit(f"There is no smoke run: {NO_SMOKE}.")
+    needed = [*NEEDS, *([] if os.environ["SMOKE"] else PRODUCTION_NEEDS)]
+    missing = next((name for name in needed if not os.environ.get(name)), None)
     if missing:
-        sys.exit(f"Set the variable {missing} to {NEEDS[missing]} before starting this script.")
+        sys.exit(f"Set the variable {missing} to {MEANINGS[missing]} before starting this script.")
+    for name in MEANINGS:
+        os.environ[name] = os.environ.get(name) or filled(DEFAULTS.get(name, ""))
+
+
+def main():
+    """Start the workers, and after a smoke run say how to hold it against the plan."""
+    settle()
     here = os.path.dirname(os.path.abspath(__file__))
-    variables = ENVIRONMENT | {name: os.environ[name] for name in NEEDS} | {"HERE": here, "WORK": os.getcwd()}
-    ray.init(runtime_env={"env_vars": variables})
+    variables = ENVIRONMENT | {name: os.environ[name] for name in MEANINGS}
+    ray.init(runtime_env={"env_vars": variables | {"HERE": here, "WORK": os.getcwd()}})
     scaling = ScalingConfig(
         num_workers=WORKERS, use_gpu=True, resources_per_worker={"GPU": 1}, placement_strategy="PACK"
     )
     run = RunConfig(name=JOB, storage_path=os.environ["OUTPUT_DIR"])
     TorchTrainer(train, scaling_config=scaling, run_config=run).fit()
+    if os.environ["SMOKE"]:
+        print(f"Hold it against the estimate: planner mfu {os.path.join(here, PLAN)} {MEASURE}")
 
 
 if __name__ == "__main__":
@@ -54,24 +91,53 @@ def _listing(name: str, values: Iterable[str]) -> str:
     return f"{name} = [\n" + "".join(f"    {value!r},\n" for value in values) + "]\n"
 
 
-def _mapping(name: str, values: Iterable[tuple[str, str]]) -> str:
+def _mapping(name: str, values: Iterable[tuple[str, object]]) -> str:
     return f"{name} = {{\n" + "".join(f"    {key!r}: {value!r},\n" for key, value in values) + "}\n"
+
+
+def _literal(name: str, value: object) -> str:
+    return f"{name} = {value!r}\n"
+
+
+def _constants(command: Command, job: Job, settings: Settings) -> str:
+    """Return what the script knows of the command."""
+    nodes, ranks = node_shape(job)
+    program = [part for part in placed(command) if part != "-m" or not command.module]
+    line = command.step_line or StepLine("")
+    known = (*command.variables, "OUTPUT_DIR")
+    return "".join(
+        [
+            _mapping("MEANINGS", ((name, VARIABLES[name]) for name in dict.fromkeys(known))),
+            _listing("NEEDS", dict.fromkeys((*command.needs, "OUTPUT_DIR"))),
+            _listing("PRODUCTION_NEEDS", command.production_needs),
+            _mapping("DEFAULTS", command.defaults.items()),
+            _literal("DEFAULT_SMOKE", "1" if settings.smoke else ""),
+            _literal("NO_SMOKE", command.no_smoke if command.smoke is None else ""),
+            _literal("PLAN", PLAN),
+            _literal("MEASURE", f"{line.option} {'SECONDS' if line.option == '--step-time' else 'TOKENS'}"),
+            _literal("JOB", settings.name),
+            _literal("WORKERS", nodes * ranks),
+            _literal("MODULE", command.module),
+            _mapping("ENVIRONMENT", command.environment.items()),
+            _listing("PROGRAM", program),
+            _listing("PRODUCTION", placed(command, command.production)),
+            _listing("SMOKE", placed(command, command.smoke or ())),
+            _listing("CLOSING", placed(command, command.closing)),
+            _mapping(
+                "WHERE_SET", ((name, [*placed(command, parts)]) for name, parts in command.where_set.items())
+            ),
+        ]
+    )
 
 
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
     """Return the Python script that Ray runs on its head node."""
-    nodes, ranks = node_shape(job)
-    needs = dict.fromkeys((*command.needs, "OUTPUT_DIR"))
-    program = [part for part in placed(command) if part != "-m" or not command.module]
     start = f"Start it on the head of a Ray cluster, {whence(command, settings.runtime)}: python {NAME}"
     text = (
         comment(f"{settings.title}\n{start}\nThe folders are on storage that all nodes share.")
         + "import os\nimport re\nimport runpy\nimport sys\n\nimport ray\n"
         + "from ray.train import RunConfig, ScalingConfig\nfrom ray.train.torch import TorchTrainer\n\n"
-        + _mapping("NEEDS", ((name, VARIABLES[name]) for name in needs))
-        + f"JOB = {settings.name!r}\nWORKERS = {nodes * ranks}\nMODULE = {command.module}\n"
-        + _mapping("ENVIRONMENT", command.environment.items())
-        + _listing("PROGRAM", program)
+        + _constants(command, job, settings)
         + "\n\n"
         + BODY
     )

@@ -6,15 +6,8 @@ from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.launchers._family import Launcher, Settings, node_shape
-from planner.launchers._shell import (
-    argument_lines,
-    comment,
-    environment_block,
-    file_block,
-    head,
-    training_block,
-    variable_block,
-)
+from planner.launchers._runs import start_block, training_block, variable_block
+from planner.launchers._shell import argument_lines, comment, environment_block, file_block, head
 from planner.launchers._yaml import Script, yaml_text
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
@@ -50,7 +43,7 @@ def _run(command: Command, job: Job, settings: Settings) -> str:
         + f"launch=(\n{argument_lines(launch)})\n"
         + LEAD
         + training_block(command)
-        + 'torchrun "${launch[@]}" "${training[@]}"\n'
+        + start_block(command, 'torchrun "${launch[@]}" "${training[@]}"', ends=False)
     )
 
 
@@ -73,19 +66,18 @@ def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
         "name": settings.name,
         "num_nodes": nodes,
         "resources": {"accelerators": f"{ACCELERATORS[accelerator]}:{ranks}", "network_tier": "best"},
-        "envs": dict.fromkeys(command.needs),
+        "envs": dict.fromkeys(command.variables, "") | dict.fromkeys(command.needs),
         "run": Script(f"(\n{_run(command, job, settings)})\n"),
     }
 
 
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
     """Return the task and the script that launches it."""
-    needs = (*command.needs, "IMAGE")
-    passed = " ".join(f"--env {name}" for name in command.needs)
+    passed = " ".join(f"--env {name}" for name in command.variables)
     script = (
         head(settings, f"Start it where SkyPilot is set up: bash {NAME}")
         + "set -euo pipefail\n\n"
-        + variable_block(needs)
+        + variable_block(command, settings, ("IMAGE",), ())
         + 'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\n'
         + f'exec sky launch --image-id "docker:${{IMAGE}}" {passed} "${{HERE}}/{TASK}"\n'
     )

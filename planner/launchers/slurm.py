@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from planner.inputs.hardware import Pool
 from planner.launchers._family import Launcher, Settings, node_shape
-from planner.launchers._shell import (
-    argument_lines,
-    environment_block,
-    head,
-    training_block,
-    variable_block,
-    whence,
-)
+from planner.launchers._runs import spread_block, start_block, training_block, variable_block
+from planner.launchers._shell import argument_lines, environment_block, head, whence
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
+from planner.runtimes._variables import PATHS
 
 NAME = "train.sbatch"
 NEEDS = ("OUTPUT_DIR", "ACCOUNT", "PARTITION")
@@ -35,16 +30,24 @@ mapfile -t hosts < <(scontrol show hostnames "${SLURM_JOB_NODELIST}")
 launch+=(--master-addr "${hosts[0]}")
 container=()
 if [[ -n "${IMAGE}" ]]; then
-  mounts=$(printf '%s\\n' "${PWD}" "${HERE}" "${OUTPUT_DIR}"PATHS | while read -r path; do
+  mounts=$(printf '%s\\n' "${PWD}" "${HERE}" PATHS | while read -r path; do
     if [[ ! -d "${path}" ]]; then path=$(dirname "${path}"); fi
     if [[ "${path}" == /?* ]]; then echo "${path}:${path}"; fi
   done | sort -u | paste -sd ,)
   container=(--container-image="${IMAGE}" --container-mounts="${mounts}" --container-workdir="${PWD}")
 fi
+"""
+
+
+START = """\
+srun --kill-on-bad-exit=1 "${container[@]}" \\
+  bash -c "${node}" torchrun "${launch[@]}" "${training[@]}"\
+"""
+
+NODE = """\
 # Every task adds its own place in the node list, so that ranks follow the order of the nodes.
 # shellcheck disable=SC2016
-srun --kill-on-bad-exit=1 "${container[@]}" \\
-  bash -c 'exec torchrun --node-rank "${SLURM_NODEID}" "$@"' torchrun "${launch[@]}" "${training[@]}"
+node='exec torchrun --node-rank "${SLURM_NODEID}" "$@"'
 """
 
 
@@ -81,14 +84,26 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     text = (
         f"{shebang}\n{_directives(job, settings)}{comments}"
         + "set -euo pipefail\n\n"
-        + variable_block((*command.needs, *NEEDS), optional=("IMAGE",))
+        + variable_block(command, settings, NEEDS, ("IMAGE",))
         + SUBMIT
         + environment_block(command)
         + f"launch=(\n{argument_lines(launch)})\n"
         + training_block(command)
-        + RUN.replace("PATHS", "".join(f' "${{{name}}}"' for name in command.needs if name != "OUTPUT_DIR"))
+        + _container(command)
+        + NODE
+        + start_block(command, START, "${HERE}/", ends=False)
     )
     return {NAME: text, **(command.files or {})}
+
+
+def _container(command: Command) -> str:
+    """Return the lines that let a container see the folders of the user's variables."""
+    names = dict.fromkeys(("OUTPUT_DIR", *(name for name in command.variables if name in PATHS)))
+    words = {name: f"${{{name}}}" for name in names} | (
+        {"DATA_PATH": "${data_path_words[@]}"} if "DATA_PATH" in names else {}
+    )
+    split = spread_block(["${DATA_PATH[@]}"] if "DATA_PATH" in names else [])
+    return split + RUN.replace("PATHS", " ".join(f'"{word}"' for word in words.values()))
 
 
 ENTRY = Launcher(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import (
     argument_lines,
     environment_block,
     head,
     here_block,
-    training_block,
-    variable_block,
     whence,
 )
 from planner.plan import Plan
@@ -35,17 +34,18 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     if nodes > 1:
         launch += f'  --rdzv-endpoint "${{MASTER_ADDR}}:${{MASTER_PORT:-{settings.port}}}"\n'
     environment, training = environment_block(command), training_block(command)
+    started = start_block(command, 'torchrun "${launch[@]}" "${training[@]}"', "${HERE}/")
     text = (
         head(settings, start)
         + "set -euo pipefail\n\n"
-        + variable_block(command.needs)
-        + here_block(environment, training)
+        + variable_block(command, settings, (), ())
+        + here_block(environment, training, started)
         + "\n"
         + environment
         + (MEETING if nodes > 1 else "")
         + f"launch=(\n{launch})\n"
         + training
-        + 'exec torchrun "${launch[@]}" "${training[@]}"\n'
+        + started
     )
     return {NAME: text, **(command.files or {})}
 

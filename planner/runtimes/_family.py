@@ -59,18 +59,59 @@ class Job:
 
 
 @dataclass(frozen=True)
+class StepLine:
+    r"""Where a runtime's log says how fast it is.
+
+    Parameters
+    ----------
+    pattern : str
+        Extended regular expression of ``sed`` for what stands around the number and, as its one group, the
+        number itself, such as ``elapsed time per iteration \(ms\): *([0-9.]+)``; no slash.
+    option : str
+        The option of ``planner mfu`` that takes it.
+    divisor : float
+        By what the number is divided for that, such as 1000 for milliseconds.
+    """
+
+    pattern: str
+    option: str = "--step-time"
+    divisor: float = 1.0
+
+
+@dataclass(frozen=True)
 class Command:
     """What a launcher starts on every node: a program with its arguments, and its environment.
+
+    A smoke run is the same job for twenty steps, on made-up data and without checkpoints. The files of one
+    plan start either: a smoke run where the user sets the variable SMOKE. A program that is a script of the
+    planner's own finds SMOKE in its environment too, empty in a real run.
 
     Parameters
     ----------
     program : tuple of str
-        Arguments after the launcher's own, such as ``pretrain_gpt.py --num-layers 32``. A part that is a
-        reference to a user's variable is written ``${NAME}``; everything else is literal.
+        Arguments of both kinds of run after the launcher's own, such as ``pretrain_gpt.py --num-layers 32``.
+        A part may hold references to the user's variables, ``${NAME}``; a part that is ``${NAME[@]}`` becomes
+        the words of the variable, such as the weights and paths of a blend. Everything else is literal.
     environment : mapping
         Variables to export.
     needs : tuple of str
-        User variables that must be set, of the contract's list.
+        User variables that must be set in either kind of run.
+    production : tuple of str
+        Arguments of a real run alone, after ``program``: data, tokenizer, checkpoints, steps, schedule.
+    smoke : tuple of str, optional
+        What stands in their place in a smoke run, maybe nothing; None where the runtime has no such run.
+    no_smoke : str
+        Why it has none.
+    closing : tuple of str
+        Arguments of both kinds of run that must be the last.
+    production_needs : tuple of str
+        User variables that must be set in a real run alone.
+    defaults : mapping
+        User variables that may be unset, with their values then; a value may refer to other variables.
+    where_set : mapping
+        Arguments of a real run that are there only where the user sets a variable, by its name.
+    step_line : StepLine, optional
+        Where the log says how fast it is.
     module : bool
         Whether the program is a Python module (``-m``).
     files : mapping
@@ -84,9 +125,28 @@ class Command:
     program: tuple[str, ...]
     environment: Mapping[str, str]
     needs: tuple[str, ...] = ()
+    production: tuple[str, ...] = ()
+    smoke: tuple[str, ...] | None = None
+    no_smoke: str = "its files always train on the data that DATA_PATH names"
+    closing: tuple[str, ...] = ()
+    production_needs: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    where_set: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    step_line: StepLine | None = None
     module: bool = False
     files: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def real(self) -> tuple[str, ...]:
+        """Program and arguments of a real run, without those of variables that may be unset."""
+        return (*self.program, *self.production, *self.closing)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All user variables that it knows, each once."""
+        known = (*self.needs, *self.production_needs, *self.defaults, *self.where_set)
+        return tuple(dict.fromkeys((*known, "SMOKE")))
 
 
 class RuleMaker(Protocol):

@@ -37,6 +37,11 @@ def changed(traits: Traits, plain: Traits) -> Changes:
     return {name: value for name, value in asdict(traits).items() if value != own[name]}
 
 
+def heard(changes: Changes, settings: Settings) -> Changes:
+    """Return the changes that a setting of the runtime brings about, value for value."""
+    return {name: value for name, value in changes.items() if _heard(name, value, settings)}
+
+
 def unheard(changes: Changes, settings: Settings, plain: Traits) -> list[str]:
     """Return why files cannot start what was priced: choices that no setting of the runtime makes."""
     own = asdict(plain)

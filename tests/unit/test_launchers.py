@@ -134,7 +134,7 @@ def test_what_starts_is_the_command_and_nothing_else(tmp_path: Path, launcher: s
         "SLURM_JOB_NODELIST": "n[0-1]",
         "SLURM_SUBMIT_DIR": "/s",
     }
-    user = {name: NASTY for name in VARIABLES}
+    user = {name: NASTY for name in VARIABLES if name != "SMOKE"}
     done = run(tmp_path / next(iter(files)), programs, **user, **inside, MASTER_ADDR="first")
     assert done.returncode == 0, done.stderr
     started = recorded(programs, "torchrun")
@@ -272,7 +272,7 @@ def test_kubernetes_replaces_nothing_in_what_a_pod_runs(tmp_path: Path) -> None:
     assert run(tmp_path / "submit.sh", tmp_path / "programs", **user).returncode == 0
     sent = yaml.safe_load((tmp_path / "programs" / "kubectl.stdin").read_text())["spec"]["trainer"]
     values = {entry["name"]: expanded(entry["value"], **user) for entry in sent["env"]}
-    assert values == {name: user[name] for name in values}
+    assert values == {name: user.get(name, "") for name in values}
     script = expanded(sent["command"][2], **user)
     assert "train.py '$(DATA_PATH)' '$$' '$(touch pwned)'" in script
     assert "$$(DATA_PATH)" in plain
@@ -298,7 +298,7 @@ def test_kubernetes_gets_the_users_variables_whatever_they_hold(tmp_path: Path) 
     assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 8)
     assert trainer["image"] == user["IMAGE"]
     assert {entry["name"]: expanded(entry["value"]) for entry in trainer["env"]} == {
-        "DATA_PATH": NASTY, "OUTPUT_DIR": user["OUTPUT_DIR"],
+        "DATA_PATH": NASTY, "OUTPUT_DIR": user["OUTPUT_DIR"], "SMOKE": "",
     }  # fmt: skip
     assert trainer["resourcesPerNode"]["limits"] == {"nvidia.com/gpu": 8}
 
@@ -336,7 +336,7 @@ def test_a_sky_task_starts_the_command_on_each_node(tmp_path: Path) -> None:
     task = yaml.safe_load(files["task.yaml"])
     assert task["num_nodes"] == 2
     assert task["resources"]["accelerators"] == "H100:8"
-    assert task["envs"] == {"DATA_PATH": None, "OUTPUT_DIR": None}
+    assert task["envs"] == {"DATA_PATH": None, "OUTPUT_DIR": None, "SMOKE": ""}
     (tmp_path / "run.sh").write_text(task["run"])
     node = {"SKYPILOT_NODE_RANK": "1", "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2", "DATA_PATH": "d"}
     done = run(tmp_path / "run.sh", programs, **node, OUTPUT_DIR="o")

@@ -247,7 +247,9 @@ def test_models_keep_their_shape() -> None:
 
 def test_steps_follow_from_the_tokens() -> None:
     work = {"tokens": 1e9, "seq_len": 2048, "global_batch": 128}
-    assert flags(cases.plan(64, 128), of("llama3-8b", **work))["--train-iters"] == ["3815"]
+    assert ENTRY.command is not None
+    made = ENTRY.command(cases.plan(64, 128), of("llama3-8b", **work), ENTRY.versions[0])
+    assert made.defaults["TRAIN_STEPS"] == "3815"
 
 
 @pytest.mark.parametrize(

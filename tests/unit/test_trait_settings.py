@@ -23,6 +23,10 @@ from tests.validate.megatron import cases
 JOB = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64)
 ROUTED = cases.job("mixtral-8x7b", 16, seq_len=2048, global_batch=64)
 TUNED = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8", method="lora")
+LOW = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8")
+MICROSCALED = cases.job(
+    "llama3-8b", 16, seq_len=2048, global_batch=64, hardware="dgx-b200", precision="mxfp8"
+)
 PLANS = {
     "megatron-lm": cases.plan(16, 64, tp=2.0, sequence_parallel=True),
     "megatron-bridge": cases.plan(16, 64, tp=2.0, sequence_parallel=True),
@@ -42,6 +46,13 @@ MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
     "gradient_dtype=bf16": ("--grad-reduce-in-bf16",),
     "reduce_dtype=bf16": ("--grad-reduce-in-bf16",),
     "dp_exposed=1.0": (),
+    "launch_blocking=True": ("export CUDA_LAUNCH_BLOCKING=1",),
+    "low_bit_head=mxfp8": ("--fp8-output-proj",),
+    "low_bit_weights=alone": ("--fp8-param-gather",),
+    "operator_fuser=True": ("--use-transformer-engine-op-fuser",),
+    "overlaps_experts=True": ("--overlap-moe-expert-parallel-comm",),
+    "static_experts=True": ("--moe-expert-capacity-factor 1.0", "--moe-pad-expert-input-to-capacity"),
+    "tp_exposed=0.25": ("--tp-comm-overlap",),
 }
 """The flags of Megatron-LM's own argument parser (training/arguments.py, transformer_config.py)."""
 
@@ -55,6 +66,17 @@ def written(name: str, version: str | None = None, job: Job = JOB, **traits: Any
     return launch_files(plan, job, wanted, Card())
 
 
+def job_for(trait: str, name: str) -> Job:
+    """Return a job in which a trait matters."""
+    if trait in ("dispatcher", "overlaps_experts", "static_experts"):
+        return ROUTED
+    if trait == "low_bit_head":
+        return MICROSCALED
+    if trait in ("low_bit_weights", "adapter_dropout"):
+        return LOW if name == "megatron-lm" else TUNED
+    return JOB
+
+
 def lines(text: str) -> set[str]:
     return {line.strip() for line in text.splitlines()}
 
@@ -62,8 +84,9 @@ def lines(text: str) -> set[str]:
 @pytest.mark.parametrize("change", MEGATRON_FLAGS)
 def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
     name, _, word = change.partition("=")
-    value = {"True": True, "False": False, "1.0": 1.0}.get(word, word)
-    job = ROUTED if name == "dispatcher" else JOB
+    value = {"True": True, "False": False}.get(word, word)
+    job = job_for(name, "megatron-lm")
+    value = float(word) if word.replace(".", "").isdigit() else value
     plain, said = (
         lines(written("megatron-lm", job=job)["train.sh"]),
         lines(written("megatron-lm", job=job, **{name: value})["train.sh"]),
@@ -97,9 +120,7 @@ def test_every_setting_changes_the_files(name: str) -> None:
     for trait, values in runtimes()[name].settings.items():
         if trait in elsewhere:
             continue  # of another precision and plan: tests/unit/test_torchtitan_choices.py
-        job = {"dispatcher": ROUTED, **dict.fromkeys(("low_bit_weights", "adapter_dropout"), TUNED)}.get(
-            trait, JOB
-        )
+        job = job_for(trait, name)
         plain = written(name, job=job)
         for value in (12345678.0 if value == ANY else value for value in values):
             found = written(name, job=job, **{trait: value})

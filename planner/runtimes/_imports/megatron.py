@@ -193,6 +193,16 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
     activation = sheet.has("--no-bias-swiglu-fusion", "--no-bias-gelu-fusion")
     rope = sheet.has("--no-rope-fusion") and not sheet.has("--multi-latent-attention")
     gradient = sheet.has("--no-gradient-accumulation-fusion") and not sharded
+    on = {
+        "operator_fuser": sheet.has("--use-transformer-engine-op-fuser"),
+        "overlaps_experts": sheet.has("--overlap-moe-expert-parallel-comm"),
+        "static_experts": sheet.has("--moe-pad-expert-input-to-capacity"),
+    }
+    sheet.changes += [f"{name}=true" for name, wanted in on.items() if wanted]
+    if sheet.has("--fp8-output-proj"):
+        sheet.changes.append("low_bit_head=mxfp8")
+    if sheet.has("--tp-comm-overlap") and sheet.has("--sequence-parallel"):
+        sheet.changes.append("tp_exposed=0.25")
     off = {"fused_activation": activation, "fused_rope": rope, "fused_weight_gradient": gradient}
     sheet.changes += [f"{name}=false" for name, wanted in off.items() if wanted]
     rates = (sheet.take("--attention-dropout"), sheet.take("--hidden-dropout"))
@@ -234,7 +244,9 @@ def _precision(sheet: Sheet) -> None:
         sheet.say("precision", RECIPES.get(recipe, recipe), "--fp8-recipe", "--fp8-format")
     else:
         sheet.say("precision", "fp16" if half else "bf16" if brain else "fp32", "--fp16", "--bf16")
-    sheet.seen.update(("--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag"))
+    sheet.seen.add("--reuse-grad-buf-for-mxfp8-param-ag")
+    if sheet.has("--fp8-param-gather") and eight and recipe != "blockwise":
+        sheet.changes.append("low_bit_weights=alone")
     full = sheet.has("--accumulate-allreduce-grads-in-fp32")
     short = sheet.has("--grad-reduce-in-bf16")
     said = sheet.take("--main-grads-dtype", "--megatron-fsdp-main-grads-dtype")

@@ -12,18 +12,24 @@ from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._offered import method_rule
+from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rules
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
+from planner.runtimes.megatron_lm.choices import check, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_rules
+from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 
 NAME: Final = "train.py"
+
+UNSET: Final = ("MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT")
+"""Variables that mean nothing where they are unset."""
 
 
 def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
@@ -48,11 +54,17 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
-    variables = environment(plan, job)
+    check(plan, job, changes)
+    changes = in_effect(plan, job, changes)
+    variables = environment(plan, job) | choice_variables(changes)
     return Command(
         program=(NAME,),
         environment=variables,
         needs=needs(job.workload),
+        smoke=(),
+        production_needs=NEEDS,
+        defaults=defaults(run_of(job)) | dict.fromkeys(UNSET, ""),
+        step_line=STEP_LINE,
         files={NAME: script_text(plan, job, Say(version, variables, changes))},
         notes=(*notes(plan, job), *adapter_notes(job.workload)),
     )
@@ -96,7 +108,6 @@ ENTRY = Runtime(
         "tp_exposed": (1.0,),
         "fp8_activation_input": (True,),
         "fp8_attention": (True,),
-        "low_bit_weights": ("alone",),
         "cached_transposes": (False,),
         "adapter_dropout": (True,),
     },

@@ -8,8 +8,21 @@ from dataclasses import dataclass
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
+from planner.runtimes._run import run_of
 from planner.runtimes._settings import Changes
 from planner.runtimes.megatron_bridge.adapters import adapter_section
+from planner.runtimes.megatron_bridge.run_sections import (
+    checkpoint_section,
+    dataset_section,
+    distributed_section,
+    logger_section,
+    scheduler_section,
+    setting,
+    smoke_code,
+    tokenizer_section,
+    train_section,
+    validation_section,
+)
 from planner.runtimes.megatron_bridge.sections import (
     RECIPES,
     Code,
@@ -19,10 +32,9 @@ from planner.runtimes.megatron_bridge.sections import (
     optimizer_section,
     overlap_section,
     precision_fields,
-    train_section,
 )
 from planner.runtimes.megatron_bridge.settings import set_fields, set_precision
-from planner.runtimes.megatron_lm.settings import with_dispatch
+from planner.runtimes.megatron_lm.run_flags import NEEDS, defaults
 
 HEAD = '''\
 """{what} with Megatron-Bridge {version}; start it with the launch script beside it."""
@@ -44,6 +56,7 @@ from megatron.bridge.training.config import (
     DistributedInitConfig,
     GPTDatasetConfig,
     LoggerConfig,
+    MockGPTDatasetConfig,
     OptimizerConfig,
     RNGConfig,
     SchedulerConfig,
@@ -53,8 +66,13 @@ from megatron.bridge.training.config import (
 )
 from megatron.bridge.training.mixed_precision import get_mixed_precision_config
 {last}
+SMOKE = os.environ.get("SMOKE", "") not in ("", "0")
 NEEDS = {needs!r}
-{names} = (os.environ.get(name) for name in NEEDS)
+REAL_NEEDS = {real!r}
+{names} = (os.environ.get(name) for name in (*NEEDS, *REAL_NEEDS))
+DEFAULTS = {{
+{defaults}}}
+SETTINGS = {{name: os.environ.get(name) or value for name, value in DEFAULTS.items()}}
 
 
 def build_config():
@@ -65,13 +83,14 @@ TAIL = '''
 
 def main():
     """Train, or say which variable is missing."""
-    missing = [name for name in NEEDS if not os.environ.get(name)]
+    needed = NEEDS if SMOKE else (*NEEDS, *REAL_NEEDS)
+    missing = [name for name in needed if not os.environ.get(name)]
     if missing:
         sys.exit(f"Set the variable {missing[0]} before starting this file.")
     from megatron.bridge.training.gpt_step import forward_step
     from megatron.bridge.training.pretrain import pretrain
 
-    pretrain(config=build_config(), forward_step_func=forward_step)
+    pretrain(config=smoke_config() if SMOKE else build_config(), forward_step_func=forward_step)
 
 
 if __name__ == "__main__":
@@ -85,12 +104,11 @@ FUNCTIONS = {
 }
 """Activations that are Megatron-core's own."""
 BACKEND = "from megatron.core.transformer.enums import AttnBackend\n"
-OUTPUT = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
 
 
 def needs(work: Workload) -> tuple[str, ...]:
-    """Return the user's variables that the file needs: adapters start from trained weights."""
-    return (*(("CHECKPOINT",) if work.method == "lora" else ()), "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
+    """Return the user's variables that any run needs: adapters start from trained weights."""
+    return ("CHECKPOINT",) if work.method == "lora" else ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +126,8 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
     module, provider = ("gpt_provider", "GPTModelProvider")
     if model.get("multi_latent_attention", False):
         module, provider = ("mla_provider", "MLAModelProvider")
-    mixed, variables = "transformer_layer_spec" in model, needs(job.workload)
+    mixed, always = "transformer_layer_spec" in model, needs(job.workload)
+    known = defaults(run_of(job)) | {"DATA_CACHE": "cache"}
     head = HEAD.format(
         what="LoRA fine-tuning" if adapters else "Pre-training",
         version=say.version,
@@ -120,68 +139,40 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         last=(LAYERS if mixed else "")
         + (BACKEND if "attention" in say.changes else "")
         + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),
-        needs=variables,
-        names=", ".join(variables),
+        needs=always,
+        real=NEEDS,
+        names=", ".join((*always, *NEEDS)),
+        defaults="".join(f"    {name!r}: {value!r},\n" for name, value in known.items()),
     )
-    return head + _body(plan, job, provider, say.changes) + TAIL
+    return head + _body(plan, job, provider, say.changes) + smoke_code(job) + TAIL
 
 
 def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
-    work = job.workload
-    fields = precision_fields(work) | set_precision(work.precision, changes)
+    work, run = job.workload, run_of(job)
+    fields = precision_fields(work) | set_precision(changes)
     lines = [f"    precision = get_mixed_precision_config({RECIPES[work.precision]!r})\n"]
     lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in fields.items()]
     calls: dict[str, tuple[str, Section]] = {
         "model": (provider, model_section(plan, job)),
         "train": ("TrainingConfig", train_section(plan, work)),
-        "validation": ("ValidationConfig", {"eval_iters": 0, "eval_interval": 1000}),
-        "optimizer": ("OptimizerConfig", optimizer_section(plan, work)),
-        "scheduler": ("SchedulerConfig", {"lr_decay_style": "cosine", "lr_warmup_iters": 0}),
+        "validation": ("ValidationConfig", validation_section()),
+        "optimizer": ("OptimizerConfig", optimizer_section(plan, work, run)),
+        "scheduler": ("SchedulerConfig", scheduler_section(run)),
         "ddp": ("DistributedDataParallelConfig", ddp_section(plan, work)),
-        "dist": ("DistributedInitConfig", {"use_megatron_fsdp": plan.zero >= 2}),
-        "dataset": ("GPTDatasetConfig", _dataset(job)),
-        "logger": ("LoggerConfig", {"log_interval": 1}),
-        "tokenizer": ("TokenizerConfig", _tokenizer()),
-        "checkpoint": ("CheckpointConfig", _checkpoint(plan, work)),
-        "rng": ("RNGConfig", {"seed": 1234}),
+        "dist": ("DistributedInitConfig", distributed_section(plan)),
+        "dataset": ("GPTDatasetConfig", dataset_section(job)),
+        "logger": ("LoggerConfig", logger_section(plan, job)),
+        "tokenizer": ("TokenizerConfig", tokenizer_section()),
+        "checkpoint": ("CheckpointConfig", checkpoint_section(plan, work)),
+        "rng": ("RNGConfig", {"seed": setting("SEED")}),
         "comm_overlap": ("CommOverlapConfig", overlap_section(plan)),
     }
     if work.method == "lora":
         calls["peft"] = ("LoRA", adapter_section(plan, job, bool(changes.get("adapter_dropout", False))))
     lines.append("    return ConfigContainer(\n")
-    routed = "num_moe_experts" in calls["model"][1]
-    said = set_fields(with_dispatch(plan, changes), routed)
+    said = set_fields(changes)
     lines += [_call(name, kind, section | said.get(name, {})) for name, (kind, section) in calls.items()]
     return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
-
-
-def _dataset(job: Job) -> Section:
-    return {
-        "random_seed": 1234,
-        "seq_length": job.workload.seq_len,
-        "data_path": Code("DATA_PATH"),
-        "split": "99,1,0",
-        "reset_position_ids": False,
-        "reset_attention_mask": False,
-        "eod_mask_loss": False,
-        "num_dataset_builder_threads": 1,
-        "dataloader_type": "single",
-        "skip_getting_attention_mask_from_dataset": True,
-    }
-
-
-def _tokenizer() -> Section:
-    return {
-        "tokenizer_type": "HuggingFaceTokenizer",
-        "tokenizer_model": Code("TOKENIZER_PATH"),
-        "use_tokenizer_vocab_size": False,
-    }
-
-
-def _checkpoint(plan: Plan, work: Workload) -> Section:
-    kind = "fsdp_dtensor" if plan.zero >= 2 else "torch_dist"
-    base = {"pretrained_checkpoint": Code("CHECKPOINT")} if work.method == "lora" else {}
-    return {**base, "save": OUTPUT, "load": OUTPUT, "save_interval": 1000, "ckpt_format": kind}
 
 
 def _call(name: str, kind: str, section: Section) -> str:

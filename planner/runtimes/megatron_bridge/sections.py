@@ -9,7 +9,7 @@ from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
-from planner.runtimes._offered import train_steps
+from planner.runtimes._run import Run
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.flags import (
@@ -214,27 +214,16 @@ def _offload(plan: Plan) -> Section:
     return {"cpu_offloading": True, "cpu_offloading_num_layers": layers, "cpu_offloading_weights": False}
 
 
-def train_section(plan: Plan, work: Workload) -> Section:
-    """Return the fields of TrainingConfig."""
-    return {
-        "train_iters": train_steps(work),
-        "global_batch_size": work.global_batch,
-        "micro_batch_size": int(plan.micro_batch),
-        "manual_gc": True,
-        "manual_gc_interval": 100,
-    }
-
-
-def optimizer_section(plan: Plan, work: Workload) -> Section:
+def optimizer_section(plan: Plan, work: Workload, run: Run) -> Section:
     """Return the fields of OptimizerConfig."""
     fields: Section = {
         "optimizer": OPTIMIZERS[work.optimizer],
-        "lr": 1e-4,
-        "min_lr": 1e-5,
-        "weight_decay": 0.1,
-        "adam_beta1": 0.9,
-        "adam_beta2": 0.95,
-        "clip_grad": 1.0,
+        "lr": Code('float(SETTINGS["LEARNING_RATE"])'),
+        "min_lr": Code('float(SETTINGS["MIN_LEARNING_RATE"])'),
+        "weight_decay": run.weight_decay,
+        "adam_beta1": run.beta1,
+        "adam_beta2": run.beta2,
+        "clip_grad": run.clip,
         "use_distributed_optimizer": plan.zero >= 1,
         "bf16": work.precision != "fp16",
         "fp16": work.precision == "fp16",

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from planner.errors import UnsupportedPlan
 from planner.runtimes._settings import Changes
 from planner.runtimes.megatron_bridge.sections import Code, Section
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
 
+SWITCHES: Final = {
+    "cached_transposes": "disable_parameter_transpose_cache",
+    "fp8_activation_input": "activation_func_fp8_input_store",
+    "low_bit_head": "fp8_output_proj",
+    "operator_fuser": "use_transformer_engine_op_fuser",
+    "static_experts": "moe_pad_expert_input_to_capacity",
+}
+"""Trait to the provider's field that is true where the trait is changed."""
 
-def set_fields(changes: Changes, routed: bool) -> Mapping[str, Section]:
-    """Return for each section the fields that changed traits decide; only routed tokens are dispatched."""
+
+def set_fields(changes: Changes) -> Mapping[str, Section]:
+    """Return for each section the fields that changed traits decide."""
     model: Section = {}
     if "attention" in changes:
         model["attention_backend"] = Code(f"AttnBackend.{BACKENDS[str(changes['attention'])]}")
     if "dropout" in changes:
         model |= {"attention_dropout": DROPOUT, "hidden_dropout": DROPOUT}
-    if "dispatcher" in changes and routed:
+    if "dispatcher" in changes:
         model |= {"moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": "deepep"}
     off = {
         "fused_activation": "bias_activation_fusion",
@@ -25,36 +34,18 @@ def set_fields(changes: Changes, routed: bool) -> Mapping[str, Section]:
         "fused_weight_gradient": "gradient_accumulation_fusion",
     }
     model |= {field: False for name, field in off.items() if changes.get(name) is False}
-    if "fp8_activation_input" in changes:
-        model["activation_func_fp8_input_store"] = True
-    if "cached_transposes" in changes:
-        model["disable_parameter_transpose_cache"] = True
+    model |= {field: True for name, field in SWITCHES.items() if name in changes}
+    if "static_experts" in changes:
+        model["moe_expert_capacity_factor"] = 1.0
     apart: Section = {"overlap_grad_reduce": False, "overlap_param_gather": False}
     waits: Section = {"tp_comm_overlap": False} if "tp_exposed" in changes else {}
+    waits |= {"overlap_moe_expert_parallel_comm": True} if "overlaps_experts" in changes else {}
     if "dp_exposed" not in changes:
         return {"model": model, "comm_overlap": waits}
     return {"model": model, "ddp": apart, "comm_overlap": waits | apart}
 
 
-SIXTEEN_BIT_AT_REST = ("bf16", "fp16", "fp8-block")
-"""Precisions that are priced with a 16-bit weight at rest whatever is asked."""
-
-
-def set_precision(precision: str, changes: Changes) -> Section:
-    """Return the fields of Bridge's mixed precision that changed traits decide.
-
-    Raises
-    ------
-    UnsupportedPlan
-        If weights are to rest alone in a format that the release has no such weights in.
-    """
-    fields: Section = {}
-    if "fp8_attention" in changes:
-        fields["fp8_dot_product_attention"] = True
-    if "low_bit_weights" in changes and precision not in SIXTEEN_BIT_AT_REST:
-        if precision not in ("fp8", "fp8-delayed"):
-            raise UnsupportedPlan(
-                f"weights alone in {precision}; nearest: --precision fp8, or --set low_bit_weights=beside"
-            )
-        fields["fp8_param_gather"] = True
-    return fields
+def set_precision(changes: Changes) -> Section:
+    """Return the fields of Bridge's mixed precision that changed traits decide."""
+    named = {"fp8_attention": "fp8_dot_product_attention", "low_bit_weights": "fp8_param_gather"}
+    return {field: True for name, field in named.items() if name in changes}

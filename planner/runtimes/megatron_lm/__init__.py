@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._offered import fits_model, method_rule
+from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
+from planner.runtimes.megatron_lm.choices import check, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
@@ -19,9 +20,15 @@ from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
-from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags, with_dispatch
-
-NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
+from planner.runtimes.megatron_lm.run_flags import (
+    NEEDS,
+    PRODUCTION,
+    STEP_LINE,
+    defaults,
+    smoke_flags,
+    where_set,
+)
+from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -37,12 +44,18 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     job = replace(job, workload=as_set(job.workload, changes))
-    asked = with_dispatch(plan, changes)
-    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, asked)
+    check(plan, job, changes)
+    asked = in_effect(plan, job, changes)
+    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, asked, version)
     return Command(
         program=("pretrain_gpt.py", *flags),
-        environment=environment(plan, job),
-        needs=NEEDS,
+        environment=environment(plan, job) | choice_variables(asked),
+        production=PRODUCTION,
+        smoke=smoke_flags(job, version),
+        production_needs=NEEDS,
+        defaults=defaults(run_of(job)),
+        where_set=where_set(plan, job),
+        step_line=STEP_LINE,
         notes=notes(plan, job),
     )
 
@@ -79,7 +92,7 @@ ENTRY = Runtime(
     bare_ends=True,
     command=command,
     grouping=CORE,
-    settings=SETTINGS,
+    settings={**SETTINGS, "tp_exposed": (0.25,)},
     one_gradient_buffer=True,
     trains_prediction=True,
     aliases=("megatron", "mcore", "megatron-core"),

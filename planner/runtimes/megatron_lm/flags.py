@@ -10,7 +10,8 @@ from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
-from planner.runtimes._offered import stage_layers, train_steps
+from planner.runtimes._offered import stage_layers
+from planner.runtimes._run import Run, run_of
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
 from planner.runtimes.megatron_lm.numerics import (
@@ -21,6 +22,7 @@ from planner.runtimes.megatron_lm.numerics import (
 )
 from planner.runtimes.megatron_lm.offload import activation_flags as hosted_flags
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
+from planner.runtimes.megatron_lm.run_flags import loop_flags
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 
 VOCAB_MULTIPLE: Final = 128
@@ -53,8 +55,8 @@ PRECISION: Final[dict[str, tuple[str, ...]]] = {
 
 
 def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
-    """Return the arguments of ``pretrain_gpt.py`` of a release, for a legal scalar plan."""
-    model, work = job.model, job.workload
+    """Return the arguments of ``pretrain_gpt.py`` that real and smoke runs share, for a legal scalar plan."""
+    model, work, run = job.model, job.workload, run_of(job)
     arch = architecture(model)
     return (
         *model_flags(model, work, arch),
@@ -66,8 +68,8 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
         *recompute_flags(plan),
         *hosted_flags(plan),
         *precision_flags(work),
-        *optimizer_flags(plan, work, version),
-        *_loop_flags(plan, work),
+        *optimizer_flags(plan, work, version, run),
+        *loop_flags(plan, work, run),
     )
 
 
@@ -249,13 +251,13 @@ def old_muon(work: Workload, version: str) -> bool:
     return work.optimizer == "muon" and version < MUON_SHARDS_SINCE
 
 
-def optimizer_flags(plan: Plan, work: Workload, version: str) -> list[str]:
+def optimizer_flags(plan: Plan, work: Workload, version: str, run: Run) -> list[str]:
     """Return the optimizer, where it lives and in which formats."""
     name = OPTIMIZERS[work.optimizer]
     if plan.zero >= 1 and old_muon(work, version):
         name = "dist_muon"
-    flags = ["--optimizer", name, "--weight-decay", "0.1", "--clip-grad", "1.0"]
-    flags += ["--adam-beta1", "0.9", "--adam-beta2", "0.95"] if name == "adam" else []
+    flags = ["--optimizer", name, "--weight-decay", repr(run.weight_decay), "--clip-grad", repr(run.clip)]
+    flags += ["--adam-beta1", repr(run.beta1), "--adam-beta2", repr(run.beta2)] if name == "adam" else []
     flags += ["--muon-tp-mode", "duplicated"] if work.optimizer == "muon" else []
     if precision_aware(plan, work):
         state = work.state_dtype or "fp32"
@@ -265,25 +267,3 @@ def optimizer_flags(plan: Plan, work: Workload, version: str) -> list[str]:
         flags += ["--optimizer-cpu-offload", "--optimizer-offload-fraction", "1.0"]
         flags += ["--overlap-cpu-optimizer-d2h-h2d"]
     return flags
-
-
-def _loop_flags(plan: Plan, work: Workload) -> list[str]:
-    return [
-        *("--micro-batch-size", f"{plan.micro_batch:.0f}"),
-        *("--global-batch-size", str(work.global_batch)),
-        *("--train-iters", str(train_steps(work))),
-        *("--lr", "1e-4", "--min-lr", "1e-5", "--lr-decay-style", "cosine"),
-        *("--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "native"),
-        *("--manual-gc", "--no-create-attention-mask-in-dataloader"),
-        *("--log-interval", "1", "--log-throughput", "--eval-iters", "0"),
-        *("--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "${TOKENIZER_PATH}"),
-        *("--data-path", "${DATA_PATH}", "--split", "99,1,0"),
-        *(
-            "--save",
-            "${OUTPUT_DIR}/checkpoints",
-            "--load",
-            "${OUTPUT_DIR}/checkpoints",
-            "--save-interval",
-            "1000",
-        ),
-    ]

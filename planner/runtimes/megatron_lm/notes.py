@@ -23,7 +23,8 @@ def notes(plan: Plan, job: Job) -> tuple[str, ...]:
     model, work = job.model, job.workload
     said = [
         *unknown_numerics(model),
-        "The learning rate and its schedule are placeholders.",
+        "Learning rate and schedule are those of Llama 2 and 3 for a model of this size; set LEARNING_RATE, "
+        "WARMUP_STEPS and DECAY_STEPS for another.",
         "The assumed Transformer Engine is 2.9 or newer.",
         FSDP_RESHARDS if plan.zero >= 2 else RESHARDS,
     ]

@@ -7,10 +7,11 @@ from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
-from planner.plan import Plan
 from planner.runtimes._settings import Changes, Settings
+from planner.runtimes.megatron_lm.choices import CORE_CHOICES, choice_flags
 
 SETTINGS: Final[Settings] = {
+    **CORE_CHOICES,
     "attention": ("flash-2", "unfused"),
     "dispatcher": ("fused",),
     "dropout": (True,),
@@ -48,14 +49,7 @@ def as_set(work: Workload, changes: Changes) -> Workload:
     return work.model_copy(update={"gradient_dtype": asked.pop()})
 
 
-def with_dispatch(plan: Plan, changes: Changes) -> Changes:
-    """Return changed traits, without the dispatcher where no token leaves its rank: DeepEP refuses that."""
-    if plan.ep * plan.etp > 1:
-        return changes
-    return {name: value for name, value in changes.items() if name != "dispatcher"}
-
-
-def set_flags(flags: Sequence[str], gated: bool, changes: Changes) -> tuple[str, ...]:
+def set_flags(flags: Sequence[str], gated: bool, changes: Changes, version: str) -> tuple[str, ...]:
     """Return the arguments with those that the changed traits add, replace and leave out."""
     dropped = {"--overlap-grad-reduce", "--overlap-param-gather"} if "dp_exposed" in changes else set()
     kept = [flag for flag in flags if flag not in dropped]
@@ -73,4 +67,4 @@ def set_flags(flags: Sequence[str], gated: bool, changes: Changes) -> tuple[str,
         "fused_weight_gradient": "--no-gradient-accumulation-fusion",
     }
     more = [flag for name, flag in off.items() if changes.get(name) is False and flag not in kept]
-    return (*kept, *more)
+    return (*kept, *more, *choice_flags(changes, version))

@@ -7,8 +7,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.launchers._family import VARIABLES
-
 RECORDER = """#!/bin/bash
 printf '%s\\0' "$@" > "${RECORD}/argv"
 env -0 > "${RECORD}/env"
@@ -17,7 +15,8 @@ STAND_INS = {
     "srun": '#!/bin/bash\nwhile [[ $# -gt 0 && "$1" != bash ]]; do shift; done\nexec "$@"\n',
     "scontrol": "#!/bin/bash\nprintf 'node0\\nnode1\\n'\n",
 }
-USER = dict.fromkeys(VARIABLES, "x")
+ASKED = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "CHECKPOINT", "ACCOUNT", "PARTITION", "IMAGE")
+USER = dict.fromkeys(ASKED, "x")
 
 
 @dataclass(frozen=True)

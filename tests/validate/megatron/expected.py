@@ -172,7 +172,7 @@ def as_set(changes: Changes) -> dict[str, object]:
         elif name == "dropout":
             said |= {"dropout": (0.1, 0.1)}
         elif name in ("dp_exposed", "tp_exposed"):
-            said |= {f"{name.partition('_')[0]}_overlap": False}
+            said |= {f"{name.partition('_')[0]}_overlap": value != 1.0}
         elif name in ("gradient_dtype", "reduce_dtype"):
             said |= {"reduces_in_fp32": False}
         else:

@@ -119,12 +119,31 @@ class Megatron:
             dispatcher="fused" if config.moe_token_dispatcher_type == "flex" else "all-to-all",
             dropout=(config.attention_dropout, config.hidden_dropout),
             dp_overlap=args.overlap_grad_reduce or args.overlap_param_gather,
+            tp_overlap=config.tp_comm_overlap,
+            low_bit_weights="alone" if config.fp8_param else "beside",
+            low_bit_head="mxfp8" if config.fp8_output_proj else "",
+            operator_fuser=config.use_transformer_engine_op_fuser,
+            overlaps_experts=config.overlap_moe_expert_parallel_comm,
+            static_experts=config.moe_pad_expert_input_to_capacity,
+            launch_blocking=start.environment.get("CUDA_LAUNCH_BLOCKING") == "1",
             reduces_in_fp32=args.accumulate_allreduce_grads_in_fp32,
             fused_activation=config.bias_activation_fusion,
             fused_rope=config.apply_rope_fusion,
             fused_weight_gradient=config.gradient_accumulation_fusion,
         )
         derived.update(derived_numerics(config, args))
+        derived["run"] = {
+            "padded_vocab": args.padded_vocab_size,
+            "global_batch": args.global_batch_size,
+            "schedule": (
+                args.lr,
+                args.min_lr,
+                args.lr_decay_style,
+                args.lr_warmup_iters,
+                args.lr_decay_iters,
+            ),
+            "optimizer": (args.weight_decay, args.clip_grad, args.adam_beta1, args.adam_beta2, args.seed),
+        }
         derived["layers"] = self._layers(config)
         if build:
             derived["params"] = self._params(args, config)

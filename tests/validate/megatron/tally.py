@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.megatron_lm.choices import check, in_effect
 from tests.validate.megatron.expected import as_set, wanted
 from tests.validate.megatron.plans import illegal_plans
 from tests.validate.megatron.runner import Verdict
@@ -50,10 +52,18 @@ def differences(
 ) -> dict[str, object]:
     """Return what the runner derived otherwise than plan and traits say: (plan, runner)."""
     found = verdict.derived
-    sent = plan.ep * plan.etp > 1 and any(block.ffn.kind == "moe" for block in job.model.blocks.values())
-    asked = {name: value for name, value in changes.items() if name != "dispatcher" or sent}
+    asked = in_effect(plan, job, changes)
     said = {name: value for name, value in wanted(job, plan).items() if name not in without} | as_set(asked)
     return {name: (value, found.get(name)) for name, value in said.items() if found.get(name) != value}
+
+
+def settable(job: Job, plan: Plan, changes: Changes) -> Changes:
+    """Return the changes, or none where they do not go with the plan."""
+    try:
+        check(plan, job, changes)
+    except UnsupportedPlan:
+        return NO_CHANGES
+    return NO_CHANGES if job.workload.precision == "fp16" else changes
 
 
 def tally(

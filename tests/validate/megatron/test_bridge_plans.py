@@ -19,7 +19,7 @@ from planner.runtimes.megatron_bridge import ENTRY
 from tests.validate.megatron.bridge_runner import Bridge
 from tests.validate.megatron.plans import legal_plans, settings
 from tests.validate.megatron.runner import Verdict
-from tests.validate.megatron.tally import differences, tally
+from tests.validate.megatron.tally import differences, settable, tally
 
 BRIDGE, MEGATRON = os.environ.get("MEGATRON_BRIDGE", ""), os.environ.get("MEGATRON_LM", "")
 COUNT = int(os.environ.get("VALIDATE_PLANS", "20"))
@@ -53,7 +53,7 @@ def judge(bridge: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 def test_every_legal_plan_is_accepted_as_meant(judge: Callable[..., Verdict]) -> None:
     faults = []
     for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
-        changes = NO_CHANGES if job.workload.precision == "fp16" else asked
+        changes = settable(job, plan, asked)
         verdict = judge(job, plan, changes)
         differs = differences(job, plan, verdict, UNSEEN, changes)
         if verdict.error or differs:

@@ -18,11 +18,12 @@ from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.megatron_lm import ENTRY
+from planner.runtimes.megatron_lm.flags import padded_vocab
 from tests.validate.megatron import cases
 from tests.validate.megatron.capture import make_recorder, started
 from tests.validate.megatron.plans import broken, legal_plans, settings
 from tests.validate.megatron.runner import Megatron, Verdict
-from tests.validate.megatron.tally import differences, tally
+from tests.validate.megatron.tally import differences, settable, tally
 
 CHECKOUT = os.environ.get("MEGATRON_LM", "")
 COUNT = int(os.environ.get("VALIDATE_PLANS", "20"))
@@ -64,7 +65,7 @@ def script(
 def test_every_legal_plan_is_accepted_as_meant(megatron: Any, recorder: Path, launcher: str) -> None:
     faults = []
     for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
-        changes = NO_CHANGES if job.workload.precision == "fp16" else asked
+        changes = settable(job, plan, asked)
         capability = job.hardware.pool.accelerator.compute_capability
         verdict = megatron.judge(
             started(script(recorder, job, plan, launcher, changes), recorder), job.gpus, capability
@@ -87,6 +88,20 @@ def test_prediction_layers_and_empty_chunks_are_built_as_meant(
     assert not broken(job, known, ENTRY)
     verdict = megatron.judge(started(script(recorder, job, known), recorder), job.gpus, 9.0)
     assert (verdict.error, differences(job, known, verdict)) == ("", {})
+
+
+def test_a_smoke_run_is_the_same_training(megatron: Any, recorder: Path) -> None:
+    """Of all that Megatron-LM derives nothing differs: table, batches, schedule, groups, layers."""
+    for job, plan in legal_plans(SEED + 1, max(3, COUNT // 4), ENTRY):
+        capability = job.hardware.pool.accelerator.compute_capability
+        real, smoke = (
+            megatron.judge(started(script(recorder, job, plan), recorder, user), job.gpus, capability)
+            for user in ({}, {"SMOKE": "1", "DATA_PATH": "", "OUTPUT_DIR": ""})
+        )
+        assert (smoke.error, smoke.derived) == (real.error, real.derived) == ("", real.derived)
+        run = real.derived["run"]
+        assert run["padded_vocab"] == padded_vocab(job.model.vocab, float(plan.tp))
+        assert run["global_batch"] == job.workload.global_batch
 
 
 def test_what_our_rules_refuse_megatron_refuses_or_runs_otherwise(

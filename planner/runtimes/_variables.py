@@ -1,0 +1,53 @@
+"""The user's variables: what only the user knows, and what a user may set otherwise."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+VARIABLES: Final = {
+    "DATA_PATH": "the training data as the runtime reads it",
+    "TOKENIZER_PATH": "the name or folder of the tokenizer",
+    "OUTPUT_DIR": "a folder for checkpoints and logs",
+    "CHECKPOINT": "the folder of the weights to start from",
+    "ACCOUNT": "the account that the cluster charges",
+    "PARTITION": "the partition or queue to run in",
+    "IMAGE": "the container image to run in",
+    "SMOKE": "1 for twenty steps on made-up data, without checkpoints",
+    "TRAIN_STEPS": "optimizer steps",
+    "LEARNING_RATE": "the highest learning rate",
+    "MIN_LEARNING_RATE": "the learning rate at the end",
+    "WARMUP_STEPS": "steps in which the learning rate rises",
+    "DECAY_STEPS": "the step at which the learning rate is lowest",
+    "SEED": "the seed of weights and data",
+    "LOG_INTERVAL": "steps from one line of the log to the next",
+    "EVAL_INTERVAL": "steps from one evaluation to the next",
+    "EVAL_STEPS": "batches of an evaluation; 0 for none",
+    "SAVE_INTERVAL": "steps from one checkpoint to the next",
+    "TIMEOUT_MINUTES": "minutes after which a collective counts as stuck",
+    "MINUTES": "minutes after which to save and stop",
+    "TENSORBOARD_DIR": "a folder for TensorBoard",
+    "WANDB_PROJECT": "the project in Weights & Biases",
+    "DATA_CACHE": "a folder for the index of the data",
+    "TIME_LIMIT": "the time that the job may take",
+    "QOS": "the quality of service",
+    "RESERVATION": "the reservation to run in",
+    "QUEUE": "the Kueue queue to wait in",
+    "PULL_SECRET": "the secret with which images are pulled",
+    "RDMA_RESOURCE": "the resource of network devices, such as rdma/hca",
+    "RDMA_COUNT": "network devices of a node",
+    "VOLUME": "the volume claim that holds the folders",
+    "MOUNT": "where that volume is mounted",
+    "BUCKET": "the bucket that the nodes see as folders",
+}
+"""The variables that launch files take from the environment, with what each means."""
+
+PATHS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "CHECKPOINT", "DATA_CACHE", "TENSORBOARD_DIR")
+"""Variables that name files or folders; DATA_PATH may hold several."""
+
+WHOLE: Final = re.compile(r"\$\{(" + "|".join([*VARIABLES, "HERE"]) + r")\}")
+"""A variable's value, or the folder of the files, inside an argument."""
+
+SPREAD: Final = re.compile(r"\$\{(" + "|".join(VARIABLES) + r")\[@\]\}")
+"""An argument that is a variable's words, such as the weights and paths of a blend of data: as many arguments
+as there are words, or one where it is the path of something that exists."""

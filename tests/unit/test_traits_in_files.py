@@ -1,0 +1,123 @@
+"""No trait of Megatron-core is priced in silence: it is in the files, refused, or told on the run card."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.errors import UnsupportedPlan
+from planner.launchers import Card, Target, launch_files, launchers
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job
+from planner.runtimes._settings import CHOICES
+from planner.runtimes._trait_values import TRAITS, kind_of, words_of
+from tests.unit.test_trait_settings import LOW, PLANS, ROUTED, job_for, lines, written
+from tests.validate.megatron import cases
+
+RUNTIMES = ("megatron-lm", "megatron-bridge")
+
+
+def others(name: str, trait: str) -> list[Any]:
+    """Return values of a trait beside the runtime's own."""
+    own = getattr(runtimes()[name].traits, trait)
+    if words_of(trait):
+        return [word for word in words_of(trait) if word != own]
+    if kind_of(trait) is bool:
+        return [not own]
+    return [value for value in (1.0, 0.25, 0.5) if value != own]
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+@pytest.mark.parametrize("trait", TRAITS)
+def test_a_changed_trait_is_in_the_files_or_refused_or_told(name: str, trait: str) -> None:
+    settings = runtimes()[name].settings.get(trait, ())
+    for value in others(name, trait):
+        job = job_for(trait, name)
+        plain = written(name, job=job)
+        try:
+            found = written(name, job=job, **{trait: value})
+        except UnsupportedPlan:
+            assert trait in CHOICES or value in settings, (trait, value)
+            continue
+        changed = {file for file in plain if found[file] != plain[file]} - {"README.md"}
+        told = f"The price assumes {trait} " in found["README.md"]
+        assert told != bool(changed), (trait, value, "in files and told" if changed else "in silence")
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+@pytest.mark.parametrize("trait", ["dp_exposed", "tp_exposed", "low_bit_weights"])
+def test_a_value_without_a_setting_leaves_the_files_as_they_are(name: str, trait: str) -> None:
+    """Half of the messages hidden is no setting: the files must not switch overlap off for it."""
+    value = "passing" if trait == "low_bit_weights" else 0.5
+    plain, found = written(name, job=LOW), written(name, job=LOW, **{trait: value})
+    assert {file for file in plain if found[file] != plain[file]} == {"README.md"}
+
+
+REFUSED: dict[str, tuple[Job, dict[str, Any], dict[str, Any], str]] = {
+    # arguments.py, validate_args: --fp8-param-gather needs a distributed optimizer, and beside
+    # --optimizer-cpu-offload the delayed recipe.
+    "zero 0": (LOW, {"zero": 0}, {"low_bit_weights": "alone"}, "zero 1"),
+    "offload": (LOW, {"offload": "optimizer"}, {"low_bit_weights": "alone"}, "fp8-delayed"),
+    # transformer_config.py on overlap_moe_expert_parallel_comm, and on padding beside DeepEP.
+    "chunks": (ROUTED, {"ep": 2.0, "pp": 2.0}, {"overlaps_experts": True}, "interleaved-1f1b"),
+    "recompute": (ROUTED, {"ep": 2.0, "recompute": "full"}, {"overlaps_experts": True}, "selective"),
+    "deepep": (
+        ROUTED,
+        {"ep": 2.0},
+        {"static_experts": True, "dispatcher": "fused"},
+        "--set dispatcher=all-to-all",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_megatron_refuses_beside_a_setting_is_refused(name: str, case: str) -> None:
+    job, axes, traits, nearest = REFUSED[case]
+    plain = runtimes()[name]
+    runtime = replace(plain, traits=replace(plain.traits, **traits))
+    with pytest.raises(UnsupportedPlan) as refused:
+        launch_files(
+            cases.plan(16, 64, **axes),
+            job,
+            Target(runtime, launchers()["torchrun"], plain.versions[0]),
+            Card(),
+        )
+    assert "nearest:" in str(refused.value)
+    assert nearest in str(refused.value)
+
+
+@pytest.mark.parametrize("trait", ["operator_fuser", "low_bit_head"])
+def test_a_release_without_the_flag_is_refused(trait: str) -> None:
+    job = job_for(trait, "megatron-lm")
+    value = "mxfp8" if trait == "low_bit_head" else True
+    assert written("megatron-lm", "0.18", job, **{trait: value})
+    with pytest.raises(UnsupportedPlan, match=r"release 0\.17, which has no --"):
+        written("megatron-lm", "0.17", job, **{trait: value})
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_switches_of_experts_and_messages_are_idle_where_there_are_none(name: str) -> None:
+    """Megatron-core asserts experts for them, and sequence parallelism for overlapped messages."""
+    plain = written(name)
+    for trait in ("overlaps_experts", "static_experts"):
+        found = written(name, **{trait: True})
+        assert {file for file in plain if found[file] != plain[file]} <= {"README.md"}
+    assert "--tp-comm-overlap" not in "".join(alone())
+
+
+def alone() -> set[str]:
+    """Return the lines of a plan without tensor parallelism, whose messages are to be overlapped."""
+    plain = runtimes()["megatron-lm"]
+    runtime = replace(plain, traits=replace(plain.traits, tp_exposed=0.25))
+    plan: Plan = replace(
+        PLANS["megatron-lm"], tp=1.0, dp=16.0, sequence_parallel=False, zero_shards=16.0, num_microbatches=4.0
+    )
+    return lines(
+        launch_files(plan, job_for("", ""), Target(runtime, launchers()["torchrun"], "0.20"), Card())[
+            "train.sh"
+        ]
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from planner.cost.estimate import Estimate
 from planner.plan import Plan
-from planner.search.scan import Candidate
+from planner.search.candidates import Candidate
 
 Degrees = tuple[int, ...]
 

@@ -17,7 +17,8 @@ SCRIPTS = {
     "said": 'A=1\nif [[ -n "${A}" ]]; then x=(1); else x=(2); fi',
     "empty": 'A=\nif [[ -z "${A}" ]]; then x=(1); else x=(2); fi',
     "extended": 'x=(0)\nif [[ -n "${A:-}" ]]; then x+=(1)\nelse x+=(2)\nfi',
-    "nested": 'x=(0)\nif [[ -z "${A:-}" ]]; then if [[ -n "b" ]]; then x+=(3); else x+=(4); fi\nelse x=(5); fi',
+    "nested": 'x=(0)\nif [[ -z "${A:-}" ]]; then if [[ -n "b" ]]; then x+=(3); else x+=(4); fi'
+    "\nelse x=(5); fi",
     "left out with its own": 'x=(0)\nif [[ -n "${A:-}" ]]; then if [[ -n "b" ]]; then x+=(3); fi; fi',
 }
 

@@ -150,9 +150,9 @@ def search_plans(
     job : Job
         Model, cluster, number of accelerators and workload.
     runtime : str, Runtime, or several
-        Who runs it; the plans of several are ranked together.
+        Training framework; the plans of several are ranked together.
     objective : str
-        What is least: ``time``, ``cost``, ``memory`` or ``energy``.
+        What to minimise: ``time``, ``cost``, ``memory`` or ``energy``.
     top : int
         Plans to return. [-]
     oom_risk : float
@@ -221,7 +221,7 @@ def estimate_plan(
     job : Job
         Model, cluster, number of accelerators and workload.
     runtime : str or Runtime
-        Who runs it.
+        Training framework.
     memory_limit : float, optional
         Device memory that may be used. [byte]
     **axes

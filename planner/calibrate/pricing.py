@@ -48,7 +48,7 @@ class Prediction:
     step_s : float
         Seconds per step. [s]
     allocated_gib, reserve_gib, framework_gib : float
-        Memory of the fullest rank: live tensors, allocator slack, context and communicators. [GiB]
+        Memory of the peak rank: live tensors, allocator reserve, context and communicators. [GiB]
     capacity_gib : float
         Memory that the device has. [GiB]
     oom_probability : float
@@ -56,11 +56,11 @@ class Prediction:
     error_band : float, optional
         Share by which the time may be wrong; None where never validated. [-]
     first_step_gib : float
-        Live tensors of the fullest rank at the peak of a job's first step. [GiB]
+        Live tensors of the peak rank at the peak of a job's first step. [GiB]
     extrapolated : float
         Share of the time outside the fitted range of kernel curves. [-]
     free_gib : float
-        Memory that the fullest rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
+        Memory that the peak rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
     """
 
     step_s: float

@@ -87,7 +87,7 @@ WAIT = "share of the passes that ranks wait where shards span many domains [-]"
 
 MESSAGES = "share of a message between stages that is waited for [-]"
 
-SLACK = "allocator slack as a share of activations and workspace [-]"
+SLACK = "allocator reserve as a share of activations and workspace [-]"
 BESIDE = "context, communicators and workspaces that the allocator does not see [byte]"
 
 SYNCHRONISED = "host time of a message between stages: to synchronise and launch again [s]"

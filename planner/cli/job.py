@@ -62,7 +62,7 @@ class Asked:
     workload : Workload
         Sequences, batch, precision, optimizer.
     runtimes : tuple of Runtime
-        Who runs it, traits changed as asked.
+        Training framework, traits changed as asked.
     changes : tuple of str
         The changes of traits, as written.
     memory_limit : float, optional

@@ -26,7 +26,7 @@ class Format(StrEnum):
 FormatOption = Annotated[Format, typer.Option("--format", help="How the answer is printed.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell on standard error what is being done.")
+    bool, typer.Option("--verbose", "-v", help="Print the whole answer, and progress on standard error.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
@@ -142,7 +142,7 @@ class JobOptions:
         _option(
             "runtime",
             "NAME",
-            "Who runs it; several are ranked together. [default: megatron-lm]",
+            "Training framework; several are ranked together. [default: megatron-lm]",
             complete.runtime,
         ),
     ] = None

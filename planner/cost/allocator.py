@@ -77,7 +77,7 @@ def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
 
 
 def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
-    r"""What a device shows in use on the fullest rank, blocks that its allocator keeps free included.
+    r"""What a device shows in use on the peak rank, blocks that its allocator keeps free included.
 
     .. math:: \begin{cases} S + (q - r)\,A & \text{where that is at most } C\\
               \max\left(S, \frac{S + C}{2}\right) & \text{else} \end{cases}
@@ -95,7 +95,7 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     Returns
     -------
     Num
-        Bytes of the fullest rank. [byte]
+        Bytes of the peak rank. [byte]
 
     Notes
     -----

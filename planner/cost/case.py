@@ -42,7 +42,7 @@ class Case:
     job : Job
         Model, cluster, number of accelerators and workload.
     runtime : Runtime
-        Who runs it.
+        Training framework.
     sequence_parallel : bool
         Whether norms and residuals are split along the sequence.
     recompute, context, schedule, sharding, offload

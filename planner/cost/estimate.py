@@ -110,7 +110,7 @@ class Estimate:
 
     @property
     def peak(self) -> float:
-        """Device memory in use on the fullest stage. [byte]"""
+        """Device memory in use on the peak stage. [byte]"""
         return max(stage.total for stage in self.stages)
 
     @property

@@ -277,7 +277,7 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
 
 
 def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:
-    """Bytes of gradients and of all that passes take, the allocator's slack included. [byte]"""
+    """Bytes of gradients and of all that passes take, the allocator's reserve included. [byte]"""
     return (1 + case.traits.reserve_share) * (peak.activations + peak.workspace) + gradients
 
 

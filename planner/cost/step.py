@@ -88,7 +88,7 @@ class StepPrice:
     bound : Num
         Seconds that no assignment of the layers to the stages can beat. [s]
     total_bytes : Num
-        Device memory in use on the fullest rank. [byte]
+        Device memory in use on the peak rank. [byte]
     data_parallel, optimizer, offload : Num
         Seconds at the end of the step on each stage, unhidden copies of activations among them. [s]
     memory : StageMemory
@@ -106,7 +106,7 @@ class StepPrice:
 
 
 def reserve_bytes(case: Case, memory: StageMemory) -> Num:
-    """Allocator slack: a share of what passes need, and idle blocks of gradients; states come once. [byte]"""
+    """Allocator reserve: a share of what passes need, and idle gradients; states come once. [byte]"""
     passing = memory.activations + memory.workspace
     if case.step_bytes:
         passing = either(memory.at_step, 0.0, passing)
@@ -114,7 +114,7 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
 
 
 def device_bytes(case: Case, memory: StageMemory) -> Num:
-    """What the device reports in use: live tensors, allocator slack, context and communicators. [byte]"""
+    """What the device reports in use: live tensors, allocator reserve, context and communicators. [byte]"""
     return memory.allocated + reserve_bytes(case, memory) + case.traits.framework_bytes
 
 

@@ -99,7 +99,7 @@ Tell = Callable[[float, str], None]
 
 
 def check_plan(estimate: Estimate, device: Device, tell: Tell) -> Checked:
-    """Run the operators of a plan's fullest stage on a device.
+    """Run the operators of a plan's peak stage on a device.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The operators of a plan's fullest stage, with the shapes that they are priced for."""
+"""The operators of a plan's peak stage, with the shapes that they are priced for."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "TFLOP/s on one": lambda a: f"{a.model_rate / TFLOP:.1f}",
     "MFU": lambda a: percent(a.mfu),
     "HFU": lambda a: percent(a.hfu),
-    "GiB, fullest stage": lambda a: f"{a.peak / GIB:.1f}",
+    "GiB, peak stage": lambda a: f"{a.peak / GIB:.1f}",
     "GiB of the device": lambda a: f"{a.capacity / GIB:.1f}",
     "longest sequence": lambda a: _tokens(longest_sequence(a)),
     "chance out of memory": lambda a: percent(a.oom_probability),
@@ -84,7 +84,7 @@ def compare_page(plans: Sequence[Named]) -> Page:
         for key in TIME_KEYS
     }
     page.append(_table("term", _said(rows, {"0"}), plans))
-    page.append("GiB of the fullest stage:")
+    page.append("GiB of the peak stage:")
     memory = {
         name: [f"{getattr(fullest(plan.answer), name) / GIB:.2f}" for plan in plans] for name in STAGE_KEYS
     }

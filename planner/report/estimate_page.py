@@ -44,7 +44,7 @@ MEMORY_WORDS: Final = {
     "optimizer": "optim",
     "activations": "acts",
     "workspace": "work",
-    "reserve": "slack",
+    "reserve": "reserve",
     "framework": "frame",
     "total": "total",
 }
@@ -146,7 +146,7 @@ def _figures(answer: Estimate) -> Table:
         "MFU (model FLOPs over dense peak)": percent(answer.mfu),
         "HFU (recompute counted)": percent(answer.hfu),
         "memory of the peak stage": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
-        "chance to run out of memory": percent(answer.oom_probability),
+        "probability of running out of memory": percent(answer.oom_probability),
         "limited by": ", ".join(limits(answer)),
         "price of an accelerator": rate(answer),
         "cost of a step": money(bill.usd_per_step),
@@ -235,7 +235,7 @@ def left_out(answer: Estimate) -> Page:
     return (
         []
         if stages <= MOST_STAGES
-        else [f"Of {stages} stages the first, the fullest and the last are shown; JSON has all."]
+        else [f"Of {stages} stages the first, the peak and the last are shown; JSON has all."]
     )
 
 

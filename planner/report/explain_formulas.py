@@ -283,7 +283,7 @@ def _figures(anatomy: Anatomy) -> Iterator[Use]:
     if block.mixer.window is None or block.mixer.window >= seq:
         yield Use("mfu", f"one {name} layer of {case.model.num_layers}, the whole batch", model_flops, inputs)
     memory = {"total": answer.peak, "capacity": answer.capacity, "spread": case.traits.memory_spread}
-    yield Use("memory", "the chance that the fullest stage runs out", oom_probability, memory)
+    yield Use("memory", "the chance that the peak stage runs out", oom_probability, memory)
 
 
 def formulas_document(uses: Sequence[Use]) -> Document:

@@ -111,10 +111,10 @@ def _memory_line(told: Explanation) -> str:
     left = (answer.capacity - answer.peak) / GIB
     free = f"{left:.1f} GiB are left" if left >= 0 else f"{-left:.1f} GiB are missing"
     return (
-        f"The fullest stage, {told.fullest.stage}, uses {answer.peak / GIB:.1f} of "
+        f"The peak stage, {told.fullest.stage}, uses {answer.peak / GIB:.1f} of "
         f"{answer.capacity / GIB:.1f} GiB; "
-        f"{free}; chance to run out of memory {percent(answer.oom_probability)}, where segments of the "
-        "allocator can grow (`expandable_segments:True`), as launch files say."
+        f"{free}; probability of running out of memory {percent(answer.oom_probability)}, where segments of "
+        "the allocator can grow (`expandable_segments:True`), as launch files say."
     )
 
 

@@ -110,7 +110,7 @@ def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 Point = tuple[str, float, float]
-"""What a plan is called, seconds of its step, and GiB of its fullest stage."""
+"""What a plan is called, seconds of its step, and GiB of its peak stage."""
 
 
 def pareto_figure(groups: Mapping[str, Sequence[Point]], capacity_gib: float) -> Figure:
@@ -140,7 +140,7 @@ def pareto_figure(groups: Mapping[str, Sequence[Point]], capacity_gib: float) ->
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": capacity_gib, "y1": capacity_gib,
         "line": {"dash": "dash", "color": BAD, "width": 2},
     }  # fmt: skip
-    return figure(data, "seconds of a step", "GiB of the fullest stage", height=420, shapes=[shape])
+    return figure(data, "seconds of a step", "GiB of the peak stage", height=420, shapes=[shape])
 
 
 def terms_figure(names: Sequence[str], terms: Sequence[Mapping[str, float]]) -> Figure:

@@ -114,7 +114,7 @@ def tiles(answer: Estimate) -> list[tuple[str, str]]:
         ("MFU", percent(answer.mfu)),
         ("HFU", percent(answer.hfu)),
         (f"GiB of {answer.capacity / GIB:.1f}", f"{answer.peak / GIB:.1f}"),
-        ("chance to run out of memory", percent(answer.oom_probability)),
+        ("probability of running out of memory", percent(answer.oom_probability)),
         ("cost of a step", money(bill.usd_per_step)),
     ]
     if bill.days_to_train is not None:

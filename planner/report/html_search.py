@@ -106,7 +106,7 @@ def _tiles(best: Found) -> list[tuple[str, str]]:
         ("tokens/s on one accelerator", f"{best['tokens_per_s_per_gpu']:,.0f}"),
         ("MFU", percent(best["mfu"])),
         (f"GiB of {memory['capacity_gib']:.1f}", f"{memory['peak_gib']:.1f}"),
-        ("chance to run out of memory", percent(best["oom_probability"])),
+        ("probability of running out of memory", percent(best["oom_probability"])),
         (
             "error band",
             "never validated" if best["error_band"] is None else f"± {percent(best['error_band'])}",
@@ -201,8 +201,6 @@ def _trust(document: Document, lead: Found | None) -> Block:
             "were fitted to."
         )
         lines.append(
-            f"Not given, so taken: {listed(lead['defaults'])}."
-            if lead["defaults"]
-            else "Everything was given."
+            f"Defaults used: {listed(lead['defaults'])}." if lead["defaults"] else "Everything was given."
         )
     return Block("list", "How far to trust this", lines=tuple(lines))

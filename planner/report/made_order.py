@@ -44,7 +44,7 @@ class MadeOrder:
     bound : float
         Seconds that no order within the memory limit beats, chunks being where the plan has them. [s]
     peak : float
-        Bytes of the fullest rank under the made order. [byte]
+        Bytes of the peak rank under the made order. [byte]
     synthesis : Synthesis
         The order, and how it was found.
     """

@@ -193,7 +193,7 @@ def mfu_page(measured: Measured, defaults: Mapping[str, object] = MappingProxyTy
     page += list(doubts(measured))
     if measured.gap > 0:
         page += ["What could explain the gap, one part at a time:", _gap_table(measured)]
-    return page + ([f"Not given, so taken: {listed(defaults)}."] if defaults else [])
+    return page + ([f"Defaults used: {listed(defaults)}."] if defaults else [])
 
 
 def _gap_table(measured: Measured) -> Table:

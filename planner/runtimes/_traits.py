@@ -294,7 +294,7 @@ class Traits:
     framework_bytes: float = 2.0 * 2**30
     """Context, communicators and workspaces, not seen by the allocator. [byte]"""
     reserve_share: float = 0.05
-    """Allocator slack as a share of activations and workspace. [-]"""
+    """Allocator reserve as a share of activations and workspace. [-]"""
     held_share: float = 0.0
     """The same with what an allocator of fixed segments keeps free, and gives back where the device is full;
     0 where it keeps no more than its slack. [-]"""

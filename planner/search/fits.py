@@ -55,7 +55,7 @@ def _fits_among(scan: Scan, states: StateNames, rows: Rows) -> bool:
 
 
 def least_state_bytes(scan: Scan) -> dict[StateNames, Column]:
-    """Bytes that the fullest rank of each row needs at least, whatever its passes; infinite for twins. [byte]
+    """Bytes that the peak rank of each row needs at least, whatever its passes; infinite for twins. [byte]
 
     Some rank holds at least the mean of the states, and every rank what the runtime takes. Rows that differ
     in their micro-batches alone have the same states.

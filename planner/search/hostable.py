@@ -68,7 +68,7 @@ def least_hosted_seconds(
 
     Notes
     -----
-    A byte that leaves frees itself and the allocator's slack beside it, and no more. Calls for memory that
+    A byte that leaves frees itself and the allocator's reserve beside it, and no more. Calls for memory that
     are tried again are left out of what a step takes, since they depend on what is there.
     """
     size = np.asarray(result.total_bytes).size

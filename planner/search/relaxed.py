@@ -17,7 +17,7 @@ from planner.plan import Plan
 
 
 def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num]) -> Num:
-    r"""Bytes that the fullest rank needs at least, however the layers are split over the stages. [byte]
+    r"""Bytes that the peak rank needs at least, however the layers are split over the stages. [byte]
 
     .. math:: \max_i M_i(x_i) \ge \frac{1}{p}\sum_i M_i(x_i) \ge \min_i M_i\Big(\frac{1}{p}\sum_i x_i\Big)
 
@@ -40,7 +40,7 @@ def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals
 
     Notes
     -----
-    What a stage needs is a sum of maxima of sums over what it holds, hence convex. The allocator's slack of
+    What a stage needs is a sum of maxima of sums over what it holds, hence convex. The allocator's reserve of
     gradients that come and go is not, and is left out; so are activations where some layers' are on the host,
     the loss, which a stage with several heads has once, and a tied head, which one rank may hold with the
     embedding.

@@ -43,7 +43,7 @@ class Request:
     workload : Workload
         Sequences, batch, precision, optimizer.
     runtimes : tuple of Runtime
-        Who runs it; several are compared.
+        Training framework; several are compared.
     fixed : mapping
         Degrees and techniques that the user has set, by the names of `Plan`.
     objective : str

@@ -47,7 +47,7 @@ class PlayedPlan:
         What each rank does after the last pass of all: the exposed data-parallel traffic, the optimizer and
         its offload. [s]
     sizes : ActivationBytes
-        What a micro-batch leaves in each chunk, allocator slack included. [byte]
+        What a micro-batch leaves in each chunk, allocator reserve included. [byte]
     resting : tuple of float
         All other bytes of each rank at its peak. [byte]
     floor : float

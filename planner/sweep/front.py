@@ -72,7 +72,7 @@ def _objective(row: Row) -> float:
 def pareto_rows(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that no other of the same model and method beats in time, cost and memory.
 
-    Time and cost are those of a token, memory is that of the fullest accelerator. A row is beaten by one
+    Time and cost are those of a token, memory is that of the peak accelerator. A row is beaten by one
     that is nowhere worse and somewhere better.
     """
     groups = grouped(fitting(rows), lambda row: (row.case["models"], row.best["method"]))

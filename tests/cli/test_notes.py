@@ -113,7 +113,7 @@ def test_of_many_stages_the_fullest_is_shown_and_the_rest_are_said_to_be_missing
 def test_mfu_lists_what_it_took_and_doubts_a_plan_that_does_not_fit() -> None:
     ask = ("mfu", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "8192")
     page = " ".join(planner(*ask, "--tokens-per-s-per-gpu", "9000").out.split())
-    assert "micro batch 1" in page.split("Not given, so taken:")[1]
+    assert "micro batch 1" in page.split("Defaults used:")[1]
     assert "a plan that does not fit" in page
     fits = planner(*ask, "--tokens-per-s-per-gpu", "9000", "--recompute", "full").out
     assert "does not fit" not in fits

@@ -47,7 +47,7 @@ class Limit:
 
 
 LIMITS: dict[str, Limit] = {
-    # One more in vain, one missed less: slack and spread by maximum likelihood, no longer by hand.
+    # One more false OOM, one missed less: slack and spread by maximum likelihood, no longer by hand.
     "aleph-alpha-layouts": Limit(0.022, 0.043, rank=0.99, rank_in_groups=0.97, missed=2, in_vain=4),
     "llm-foundry-mpt": Limit(0.023, 0.039, rank=0.99),
     "megatron-bridge": Limit(0.038, 0.078, rank=0.99),

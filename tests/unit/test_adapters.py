@@ -196,7 +196,7 @@ def test_the_tuned_run_on_b200_fits_as_measured() -> None:
     assert total == pytest.approx(168.827, rel=0.03)
     stored = 80 * 2 * INNER * SEQ / GIB
     plain, _ = device_gib(B200.with_values({"notes": B200.notes.replace(", FP8 activation input store", "")}))
-    assert plain - total == pytest.approx(1.05 * stored, rel=0.02), "and the allocator's slack"
+    assert plain - total == pytest.approx(1.05 * stored, rel=0.02), "and the allocator's reserve"
 
 
 def test_columns_and_notes_say_alike_what_is_fine_tuned() -> None:

@@ -50,7 +50,7 @@ def test_a_line_is_what_a_hand_would_count() -> None:
     assert line.memory_error == pytest.approx((0.1 + 0.3) / 2)
     assert line.memory_rows == 2
     assert line.right == pytest.approx(3 / 4)
-    assert called(line) == "75.0% of 4 (1 missed, 0 in vain)"
+    assert called(line) == "75.0% of 4 (1 missed, 0 false OOM)"
 
 
 def test_a_pick_that_ran_out_of_memory_is_counted_and_has_no_regret() -> None:

@@ -73,7 +73,7 @@ def test_full_offload_keeps_about_four_chunks_and_half_its_share() -> None:
 
 @pytest.mark.parametrize(("seq_len", "printed"), [(4096, 3 / 8), (8192, 6 / 16), (16384, 12 / 32)])
 def test_half_offload_against_the_paper_s_figure(seq_len: int, printed: float) -> None:
-    """Figure 15, d = 8 and v = 5: gigabytes of PO-H over those of GIS-H, on the fullest stage."""
+    """Figure 15, d = 8 and v = 5: gigabytes of PO-H over those of GIS-H, on the peak stage."""
     half, some = (
         max(stage.activations for stage in priced(name, seq_len=seq_len).stages[:7])
         for name in ("gis-h", "po-h")

@@ -18,7 +18,7 @@ def costs_of(problem: Problem) -> PlanCosts:
 
 
 def least_excess(costs: PlanCosts) -> float:
-    """Bytes that the fullest stage misses in the best of all splits. [byte]"""
+    """Bytes that the peak stage misses in the best of all splits. [byte]"""
     problem, kinds = costs.problem, layer_kinds(costs.problem)
     found = []
     for cut in combinations(range(1, len(kinds)), problem.stages - 1):

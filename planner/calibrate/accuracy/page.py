@@ -68,7 +68,7 @@ def called(line: Line) -> str:
         total = counts["true_negative"]
         return f"all {total} fit" if total else "-"
     text = f"{percent(line.right)} of {sum(counts.values())}"
-    return f"{text} ({counts['false_negative']} missed, {counts['false_positive']} in vain)"
+    return f"{text} ({counts['false_negative']} missed, {counts['false_positive']} false OOM)"
 
 
 def memory(line: Line) -> str:
@@ -281,7 +281,7 @@ This page is made by `python -m planner.calibrate.accuracy RUNS_DIR --plot docs/
   fastest of its group.
 - **memory error**: of peak memory by the counter that the row names; where it names none, of what the
   device uses.
-- **fit or not**: calls that were right; *missed* ran out of memory and was said to fit, *in vain* the
+- **fit or not**: calls that were right; *missed* ran out of memory and was said to fit, *false OOM* the
   other way round.
 """
 

@@ -54,7 +54,7 @@ def block_schedule(
     formula : Callable
         Its bubble, right where the weight gradient is the shortest pass and far longer than a message.
     peak : Callable
-        Chunk activations that the fullest rank holds, from the ranks.
+        Chunk activations that the peak rank holds, from the ranks.
     block : Callable
         The block of (rank, pp), passes of one slot each.
     full : Callable

@@ -225,4 +225,4 @@ def check_finished(orders: Orders, ends: list[list[float]]) -> None:
         if len(done) < len(passes)
     ]
     if stuck:
-        raise UnsupportedPlan(f"ranks wait for each other for ever: {'; '.join(stuck[:4])}")
+        raise UnsupportedPlan(f"deadlock between ranks: {'; '.join(stuck[:4])}")

@@ -241,7 +241,7 @@ class Schedule:
         next step starts without a barrier, and the bubble of the Zero Bubble papers. [s]
     in_flight_chunks : PerRank
         Chunk activations held at the peak, each until its weight gradient (or whole backward) is done; in a V
-        exact on the fullest rank from ``2 pp`` micro-batches on, else an upper bound. [-]
+        exact on the peak rank from ``2 pp`` micro-batches on, else an upper bound. [-]
     order : OrderOf
         The executable order.
     placement : Callable

@@ -253,6 +253,13 @@ def _nearest(runtime: str, accelerator: str) -> str:
     return f"; it is {', '.join(told)}" if told else ""
 
 
+def _there(accelerator: str) -> str:
+    """Return the narrowest band of another runtime on the same accelerator, where there is one."""
+    near = {key[0]: band for key, band in error_bands().items() if key[1] == accelerator}
+    least = min(near, key=near.__getitem__, default=None)
+    return f" ({least}'s ± {percent(near[least])})" if least is not None else ""
+
+
 def _unknown(answer: Estimate) -> str:
     """Return why a step has no error band."""
     runtime, pool = answer.runtime.name, answer.job.hardware.pool
@@ -290,7 +297,7 @@ def short_trust(answer: Estimate) -> list[str]:
     """Return the bands of a step and of its memory in one line, and what makes them doubtful."""
     pool = answer.job.hardware.pool
     band = (
-        f"time not validated for {answer.runtime.name} on {pool.accelerator.name}"
+        f"time not validated for {answer.runtime.name} on {pool.accelerator.name}{_there(pool.accelerator.name)}"
         if answer.error_band is None
         else f"time ± {percent(answer.error_band)}"
     )

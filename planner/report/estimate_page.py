@@ -295,9 +295,9 @@ def trust(answer: Estimate) -> Page:
 
 def short_trust(answer: Estimate) -> list[str]:
     """Return the bands of a step and of its memory in one line, and what makes them doubtful."""
-    pool = answer.job.hardware.pool
+    name = answer.job.hardware.pool.accelerator.name
     band = (
-        f"time not validated for {answer.runtime.name} on {pool.accelerator.name}{_there(pool.accelerator.name)}"
+        f"time not validated for {answer.runtime.name} on {name}{_there(name)}"
         if answer.error_band is None
         else f"time ± {percent(answer.error_band)}"
     )

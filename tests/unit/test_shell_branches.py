@@ -60,3 +60,8 @@ def test_what_the_launchers_write_is_read_as_one_run(
     starts = [number for number, one in enumerate(script.commands) if "pretrain_gpt.py" in one]
     assert script.commands[starts[-1]][-3:] == ("pretrain_gpt.py", "--a", *words)
     assert all("training" not in script.doubts[number] for number in starts)
+
+
+def test_a_here_string_ends_with_its_word() -> None:
+    script = read_script('read -ra x <<< "${A//$\'\\n\'/ }"\necho 3<<<b c\ncat <<-END\n\tno\n\tEND\necho d', "it")
+    assert script.commands == (("read", "-ra", "x"), ("echo", "c"), ("cat",), ("echo", "d"))

@@ -22,7 +22,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _BRACED: Final = re.compile(
     r"(!?)([A-Za-z_]\w*|[0-9@*]+)(\[(?:[@*]|\d{1,4})\])?(?:(:?[-=+?])(.*))?", re.DOTALL
 )
-_REDIRECT: Final = re.compile(r"\d*(?:<<-?|<<<|<>|>>|>&|<&|>\||&>>|&>|>|<)")
+_REDIRECT: Final = re.compile(r"\d*(?:<<<|<<-?|<>|>>|>&|<&|>\||&>>|&>|>|<)")
 _DIRECTIVE: Final = re.compile(r"^#SBATCH\s+(--[\w-]+)(?:[=\s]+(\S+))?", re.MULTILINE)
 _ARGUMENTS: Final = re.compile(
     r'"\$(?:[@*]|\{[@*](?::\d+)?\})"|\$(?:[@*]|\{[@*](?::\d+)?\})'  # "$@", ${@:2}, $*
@@ -194,7 +194,7 @@ class _Reader:
         while self.at < len(self.text) and self.text[self.at] in " \t":
             self.at += 1
         target = "".join(self.word())
-        if match[0].endswith(("<<", "<<-")):
+        if match[0].lstrip("0123456789") in ("<<", "<<-"):
             self.heredocs.append(target)
         return True
 

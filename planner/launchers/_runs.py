@@ -94,6 +94,7 @@ def training_block(command: Command) -> str:
     real += "".join(
         f'  if [[ -n "${{{name}}}" ]]; then\n{_indented(_added(command, parts))}  fi\n'
         for name, parts in command.where_set.items()
+        if parts
     )
     if command.smoke is None:
         text += "".join(line.removeprefix("  ") for line in real.splitlines(keepends=True))

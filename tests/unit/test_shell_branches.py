@@ -17,7 +17,7 @@ SCRIPTS = {
     "said": 'A=1\nif [[ -n "${A}" ]]; then x=(1); else x=(2); fi',
     "empty": 'A=\nif [[ -z "${A}" ]]; then x=(1); else x=(2); fi',
     "extended": 'x=(0)\nif [[ -n "${A:-}" ]]; then x+=(1)\nelse x+=(2)\nfi',
-    "nested": 'x=(0)\nif [[ -z "${A:-}" ]]; then if [[ -n "b" ]]; then x+=(3); else x+=(4); fi; else x=(5); fi',
+    "nested": 'x=()\nif [[ -z "${A:-}" ]]; then if [[ -n b ]]; then x+=(3); else x+=(4); fi; else x=(5); fi',
     "left out with its own": 'x=(0)\nif [[ -n "${A:-}" ]]; then if [[ -n "b" ]]; then x+=(3); fi; fi',
 }
 
@@ -63,5 +63,5 @@ def test_what_the_launchers_write_is_read_as_one_run(
 
 
 def test_a_here_string_ends_with_its_word() -> None:
-    script = read_script('read -ra x <<< "${A//$\'\\n\'/ }"\necho 3<<<b c\ncat <<-END\n\tno\n\tEND\necho d', "it")
-    assert script.commands == (("read", "-ra", "x"), ("echo", "c"), ("cat",), ("echo", "d"))
+    text = "read -ra x <<< \"${A//$'\\n'/ }\"\necho 3<<<b c\ncat <<-END\n\tno\n\tEND\necho d"
+    assert read_script(text, "it").commands == (("read", "-ra", "x"), ("echo", "c"), ("cat",), ("echo", "d"))

@@ -24,7 +24,7 @@ class _If:
 
 @dataclass
 class Branches:
-    """Follows ``if [[ -n "text" ]]`` and ``-z`` where the text is known; other conditions may go either way."""
+    """Follows ``if [[ -n "text" ]]`` and ``-z`` where the text is known; others may go either way."""
 
     open: list[_If] = field(default_factory=list)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 OPTION: Final = "?"
@@ -43,3 +44,37 @@ def commented(text: str) -> str:
             line = f"{line[: depth[0]]}#{OPTION}{name} {line[depth[0] :]}"
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+FILL: Final = r"""
+for name in OWN; do
+  if [[ -n "${!name}" ]]; then text=${text//"#OPTION${name} "/}; fi
+done
+for name in NAMES; do
+  value=${!name//\\/\\\\}
+  value=${value//\"/\\\"}
+  value=${value//$'\n'/\\n}
+  DOLLARS
+  text=${text//"{{${name}}}"/"${value}"}
+done
+""".lstrip()
+
+DOLLARS: Final = r"""if [[ " PLAIN " != *" ${name} "* ]]; then value=${value//\$/\$\$}; fi"""
+"""Kubernetes reads ``$(NAME)`` in what a container runs and gets; a doubled sign is one sign."""
+
+
+def fill_block(own: Iterable[str], names: Iterable[str] = (), plain: Iterable[str] | None = None) -> str:
+    """Return the lines that put the variables into the shell variable ``text``, which holds a manifest.
+
+    Parameters
+    ----------
+    own : iterable of str
+        Variables that may be unset, on which optional parts hang.
+    names : iterable of str
+        Other variables with placeholders.
+    plain : iterable of str, optional
+        Variables that nobody expands later; dollar signs of all others are doubled. Without it none are.
+    """
+    dollars = "" if plain is None else DOLLARS.replace("PLAIN", " ".join(plain))
+    lines = FILL.replace("  DOLLARS\n", f"  {dollars}\n" if dollars else "").replace("OPTION", OPTION)
+    return lines.replace("OWN", " ".join(own)).replace("NAMES", " ".join((*names, *own)))

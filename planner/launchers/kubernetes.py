@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from planner.launchers._family import Launcher, Settings, node_shape
-from planner.launchers._optional import OPTION, commented, optional
+from planner.launchers._optional import commented, fill_block, optional
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
@@ -33,20 +32,9 @@ if [[ -n "${VOLUME}" && -n "${HOST_PATH}" ]]; then
 fi
 export MOUNT=${MOUNT:-${HOST_PATH:-/workspace}} RDMA_COUNT=${RDMA_COUNT:-1}
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-manifest=$(<"${HERE}/${1:-trainjob.yaml}")
-for name in OWN; do
-  if [[ -n "${!name}" ]]; then manifest=${manifest//"#OPTION${name} "/}; fi
-done
-for name in NAMES; do
-  value=${!name//\\\\/\\\\\\\\}
-  value=${value//\\"/\\\\\\"}
-  value=${value//$'\\n'/\\\\n}
-  if [[ " OWN IMAGE " != *" ${name} "* ]]; then value=${value//\\$/\\$\\$}; fi
-  manifest=${manifest//"{{${name}}}"/"${value}"}
-done
-kubectl apply -f - <<< "${manifest}"
+text=$(<"${HERE}/${1:-trainjob.yaml}")
+FILLkubectl apply -f - <<< "${text}"
 """
-"""Dollar signs are doubled where Kubernetes reads references, in what a container gets."""
 
 
 def kept(text: str) -> str:
@@ -172,11 +160,6 @@ def pytorch_job(command: Command, job: Job, settings: Settings) -> dict[str, obj
     }
 
 
-def _submit(names: Iterable[str]) -> str:
-    text = SUBMIT.replace("#OPTION", f"#{OPTION}").replace("OWN", " ".join(OWN))
-    return text.replace("NAMES", " ".join(names))
-
-
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
     """Return the submitting script and both manifests."""
     note = (
@@ -188,7 +171,7 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
         head(settings, start)
         + "set -euo pipefail\n\n"
         + variable_block(command, settings, ("IMAGE",), OWN)
-        + _submit((*command.variables, "IMAGE", *OWN))
+        + SUBMIT.replace("FILL", fill_block(OWN, (*command.variables, "IMAGE"), ("IMAGE", *OWN)))
     )
     top = comment(f"{settings.title}\n{note}")
     return {

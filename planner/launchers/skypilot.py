@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._optional import commented, fill_block, optional
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, comment, environment_block, file_block, head
-from planner.launchers._yaml import Script, yaml_text
+from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
@@ -27,6 +29,20 @@ ACCELERATORS: Final = {
     "v100-32gb": "V100-32GB",
 }
 """The planner's name of an accelerator to SkyPilot's."""
+
+OWN: Final = ("BUCKET", "MOUNT")
+"""Variables of the task that may be unset; without a bucket it is launched as it is."""
+
+LAUNCH: Final = """\
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+task=${HERE}/TASK
+if [[ -n "${BUCKET}" ]]; then
+  export MOUNT=${MOUNT:-/workspace}
+  text=$(<"${task}")
+FILL  task=$(mktemp -t task.XXXXXX.yaml)
+  printf '%s\n' "${text}" > "${task}"
+fi
+"""
 
 LEAD = 'launch+=(--node-rank "${SKYPILOT_NODE_RANK}" --master-addr "${SKYPILOT_NODE_IPS%%$\'\\n\'*}")\n'
 
@@ -66,6 +82,9 @@ def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
         "name": settings.name,
         "num_nodes": nodes,
         "resources": {"accelerators": f"{ACCELERATORS[accelerator]}:{ranks}", "network_tier": "best"},
+        optional("BUCKET", "file_mounts"): {
+            Quoted("{{MOUNT}}"): {"source": placeholder("BUCKET"), "mode": "MOUNT_CACHED"}
+        },
         "envs": dict.fromkeys(command.variables, "") | dict.fromkeys(command.needs),
         "run": Script(f"(\n{_run(command, job, settings)})\n"),
     }
@@ -77,16 +96,17 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     script = (
         head(settings, f"Start it where SkyPilot is set up: bash {NAME}")
         + "set -euo pipefail\n\n"
-        + variable_block(command, settings, ("IMAGE",), ())
-        + 'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\n'
-        + f'exec sky launch --image-id "docker:${{IMAGE}}" {passed} "${{HERE}}/{TASK}"\n'
+        + variable_block(command, settings, ("IMAGE",), OWN)
+        + LAUNCH.replace("FILL", indent(fill_block(OWN), "  ")).replace("TASK", TASK)
+        + f'exec sky launch --image-id "docker:${{IMAGE}}" {passed} "${{task}}"\n'
     )
     note = (
-        "The image's working folder is the root of the runtime's checkout; the paths are those on the nodes."
+        "The image's working folder is the root of the runtime's checkout; paths are those on the nodes.\n"
+        f"{NAME} turns the comment about a bucket on where BUCKET is set."
     )
     return {
         NAME: script,
-        TASK: comment(f"{settings.title}\n{note}") + yaml_text(task(command, job, settings)),
+        TASK: comment(f"{settings.title}\n{note}") + commented(yaml_text(task(command, job, settings))),
     }
 
 

@@ -38,7 +38,9 @@ VARIABLES: Final = {
     "RDMA_COUNT": "network devices of a node",
     "VOLUME": "the volume claim that holds the folders",
     "HOST_PATH": "the folder of the nodes that holds the folders",
-    "MOUNT": "where the containers see it",
+    "BUCKET": "the bucket that holds the folders, such as s3://name",
+    "MOUNT": "where the nodes see it",
+    "STORAGE_PATH": "the folder or bucket where Ray keeps results, OUTPUT_DIR otherwise",
 }
 """The variables that launch files take from the environment, with what each means."""
 

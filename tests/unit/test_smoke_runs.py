@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -269,58 +268,3 @@ def test_a_short_run_warms_up_for_a_tenth_of_it(tokens: float | None, warm: int)
     run = run_of(cases.job("llama3-8b", 64, seq_len=8192, global_batch=64, tokens=tokens))
     assert run.warmup_steps == warm
     assert run.decay_steps == run.train_steps >= run.warmup_steps
-
-
-def batch(folder: Path, own: Command, **user: str) -> tuple[dict[str, str], list[str]]:
-    """Run a batch script inside a job; return torchrun's environment and what scontrol was told."""
-    programs = folder / "programs"
-    programs.mkdir()
-    stand_in(programs, "torchrun", SPEAKS.format(folder=programs))
-    stand_in(programs, "srun", SRUN)
-    stand_in(programs, "scontrol", f'#!/bin/bash\necho "$*" >> "{programs}/told"\necho first\n')
-    written("slurm", folder, own)
-    places = {"DATA_PATH": "d", "OUTPUT_DIR": str(folder / "o"), "ACCOUNT": "a", "PARTITION": "p"}
-    done = run(folder / "train.sbatch", programs, **INSIDE, **places, **user)
-    assert done.returncode == 0, done.stderr
-    exported = (programs / "torchrun.env").read_text().split("\0")
-    told = (programs / "told").read_text().splitlines()
-    return dict(line.split("=", 1) for line in exported if line), told
-
-
-SAVES = {"MINUTES": ("--exit-duration-in-mins", "${MINUTES}"), "WANDB_PROJECT": ()}
-
-
-def test_a_job_with_an_end_saves_before_it_and_queues_again(tmp_path: Path) -> None:
-    env, told = batch(tmp_path, both(where_set=SAVES), SLURM_JOB_END_TIME=str(int(time.time()) + 7230))
-    assert env["MINUTES"] == "110"
-    assert int(env["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]) < 300
-    assert told == ["show hostnames n[0-1]"]
-    (tmp_path / "again").mkdir()
-    env, told = batch(tmp_path / "again", both(where_set=SAVES), MINUTES="0")
-    assert told == ["show hostnames n[0-1]", "requeue 7"]
-    assert "#SBATCH --signal=TERM@300\n" in (tmp_path / "train.sbatch").read_text()
-
-
-def test_a_job_that_is_over_almost_at_once_still_has_a_minute(tmp_path: Path) -> None:
-    env, _ = batch(tmp_path, both(where_set=SAVES), SLURM_JOB_END_TIME=str(int(time.time()) + 100))
-    assert env["MINUTES"] == "1"
-
-
-def test_a_runtime_that_cannot_save_by_itself_is_left_alone(tmp_path: Path) -> None:
-    env, told = batch(tmp_path, both(), SLURM_JOB_END_TIME=str(int(time.time()) + 7230))
-    assert not {"MINUTES", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"} & env.keys()
-    assert told == ["show hostnames n[0-1]"]
-    assert "--signal" not in (tmp_path / "train.sbatch").read_text()
-
-
-def test_slurm_is_told_what_the_user_sets_alone(tmp_path: Path) -> None:
-    stand_in(tmp_path / "programs", "sbatch")
-    written("slurm", tmp_path, both())
-    user = {"DATA_PATH": "d", "OUTPUT_DIR": str(tmp_path / "o"), "ACCOUNT": "a", "PARTITION": "p"}
-    script = tmp_path / "train.sbatch"
-    assert run(script, tmp_path / "programs", **user).returncode == 0
-    plain = recorded(tmp_path / "programs", "sbatch")
-    said = {"TIME_LIMIT": "1-00:00:00", "QOS": "high $(id)", "RESERVATION": "r"}
-    assert run(script, tmp_path / "programs", **user, **said).returncode == 0
-    more = ["--time=1-00:00:00", "--qos=high $(id)", "--reservation=r"]
-    assert recorded(tmp_path / "programs", "sbatch") == [*plain[:3], *more, plain[-1]]

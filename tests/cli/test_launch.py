@@ -76,3 +76,15 @@ def test_the_folder_holds_a_users_own_model_and_cluster(tmp_path: Path) -> None:
     scripts = [(tmp_path / folder / "train.sh").read_text() for folder in ("first", "second")]
     assert scripts[0] == scripts[1]
     assert not (tmp_path / "pwned").exists()
+
+
+def test_smoke_files_are_asked_for_by_name(plan: Path) -> None:
+    done = run_planner(
+        "emit", plan.name, "--out", "trial", "--target", "megatron-lm", "--smoke", cwd=plan.parent
+    )
+    if done.returncode:  # a runtime without such a run
+        assert done.returncode == 1
+        assert "has no smoke run: " in done.stderr
+        assert not (plan.parent / "trial").exists()
+    else:
+        assert "export SMOKE=${SMOKE-1}" in (plan.parent / "trial" / "train.sh").read_text()

@@ -268,3 +268,9 @@ def test_a_short_run_warms_up_for_a_tenth_of_it(tokens: float | None, warm: int)
     run = run_of(cases.job("llama3-8b", 64, seq_len=8192, global_batch=64, tokens=tokens))
     assert run.warmup_steps == warm
     assert run.decay_steps == run.train_steps >= run.warmup_steps
+
+
+def test_the_rate_falls_until_the_last_step_that_the_user_sets(tmp_path: Path) -> None:
+    numbers = run_of(cases.job("llama3-8b", 16, seq_len=8192, global_batch=64)).defaults(*FIELDS)
+    _, env, _ = started("torchrun", tmp_path, both(defaults=numbers), SMOKE="1", TRAIN_STEPS="77")
+    assert (env["TRAIN_STEPS"], env["DECAY_STEPS"], env["SEED"]) == ("77", "77", "1234")

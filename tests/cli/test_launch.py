@@ -9,7 +9,9 @@ import yaml
 
 from planner.inputs.load import load_model
 from planner.inputs.model_yaml import model_yaml
+from planner.runtimes import runtimes
 from tests.helpers import run_planner
+from tests.validate.megatron import cases
 
 CLUSTER = ("--hardware", "dgx-h100", "--gpus", "16", "--seq-len", "4096", "--global-batch", "64")
 
@@ -79,12 +81,14 @@ def test_the_folder_holds_a_users_own_model_and_cluster(tmp_path: Path) -> None:
 
 
 def test_smoke_files_are_asked_for_by_name(plan: Path) -> None:
-    done = run_planner(
-        "emit", plan.name, "--out", "trial", "--target", "megatron-lm", "--smoke", cwd=plan.parent
-    )
-    if done.returncode:  # a runtime without such a run
+    make = runtimes()["megatron-lm"].command
+    assert make is not None
+    own = make(cases.plan(8, 64), cases.job("llama3-8b", 8), "0.20")
+    done = run_planner("emit", plan.name, "--out", "trial", "--smoke", cwd=plan.parent)
+    if own.smoke is None:
         assert done.returncode == 1
-        assert "has no smoke run: " in done.stderr
+        assert f"megatron-lm has no smoke run: {own.no_smoke}" in " ".join(done.stderr.split())
         assert not (plan.parent / "trial").exists()
     else:
+        assert done.returncode == 0
         assert "export SMOKE=${SMOKE-1}" in (plan.parent / "trial" / "train.sh").read_text()

@@ -8,7 +8,7 @@ from typing import Final
 from planner.errors import UnsupportedPlan
 from planner.launchers._family import Launcher, Settings, node_shape
 from planner.launchers._optional import commented, fill_block, optional
-from planner.launchers._runs import start_block, training_block, variable_block
+from planner.launchers._runs import default_block, start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
 from planner.plan import Plan
@@ -55,12 +55,20 @@ def _run(command: Command, job: Job, settings: Settings) -> str:
         "set -euo pipefail\n"
         + ("HERE=$(mktemp -d)\n" if files else "")
         + file_block(files)
+        + default_block(command)
         + environment_block(command)
         + f"launch=(\n{argument_lines(launch)})\n"
         + LEAD
         + training_block(command)
         + start_block(command, 'torchrun "${launch[@]}" "${training[@]}"', ends=False)
     )
+
+
+def _variables(command: Command, settings: Settings) -> dict[str, str | None]:
+    """Return the variables; SkyPilot asks for those without a value, which a run cannot do without."""
+    needed = (*command.needs, *(() if settings.smoke else command.production_needs))
+    known: dict[str, str | None] = dict.fromkeys(command.variables, "")
+    return known | {"SMOKE": "1" if settings.smoke else ""} | dict.fromkeys(needed)
 
 
 def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
@@ -85,7 +93,7 @@ def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
         optional("BUCKET", "file_mounts"): {
             Quoted("{{MOUNT}}"): {"source": placeholder("BUCKET"), "mode": "MOUNT_CACHED"}
         },
-        "envs": dict.fromkeys(command.variables, "") | dict.fromkeys(command.needs),
+        "envs": _variables(command, settings),
         "run": Script(f"(\n{_run(command, job, settings)})\n"),
     }
 

@@ -170,3 +170,18 @@ def test_ray_keeps_results_where_it_is_told(tmp_path: Path) -> None:
         assert done.stdout.splitlines()[0] == "s3://b"
     done = subprocess.run(start, env={}, capture_output=True, text=True, check=False)
     assert "Set the variable OUTPUT_DIR" in done.stderr
+
+
+def test_a_sky_task_by_itself_asks_for_what_is_needed_and_knows_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "smoke").mkdir()
+    real = yaml.safe_load(written("skypilot", tmp_path, both())["task.yaml"])
+    smoke = yaml.safe_load(written("skypilot", tmp_path / "smoke", both(), smoke=True)["task.yaml"])
+    assert {name for name, value in real["envs"].items() if value is None} == {"DATA_PATH", "OUTPUT_DIR"}
+    assert None not in smoke["envs"].values()
+    assert (real["envs"]["SMOKE"], smoke["envs"]["SMOKE"]) == ("", "1")
+    programs = tmp_path / "programs"
+    stand_in(programs, "torchrun")
+    (tmp_path / "node.sh").write_text(smoke["run"])
+    node = {"SKYPILOT_NODE_RANK": "1", "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2"}
+    assert run(tmp_path / "node.sh", programs, **smoke["envs"], **node).returncode == 0
+    assert recorded(programs, "torchrun")[-3:] == ["--seed", "1234", "--last"]

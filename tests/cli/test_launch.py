@@ -92,3 +92,9 @@ def test_smoke_files_are_asked_for_by_name(plan: Path) -> None:
     else:
         assert done.returncode == 0
         assert "export SMOKE=${SMOKE-1}" in (plan.parent / "trial" / "train.sh").read_text()
+
+
+def test_smoke_files_of_a_search_need_a_folder(tmp_path: Path) -> None:
+    done = run_planner("search", "llama3-8b", *CLUSTER, "--smoke", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--smoke: found no --emit; expected a folder for the files" in done.stderr

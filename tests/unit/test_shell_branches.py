@@ -17,8 +17,7 @@ SCRIPTS = {
     "said": 'A=1\nif [[ -n "${A}" ]]; then x=(1); else x=(2); fi',
     "empty": 'A=\nif [[ -z "${A}" ]]; then x=(1); else x=(2); fi',
     "extended": 'x=(0)\nif [[ -n "${A:-}" ]]; then x+=(1)\nelse x+=(2)\nfi',
-    "nested": 'x=(0)\nif [[ -z "${A:-}" ]]; then if [[ -n "b" ]]; then x+=(3); else x+=(4); fi'
-    "\nelse x=(5); fi",
+    "nested": 'x=()\nif [[ -z "${A:-}" ]]; then if [[ -n b ]]; then x+=(3); else x+=(4); fi; else x=(5); fi',
     "left out with its own": 'x=(0)\nif [[ -n "${A:-}" ]]; then if [[ -n "b" ]]; then x+=(3); fi; fi',
 }
 
@@ -67,3 +66,8 @@ def test_a_word_as_input_is_no_text_until_a_mark() -> None:
     """``<<<`` hands the next word to a command's input; what follows is read on."""
     script = 'read -ra words <<< "${DATA_PATH}"\ntorchrun pretrain_gpt.py --num-layers 2\n'
     assert read_script(script, "x").commands[-1][1] == "pretrain_gpt.py"
+
+
+def test_a_here_string_ends_with_its_word() -> None:
+    text = "read -ra x <<< \"${A//$'\\n'/ }\"\necho 3<<<b c\ncat <<-END\n\tno\n\tEND\necho d"
+    assert read_script(text, "it").commands == (("read", "-ra", "x"), ("echo", "c"), ("cat",), ("echo", "d"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from planner.errors import InputError, Problem
+from planner.runtimes._imports.arithmetic import arithmetic
 from planner.runtimes._imports.branches import Branches
 
 MOST_CHARACTERS: Final = 1_000_000
@@ -32,7 +32,6 @@ _ARGUMENTS: Final = re.compile(
 _INNER_ARGUMENTS: Final = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
 _PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
 """What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
-_ARITHMETIC: Final = re.compile(r"[\d\s+*/()%-]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -313,7 +312,7 @@ class _Reader:
         if self.text.startswith("$(", self.at):
             inside = self.balanced("(", ")")
             whole = self.text[start : self.at]
-            return [_arithmetic(self.named(inside[1:-1]), whole)] if inside.startswith("(") else [whole]
+            return [arithmetic(self.named(inside[1:-1]), whole)] if inside.startswith("(") else [whole]
         if self.text.startswith("${", self.at):
             inside = self.balanced("{", "}")
             return self.braced(inside, self.text[start : self.at])
@@ -371,33 +370,3 @@ class _Reader:
             return "".join(self.variables.get(match[1], [match[0]])[:1])
 
         return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)
-
-
-def _arithmetic(text: str, whole: str) -> str:
-    """Return the value of whole-number arithmetic, or it as it was written."""
-    if not _ARITHMETIC.fullmatch(text) or "**" in text:
-        return whole
-    try:
-        return str(_number(ast.parse(text.strip(), mode="eval").body))
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
-        return whole
-
-
-def _number(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_number(node.operand)
-    if isinstance(node, ast.BinOp):
-        left, right = _number(node.left), _number(node.right)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if isinstance(node.op, ast.Div | ast.FloorDiv):
-            return left // right
-        if isinstance(node.op, ast.Mod):
-            return left % right
-    raise ValueError("not whole-number arithmetic")

@@ -40,6 +40,7 @@ HEAD = '''\
 """{what} with Megatron-Bridge {version}; start it with the launch script beside it."""
 
 import os
+from string import Template
 import sys
 {first}
 # An inherited value would stop the run, so the file sets what the plan assumes.
@@ -72,7 +73,9 @@ REAL_NEEDS = {real!r}
 {names} = (os.environ.get(name) for name in (*NEEDS, *REAL_NEEDS))
 DEFAULTS = {{
 {defaults}}}
-SETTINGS = {{name: os.environ.get(name) or value for name, value in DEFAULTS.items()}}
+SETTINGS = {{}}
+for name, value in DEFAULTS.items():  # a default may follow a setting before it
+    SETTINGS[name] = os.environ.get(name) or Template(value).safe_substitute({{**os.environ, **SETTINGS}})
 
 
 def build_config():

@@ -38,6 +38,7 @@ UNSEEN = {
     "split-has-all-stages": "a stage of no layers is built, and idles",
     "stages-have-layers": "a stage of no layers is built, and idles",
     "no-stages-without-pipeline": "stages are not written without a pipeline",
+    "expert-shards-even": "raised when experts are sharded, which is not done here",
     "batch-divides": "raised when the trainer starts",
 }
 """Rules whose breach the command line cannot say, or that bind when the trainer starts."""

@@ -120,6 +120,18 @@ def stage_params(config, context):
     return counts
 
 
+def numbers_of(config):
+    """Return positions, norms, initialiser and ties as nanotron has them."""
+    model = config.model.model_config
+    return {
+        "theta": model.rope_theta,
+        "interpolation": model.rope_seq_len_interpolation_factor or 1.0,
+        "epsilon": model.rms_norm_eps,
+        "init_std": config.model.init_method.std,
+        "tied": model.tie_word_embeddings,
+    }
+
+
 def derive(case, get_config_from_file, context):
     """Return what nanotron makes of one folder."""
     config = get_config_from_file(str(Path(case["folder"]) / "nanotron.yaml"))
@@ -150,7 +162,7 @@ def derive(case, get_config_from_file, context):
         "micro_batch": tokens.micro_batch_size, "num_microbatches": tokens.batch_accumulation_per_replica,
         "global_batch": config.global_batch_size, "zero": config.optimizer.zero_stage,
         "costs": np.cumsum(blocks_of(config.model.model_config)).tolist(),
-        "model": type(config.model.model_config).__name__, "stage_params": params,
+        "numbers": numbers_of(config), "model": type(config.model.model_config).__name__, "stage_params": params,
     }  # fmt: skip
 
 

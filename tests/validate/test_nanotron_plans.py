@@ -13,6 +13,7 @@ import pytest
 from planner.runtimes.nanotron import ENTRY
 from planner.runtimes.nanotron.rules import own_split
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.numerics import nanotron_says
 from tests.validate.random_plans import priced_params
 
 pytestmark = [
@@ -59,6 +60,7 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
         assert derived["global_batch"] == job.workload.global_batch
         assert derived["recompute"] == (plan.recompute == "full")
         assert derived["model"] == "Qwen2Config"
+        assert derived["numbers"] == nanotron_says(job.model)
         split = plan.stage_layers or own_split(job.model, int(plan.pp))
         assert derived["stage_params"] == priced_params(ENTRY, verdict.case), plan
         assert cut(derived["costs"], int(plan.pp), job.model.num_layers) == split

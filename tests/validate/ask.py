@@ -6,14 +6,16 @@ import functools
 import itertools
 import json
 import os
+import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from planner.errors import UnsupportedPlan
 from planner.runtimes._family import Command, Runtime
 from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes._variables import VARIABLES
 from tests.helpers import ROOT
 from tests.validate.megatron.plans import settings
 from tests.validate.random_plans import Case, cases
@@ -96,9 +98,16 @@ def judged(
 
 def _question(case: Case, command: Command, place: Path) -> dict[str, Any]:
     degrees = {name: int(getattr(case.plan, name)) for name in ("tp", "pp", "cp", "ep")}
-    arguments = [part for part in command.program if not part.endswith(".py")]
+    arguments = [part for part in spoken(command, command.real) if not part.endswith(".py")]
     place_and_size = {"folder": str(place), "gpus": case.job.gpus, "environment": dict(command.environment)}
-    return {**place_and_size, "arguments": arguments, **degrees}
+    smoke = spoken(command, (*command.program, *(command.smoke or ()), *command.closing))
+    return {**place_and_size, "arguments": arguments, "smoke": smoke, **degrees}
+
+
+def spoken(command: Command, parts: Iterable[str]) -> list[str]:
+    """Return arguments with the user's variables as they are where the user sets none, or their names."""
+    values = {name: name.lower() for name in VARIABLES} | dict(command.defaults)
+    return [re.sub(r"\$\{(\w+)(\[@\])?\}", lambda found: values[found[1]], part) for part in parts]
 
 
 def refusals(verdicts: list[Verdict]) -> list[str]:

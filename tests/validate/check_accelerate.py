@@ -20,6 +20,7 @@ from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from accelerate.utils.launch import prepare_multi_gpu_env, prepare_simple_launcher_cmd_env
 from answering import answer_lines
+from check_hub import numbers_of
 from torch.distributed.tensor import DTensor, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -146,7 +147,7 @@ def derive(case: dict[str, object]) -> dict[str, object]:
     kept = dict(os.environ)
     os.environ.update(environment, RANK="0", WORLD_SIZE=str(case["gpus"]), LOCAL_RANK="0")
     try:
-        answer: dict[str, object] = {"environment": environment}
+        answer: dict[str, object] = {"environment": environment, "numbers": numbers_of(case["folder"])}
         if parsed.use_fsdp:
             plugin = FullyShardedDataParallelPlugin()
             answer |= {"version": plugin.fsdp_version, "reshard": plugin.reshard_after_forward}

@@ -22,6 +22,7 @@ import deepspeed
 import torch
 import torch.distributed as dist
 from answering import answer_lines
+from check_hub import numbers_of
 from deepspeed.module_inject import auto_ep_config, auto_ep_folding
 from deepspeed.runtime import config as runtime_config
 from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
@@ -139,6 +140,7 @@ def derive(case):
         "offload": "cpu" if "cpu" in str(getattr(zero.offload_optimizer, "device", "")).lower() else "none",
         "tp": max(1, int(config.tensor_parallel_config.autotp_size)),
         "ignored": ignored,
+        "numbers": numbers_of(case["folder"]),
     }
     if case["pp"] > 1:
         if answer["zero"] > 1:

@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 import torch
 import torch.distributed as dist
+import yaml
 from answering import answer_lines
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -120,6 +121,45 @@ def stage_params(config, context):
     return counts
 
 
+def numbers_of(config):
+    """Return positions, norms, initialiser and ties as nanotron has them."""
+    model = config.model.model_config
+    return {
+        "theta": model.rope_theta,
+        "interpolation": model.rope_seq_len_interpolation_factor or 1.0,
+        "epsilon": model.rms_norm_eps,
+        "init_std": config.model.init_method.std,
+        "tied": model.tie_word_embeddings,
+    }
+
+
+def smoke_of(folder, read):
+    """Return what nanotron makes of the configuration that the start script resolves for a smoke run."""
+    path = Path(folder) / "start.py"
+    scope = {"__name__": "start", "__file__": str(path)}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    config = yaml.safe_load((Path(folder) / "nanotron.yaml").read_text())
+    scope["schedule"](config)
+    scope["made_up"](config, 20, folder)
+    resolved = Path(folder) / "resolved.yaml"
+    resolved.write_text(yaml.safe_dump(config))
+    found = read(str(resolved))
+    saves = found.checkpoints.save_final_state or found.checkpoints.checkpoint_interval <= 20
+    return {"steps": found.tokens.train_steps, "data": found.data_stages[0].data.dataset, "saves": saves}
+
+
+def run_of(config):
+    """Return what the config says of a run beside its plan."""
+    rates, optimizer = config.optimizer.learning_rate_scheduler, config.optimizer
+    return {
+        "steps": config.tokens.train_steps, "rate": rates.learning_rate, "lowest": rates.min_decay_lr,
+        "warmup": rates.lr_warmup_steps, "end": rates.lr_decay_starting_step + rates.lr_decay_steps,
+        "decay_style": rates.lr_decay_style, "weight_decay": optimizer.weight_decay,
+        "clip": optimizer.clip_grad, "seed": config.general.seed,
+        "save_interval": config.checkpoints.checkpoint_interval,
+    }  # fmt: skip
+
+
 def derive(case, get_config_from_file, context):
     """Return what nanotron makes of one folder."""
     config = get_config_from_file(str(Path(case["folder"]) / "nanotron.yaml"))
@@ -150,7 +190,8 @@ def derive(case, get_config_from_file, context):
         "micro_batch": tokens.micro_batch_size, "num_microbatches": tokens.batch_accumulation_per_replica,
         "global_batch": config.global_batch_size, "zero": config.optimizer.zero_stage,
         "costs": np.cumsum(blocks_of(config.model.model_config)).tolist(),
-        "model": type(config.model.model_config).__name__, "stage_params": params,
+        "numbers": numbers_of(config), "run": run_of(config),
+        "smoke": smoke_of(case["folder"], get_config_from_file), "model": type(config.model.model_config).__name__, "stage_params": params,
     }  # fmt: skip
 
 

@@ -45,9 +45,45 @@ def stages_of(model, parts, parallelism):
     return {"stage_params": counts, "stages_of_rank": [list(place) for place in places]}
 
 
+def run_of(config):
+    """Return what the config says of a run beside its plan."""
+    optimizer = config.optimizer.param_groups[0].optimizer_kwargs
+    rates, saves = config.lr_scheduler, config.checkpoint
+    return {
+        "steps": config.training.steps, "rate": optimizer["lr"], "betas": list(optimizer["betas"]),
+        "weight_decay": optimizer["weight_decay"], "clip": config.training.max_norm,
+        "warmup": rates.warmup_steps, "decay": rates.total_steps, "decay_style": rates.decay_type,
+        "lowest": rates.min_lr_factor, "saves": saves.enable, "save_interval": saves.interval,
+        "seed": config.debug.seed, "timeout": config.comm.train_timeout_seconds,
+    }  # fmt: skip
+
+
+def numbers_of(layer, model):
+    """Return a layer's positions, norms, initialiser and router as torchtitan has them."""
+    rope, norm = layer.attention.rope, layer.attention_norm
+    found = {name: getattr(rope, name) for name in ROPE if hasattr(rope, name)}
+    found |= {
+        "norm_eps": {norm.eps, layer.ffn_norm.eps, model.norm.eps}.pop(),
+        "rope": type(rope).__qualname__,
+    }
+    found["init_std"] = model.lm_head.param_init["weight"].keywords["std"]
+    if layer.moe is not None:
+        router = layer.moe.router
+        found |= {name: getattr(router, name) for name in ROUTER}
+    return found
+
+
+ROPE = (
+    "theta", "scaling", "scaling_factor", "low_freq_factor", "high_freq_factor",
+    "original_max_position_embeddings", "rope_factor", "beta_fast", "beta_slow", "original_seq_len",
+)  # fmt: skip
+ROUTER = ("score_func", "route_norm", "route_scale", "num_expert_groups", "num_limited_groups", "top_k")
+
+
 def derive(case):
     """Return what torchtitan makes of one folder."""
     config = config_of(case)
+    smoke = config_of(case | {"arguments": case["smoke"]}) if case.get("smoke") else None
     dims = ParallelDims.from_config(config.parallelism, case["gpus"])
     config.model_spec.model.update_from_config(config=config)
     with torch.device("meta"):
@@ -60,7 +96,11 @@ def derive(case):
         "pp_microbatches": config.parallelism.num_pp_microbatches,
         "recompute": type(config.activation_checkpoint).__qualname__,
         "sequence_parallel": config.parallelism.enable_sequence_parallel,
+        "run": run_of(config), "dtype": config.training.dtype, "tied": config.model_spec.model.enable_weight_tying,
+        "numerics": [numbers_of(layer, config.model_spec.model) for layer in config.model_spec.model.layers],
     }  # fmt: skip
+    if smoke is not None:
+        answer["smoke"] = {**run_of(smoke), "loader": type(smoke.dataloader).__qualname__}
     if dims.pp > 1:
         answer["schedule"] = get_schedule_class(config.parallelism.pipeline_parallel_schedule).__name__
         parts = config.parallelism.module_fqns_per_model_part

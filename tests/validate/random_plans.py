@@ -20,6 +20,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.runtimes._offered import stage_layers
 from planner.runtimes.nanotron.rules import own_split
 from tests.unit.runner_jobs import GPT2, MODELS, job, plan
+from tests.validate.numerics import WITH_NUMBERS, known
 
 WORLDS = (1, 2, 4, 8, 16, 24, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 CHOICES = (1, 1, 1, 2, 2, 4, 8, 3, 16)
@@ -59,7 +60,10 @@ def draw(rng: random.Random, runtime: Runtime) -> Case:
     """Draw a plan; degrees mostly divide, names are mostly those that the runtime offers."""
     model = rng.choice(MODELS)
     gpus = rng.choice(WORLDS)
-    seq_len = 2048 if model is GPT2 else rng.choice((2048, 4096, 8192))
+    short = model is GPT2
+    if runtime.name in WITH_NUMBERS:
+        model = known(model, runtime.name, random.Random(rng.random()))
+    seq_len = 2048 if short else rng.choice((2048, 4096, 8192))
     task = job(model, gpus, seq_len=seq_len, global_batch=gpus * rng.choice((1, 2, 4, 8, 16)))
     degrees = _draw_degrees(rng, gpus)
     vpp = rng.choice((1, 1, 2, 3)) if degrees["pp"] > 1 else 1

@@ -15,6 +15,7 @@ from planner.runtimes.fsdp.files import mesh
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import MODELS
 from tests.validate.ask import PYTHON, counted, has, judged, ours_alone, refusals
+from tests.validate.numerics import hub_says
 from tests.validate.random_plans import Case, priced_params
 
 pytestmark = [
@@ -50,6 +51,7 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
     for verdict in verdicts:
         derived, plan = verdict.answer["derived"], verdict.case.plan
         assert_params(derived["params"], verdict.case)
+        assert derived["numbers"] == hub_says(verdict.case.job.model)
         if "mesh" in derived:
             assert derived["mesh"] == {axis: size for axis, size in mesh(plan).items() if size > 1}
         if plan.zero:

@@ -8,6 +8,7 @@ import pytest
 
 from planner.runtimes.deepspeed import ENTRY
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.numerics import hub_says
 from tests.validate.random_plans import stage_params
 
 pytestmark = [
@@ -53,6 +54,7 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
     for verdict in verdicts:
         derived, plan = verdict.answer["derived"], verdict.case.plan
         assert derived["ignored"] == []
+        assert derived["numbers"] == hub_says(verdict.case.job.model)
         assert derived["micro_batch"] == plan.micro_batch
         assert derived["accumulation"] == plan.num_microbatches
         assert derived["zero"] == plan.zero

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from planner.runtimes._run import Run, run_of
 from planner.runtimes.nanotron import ENTRY
 from planner.runtimes.nanotron.rules import own_split
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.numerics import nanotron_says
 from tests.validate.random_plans import priced_params
 
 pytestmark = [
@@ -49,6 +51,16 @@ def cut(costs: list[float], stages: int, layers: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def assert_run(found: dict[str, object], run: Run) -> None:
+    """Assert that nanotron's schedule is that of the run."""
+    assert found == {
+        "steps": run.train_steps, "rate": run.learning_rate, "lowest": run.min_learning_rate,
+        "warmup": run.warmup_steps, "end": run.decay_steps, "decay_style": run.decay_style,
+        "weight_decay": run.weight_decay, "clip": run.clip, "seed": run.seed,
+        "save_interval": run.save_interval,
+    }  # fmt: skip
+
+
 def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
     verdicts = judged(ENTRY, "check_nanotron.py", legal=True, folder=tmp_path)
     assert refusals(verdicts) == []
@@ -59,6 +71,9 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
         assert derived["global_batch"] == job.workload.global_batch
         assert derived["recompute"] == (plan.recompute == "full")
         assert derived["model"] == "Qwen2Config"
+        assert derived["numbers"] == nanotron_says(job.model)
+        assert_run(derived["run"], run_of(job))
+        assert derived["smoke"] == {"steps": 20, "data": None, "saves": False}
         split = plan.stage_layers or own_split(job.model, int(plan.pp))
         assert derived["stage_params"] == priced_params(ENTRY, verdict.case), plan
         assert cut(derived["costs"], int(plan.pp), job.model.num_layers) == split

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
+from planner.runtimes._run import Run, run_of
 from planner.runtimes.torchtitan import ENTRY
+from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.numerics import titan_says
 from tests.validate.random_plans import stage_params
 
 pytestmark = [
@@ -38,6 +41,7 @@ UNSEEN = {
     "split-has-all-stages": "a stage of no layers is built, and idles",
     "stages-have-layers": "a stage of no layers is built, and idles",
     "no-stages-without-pipeline": "stages are not written without a pipeline",
+    "expert-shards-even": "raised when experts are sharded, which is not done here",
     "batch-divides": "raised when the trainer starts",
 }
 """Rules whose breach the command line cannot say, or that bind when the trainer starts."""
@@ -47,6 +51,19 @@ def expected(plan: Plan, shards: float) -> dict[str, Any]:
     """Return torchtitan's degrees of a plan."""
     sizes = {"dp_replicate": plan.dp * plan.cp / shards, "dp_shard": shards / plan.cp}
     return sizes | {name: getattr(plan, name) for name in ("tp", "cp", "pp", "ep", "sequence_parallel")}
+
+
+def assert_run(derived: dict[str, Any], run: Run) -> None:
+    """Assert that torchtitan's schedule is that of the run, and that a smoke run saves nothing."""
+    wanted = {
+        "steps": run.train_steps, "rate": run.learning_rate, "betas": [run.beta1, run.beta2],
+        "weight_decay": run.weight_decay, "clip": run.clip, "warmup": run.warmup_steps,
+        "decay": run.decay_steps, "decay_style": "cosine", "lowest": run.min_learning_rate / run.learning_rate,
+        "saves": True, "save_interval": run.save_interval, "seed": run.seed, "timeout": 600,
+    }  # fmt: skip
+    assert derived["run"] == wanted
+    assert (derived["smoke"]["saves"], derived["smoke"]["steps"]) == (False, 20)
+    assert derived["smoke"]["loader"] == "MadeUp.Config"
 
 
 def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
@@ -59,6 +76,12 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
         assert derived["params"] == job.model.params
         assert derived["tokens_per_microbatch"] == plan.micro_batch * job.workload.seq_len
         assert derived["tokens_per_step"] == job.workload.tokens_per_step
+        assert derived["tied"] == job.model.tied_embeddings
+        assert derived["dtype"] == training_dtype(job.workload)
+        for name, found in zip(job.model.layers, derived["numerics"], strict=True):
+            wanted = titan_says(job.model, name)
+            assert {key: found[key] for key in wanted} == wanted
+        assert_run(derived, run_of(job))
         assert derived["recompute"].lower().startswith(plan.recompute)
         if plan.pp > 1:
             assert derived["pp_microbatches"] == plan.num_microbatches

@@ -10,7 +10,9 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, adapter_settings, hub_config
-from planner.runtimes._offered import stage_layers, train_steps, trial_note
+from planner.runtimes._offered import stage_layers, trial_note
+from planner.runtimes._run import Run, run_of
+from planner.runtimes._script_run import SMOKE, STEP_LINE, WHERE_SET, defaults, production
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
 
@@ -68,18 +70,25 @@ SETTINGS: Final[Settings] = {
 """Values of traits that the JSON and the script can say; dp_exposed 1 is no overlap at all."""
 
 
-def ds_config(plan: Plan, work: Workload, changes: Changes = NO_CHANGES) -> dict[str, object]:
-    """Return the whole of ``ds_config.json`` with resolved values only."""
+def ds_config(plan: Plan, work: Workload, run: Run, changes: Changes = NO_CHANGES) -> dict[str, object]:
+    """Return the whole of ``ds_config.json`` with resolved values only; the script sets the rate of each step."""
     gradient = changes.get("gradient_dtype") or work.gradient_dtype or work.precision
     config = _batch_config(plan, work)
     config |= {
         work.precision: {"enabled": True},
         "data_types": {"grad_accum_dtype": gradient},
         "communication_data_type": changes.get("reduce_dtype", work.precision),
-        "gradient_clipping": 1.0,
-        "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}},
+        "gradient_clipping": run.clip,
+        "optimizer": {
+            "type": "AdamW",
+            "params": {
+                "lr": run.learning_rate,
+                "betas": [run.beta1, run.beta2],
+                "weight_decay": run.weight_decay,
+            },
+        },
         "zero_optimization": zero_config(plan, changes),
-        "steps_per_print": 1,
+        "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,
     }
     if plan.tp > 1:
@@ -96,8 +105,7 @@ def ds_config(plan: Plan, work: Workload, changes: Changes = NO_CHANGES) -> dict
 def notes(work: Workload) -> tuple[str, ...]:
     """Return what a user should know before starting."""
     return (
-        "The learning rate is a placeholder, and the script saves once, at its end.",
-        "Checkpoints: ZeRO writes one part for each rank. To go on under other degrees, convert them with "
+        "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint, data included. Checkpoints: ZeRO writes one part for each rank. To go on under other degrees, convert them with "
         "python -m deepspeed.checkpoint.ds_to_universal and set checkpoint.load_universal in ds_config.json; "
         "zero_to_fp32.py, which is saved beside them, makes whole weights.",
         *trial_note(work),
@@ -126,17 +134,20 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
     else:
         settings |= {"TP": int(plan.tp), "SP": int(plan.cp)}
         settings |= adapter_settings(job.model, work)
+    run = run_of(job)
     return Command(
-        program=(
-            "train.py", "--max_steps", str(train_steps(work)), "--output_dir", "${OUTPUT_DIR}",
-            "--deepspeed_config", "ds_config.json",
-        ),
+        program=("train.py", "--deepspeed_config", "ds_config.json"),
         environment=GROWING_SEGMENTS,
-        needs=(
+        production=production(),
+        smoke=SMOKE,
+        production_needs=(
             "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", *(("CHECKPOINT",) if work.method != "full" else ()),
         ),
+        defaults=defaults(run),
+        where_set=WHERE_SET,
+        step_line=STEP_LINE,
         files={
-            "ds_config.json": json.dumps(ds_config(plan, work, changes), indent=2) + "\n",
+            "ds_config.json": json.dumps(ds_config(plan, work, run, changes), indent=2) + "\n",
             "config.json": json.dumps(hub_config(job.model, work.seq_len), indent=2) + "\n",
             "train.py": script(settings, piped=bool(plan.pp > 1)),
         },

@@ -1,24 +1,29 @@
 """The training script of a DeepSpeed plan: a whole model, or one stage of it for each pipeline rank."""
 
 from planner.runtimes._script_data import DATA
+from planner.runtimes._script_run import LOOP
 
 HEAD = '''"""Train the model of config.json with the settings of ds_config.json.
 
-Needs torch 2.13, deepspeed 0.19.8, transformers 5 and datasets. Weights are random, or those of the folder
-CHECKPOINT where it is set (without a pipeline). Start it with torchrun or with the deepspeed launcher.
+Needs torch 2.13, deepspeed 0.19.8 and transformers 5; datasets where it is no smoke run. It goes on from the
+last checkpoint in the output folder; without one, weights are random, or those of the folder CHECKPOINT where
+that is set (without a pipeline). On SIGTERM or SIGUSR1 it ends the step, saves and stops. Start it with torchrun
+or with the deepspeed launcher.
 """
 
 import argparse
 import contextlib
 import json
+import math
 import os
+import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import deepspeed
 import torch
-from datasets import load_dataset
 from deepspeed import comm
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -29,12 +34,12 @@ HERE = Path(__file__).resolve().parent
 
 WHOLE = '''
 
-def make_model(config, settings):
+def make_model(config, settings, smoke):
     """Return the model in the training dtype; ZeRO-3 shards it as it is built."""
     dtype = torch.bfloat16 if settings.get("bf16", {}).get("enabled") else torch.float16
     kinds = {"dtype": dtype, "attn_implementation": ATTENTION}
     path = os.environ.get("CHECKPOINT")
-    if LORA_RANK and not path:
+    if LORA_RANK and not path and not smoke:
         sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
     whole = settings["zero_optimization"]["stage"] < 3 or TP > 1
     with contextlib.nullcontext() if whole else deepspeed.zero.Init(config_dict_or_path=settings):
@@ -77,25 +82,35 @@ def loss_of(engine, inputs, targets):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
-def make_engine(settings):
-    """Return the engine and this rank's batches."""
+def make_engine(settings, smoke):
+    """Return the engine, and which of how many readers this rank is."""
     micro_batch = settings["train_micro_batch_size_per_gpu"]
-    model = make_model(AutoConfig.from_pretrained(HERE), settings)
+    model = make_model(AutoConfig.from_pretrained(HERE), settings, smoke)
     groups = sequence_groups(model, micro_batch)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     engine, *_ = deepspeed.initialize(model=model, model_parameters=learned, config=settings, mpu=groups)
     copies = TP * SP
-    reader, readers = comm.get_rank() // copies, comm.get_world_size() // copies
-    return engine, batches(micro_batch, reader, readers, engine.device)
+    return engine, comm.get_rank() // copies, comm.get_world_size() // copies
 
 
 def train_step(engine, data):
-    """Run one optimizer step and return the last loss."""
-    for _ in range(engine.gradient_accumulation_steps()):
+    """Run one optimizer step and return the mean loss."""
+    total, several = 0.0, engine.gradient_accumulation_steps()
+    for _ in range(several):
         loss = loss_of(engine, *next(data))
         engine.backward(loss)
         engine.step()
-    return loss.item()
+        total += loss.detach()
+    return total / several
+
+
+def evaluated(engine, data, count):
+    """Return the mean loss of ``count`` batches."""
+    engine.eval()
+    with torch.no_grad():
+        loss = sum(loss_of(engine, *next(data)) for _ in range(count)) / count
+    engine.train()
+    return loss
 '''
 
 PIPED = '''
@@ -139,8 +154,8 @@ def loss_of(logits, targets):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
-def make_engine(settings):
-    """Return the engine and this rank's batches; the cut puts one ``Stage`` on each pipeline rank."""
+def make_engine(settings, smoke):
+    """Return the engine, and which of how many readers this rank is; each rank has one ``Stage``."""
     from deepspeed.pipe import LayerSpec, PipelineModule
 
     stages = [LayerSpec(Stage, index) for index in range(len(STAGE_LAYERS))]
@@ -149,36 +164,72 @@ def make_engine(settings):
         activation_checkpoint_interval=0,
     )
     engine, *_ = deepspeed.initialize(model=model, model_parameters=list(model.parameters()), config=settings)
-    reader, readers = engine.grid.get_data_parallel_rank(), engine.grid.get_data_parallel_world_size()
-    return engine, batches(settings["train_micro_batch_size_per_gpu"], reader, readers, engine.device)
+    return engine, engine.grid.get_data_parallel_rank(), engine.grid.get_data_parallel_world_size()
 
 
 def train_step(engine, data):
     """Run one optimizer step and return its loss."""
-    return engine.train_batch(data_iter=data).item()
+    return engine.train_batch(data_iter=data)
+
+
+def evaluated(engine, data, count):
+    """Return the mean loss of ``count`` batches of as many micro-batches as a step has."""
+    return sum(engine.eval_batch(data_iter=data) for _ in range(count)) / count
 '''
 
 TAIL = '''
 
-def main():
-    """Train and save a checkpoint."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--max_steps", type=int, required=True)
-    parser.add_argument("--output_dir", required=True)
+def more_arguments(parser):
+    """Add what DeepSpeed's launchers say."""
     parser.add_argument("--local_rank", type=int, default=-1)
     parser.add_argument("--deepspeed_config", required=True)
-    options = parser.parse_args()
+
+
+def stepped(engine, data, rate):
+    """Run one optimizer step at a rate."""
+    for group in engine.optimizer.param_groups:
+        group["lr"] = rate
+    return train_step(engine, data)
+
+
+def resumed(engine, reader, folder):
+    """Load the last checkpoint in ``folder``, if there is one, and return its step."""
+    path, state = (None, None) if folder is None else engine.load_checkpoint(folder)
+    if path is None:
+        return 0
+    restore_reader(Path(folder) / f"step-{state['step']}", reader)
+    return state["step"]
+
+
+def main():
+    """Train from the last checkpoint on."""
+    options = arguments()
     settings = json.loads((HERE / options.deepspeed_config).read_text())
-    deepspeed.init_distributed()
-    engine, data = make_engine(settings)
+    settings["optimizer"]["params"]["lr"] = options.learning_rate
+    deepspeed.init_distributed(timeout=timedelta(minutes=options.timeout_minutes))
+    torch.manual_seed(options.seed)
+    engine, part, parts = make_engine(settings, options.smoke)
     if COMPILED:
         engine.compile()
-    for step in range(options.max_steps):
-        start = time.perf_counter()
-        loss = train_step(engine, data)
+    reader = reader_of(options, part, parts)
+    first = resumed(engine, reader, None if options.smoke else options.output_dir)
+    micro_batch = settings["train_micro_batch_size_per_gpu"]
+    data = reader.batches(micro_batch, engine.device)
+    held = examples(options, micro_batch, part, parts, engine.device)
+
+    def save(step):
+        engine.save_checkpoint(options.output_dir, tag=f"step-{step}", client_state={"step": step}, save_latest=False)
+        keep_reader(Path(options.output_dir) / f"step-{step}", reader)
+        comm.barrier()
         if comm.get_rank() == 0:
-            print(f"step {step + 1} loss {loss:.4f} seconds {time.perf_counter() - start:.3f}", flush=True)
-    engine.save_checkpoint(options.output_dir)
+            latest = Path(options.output_dir) / "latest"
+            latest.with_suffix(".new").write_text(f"step-{step}")
+            latest.with_suffix(".new").replace(latest)
+
+    evaluate = None if held is None else lambda: evaluated(engine, held, options.eval_steps)
+    leads = comm.get_rank() == 0
+    train(options, first, lambda rate: stepped(engine, data, rate), evaluate, save, leads, engine.device)
+    comm.destroy_process_group()
 
 
 if __name__ == "__main__":
@@ -189,4 +240,4 @@ if __name__ == "__main__":
 def script(settings: dict[str, object], piped: bool) -> str:
     """Return ``train.py`` with the plan's settings at its top."""
     lines = "".join(f"{name} = {value!r}\n" for name, value in settings.items())
-    return HEAD.replace("# SETTINGS\n", lines) + DATA + (PIPED if piped else WHOLE) + TAIL
+    return HEAD.replace("# SETTINGS\n", lines) + DATA + LOOP + (PIPED if piped else WHOLE) + TAIL

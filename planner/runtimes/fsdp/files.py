@@ -12,7 +12,9 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, adapter_settings, architecture, hub_config
-from planner.runtimes._offered import train_steps, trial_note
+from planner.runtimes._offered import trial_note
+from planner.runtimes._run import run_of
+from planner.runtimes._script_run import SMOKE, STEP_LINE, WHERE_SET, defaults, production
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.fsdp.script import SCRIPT
 
@@ -102,7 +104,7 @@ def _parallelism_config(plan: Plan) -> dict[str, object]:
 
 def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
     """Return ``train.py`` with the plan's settings at its top."""
-    work = job.workload
+    work, run = job.workload, run_of(job)
     settings = {
         "SEQ_LEN": work.seq_len,
         **adapter_settings(job.model, work),
@@ -112,6 +114,9 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
         "CP": int(plan.cp),
         "ATTENTION": ATTENTION[str(changes.get("attention", "flash-2"))],
         "REDUCE_DTYPE": REDUCE[str(changes.get("reduce_dtype", "fp32"))],
+        "BETAS": (run.beta1, run.beta2),
+        "WEIGHT_DECAY": run.weight_decay,
+        "CLIP": run.clip,
     }
     return SCRIPT.replace(
         "# SETTINGS\n", "".join(f"{name} = {value!r}\n" for name, value in settings.items())
@@ -126,7 +131,7 @@ def notes(plan: Plan, work: Workload) -> tuple[str, ...]:
     )
     whole = "Checkpoints: the state is whole on every rank and loads under any other degrees."
     return (
-        "The learning rate is a placeholder, and the script saves once, at its end.",
+        "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint, data included.",
         sharded if plan.zero else whole,
         *trial_note(work),
         *(QUANTISED if work.method == "qlora" else ()),
@@ -149,21 +154,26 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
     numbers = {
         "per_device_train_batch_size": int(plan.micro_batch),
         "gradient_accumulation_steps": int(plan.num_microbatches),
-        "max_steps": train_steps(job.workload),
     }
     flags = tuple(part for name, value in numbers.items() for part in (f"--{name}", str(value)))
+    shared = ("--output_dir", "${OUTPUT_DIR}") if plan.tp > 1 else ()
+    method = job.workload.method
     start = " ".join(
-        ("accelerate launch --config_file accelerate.yaml train.py", *flags, "--output_dir", '"$OUTPUT_DIR"')
-    )
+        ("accelerate launch --config_file accelerate.yaml train.py", *flags, '--output_dir "$OUTPUT_DIR"',
+         "--train_steps", str(run_of(job).train_steps))
+    )  # fmt: skip
     return Command(
-        program=("train.py", *flags, "--output_dir", "${OUTPUT_DIR}"),
+        program=("train.py", *flags),
         environment=_environment(plan, job, config),
-        needs=(
-            "DATA_PATH",
-            "TOKENIZER_PATH",
-            "OUTPUT_DIR",
-            *(("CHECKPOINT",) if job.workload.method != "full" else ()),
+        needs=(*(("CHECKPOINT",) if method == "qlora" else ()), *(("OUTPUT_DIR",) if shared else ())),
+        production=production(),
+        smoke=(*SMOKE, *shared),
+        production_needs=(
+            "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", *(("CHECKPOINT",) if method != "full" else ()),
         ),
+        defaults=defaults(run_of(job)),
+        where_set=WHERE_SET,
+        step_line=STEP_LINE,
         files={
             "accelerate.yaml": f"# Accelerate {version}\n# {start}\n"
             + yaml.safe_dump(config, sort_keys=False),
@@ -171,7 +181,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
             "config.json": json.dumps(hub_config(job.model, job.workload.seq_len), indent=2) + "\n",
         },
         notes=notes(plan, job.workload),
-    )
+    )  # fmt: skip
 
 
 def _environment(plan: Plan, job: Job, config: dict[str, object]) -> dict[str, str]:

@@ -1,24 +1,31 @@
 """The training script that Accelerate or torchrun starts for an FSDP plan."""
 
 from planner.runtimes._script_data import DATA
+from planner.runtimes._script_run import LOOP
 
 HEAD = '''"""Train the model of config.json from random weights, or from the folder CHECKPOINT if set.
 
-Needs torch 2.13, accelerate 1.15, transformers and datasets. Tensor parallelism needs transformers 4.57
-to 5.0, whose plans Accelerate's FSDP2 path uses. Start it with torchrun and the environment of the launch
-file, or with: accelerate launch --config_file accelerate.yaml train.py ARGUMENTS
+Needs torch 2.13, accelerate 1.15 and transformers; datasets where it is no smoke run. Tensor parallelism needs
+transformers 4.57 to 5.0, whose plans Accelerate's FSDP2 path uses. It goes on from the last checkpoint in the
+output folder. On SIGTERM or SIGUSR1 it ends the step, saves and stops. Start it with torchrun and the
+environment of the launch file, or with: accelerate launch --config_file accelerate.yaml train.py ARGUMENTS
 """
 
 import argparse
 import contextlib
+import json
+import math
 import os
+import shutil
+import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator, FullyShardedDataParallelPlugin, init_empty_weights
-from datasets import load_dataset
+from accelerate import Accelerator, FullyShardedDataParallelPlugin, InitProcessGroupKwargs, init_empty_weights
+from accelerate.utils import set_seed
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -28,12 +35,14 @@ HERE = Path(__file__).resolve().parent
 
 BODY = '''
 
-def make_accelerator():
+def make_accelerator(minutes):
     """Compute in bfloat16, reduce gradients in the dtype that the plan was priced with."""
+    limit = InitProcessGroupKwargs(timeout=timedelta(minutes=minutes))
     if os.environ.get("ACCELERATE_USE_FSDP") != "true":
-        return Accelerator()
+        return Accelerator(kwargs_handlers=[limit])
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=getattr(torch, REDUCE_DTYPE))
-    return Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin(mixed_precision_policy=policy))
+    plugin = FullyShardedDataParallelPlugin(mixed_precision_policy=policy)
+    return Accelerator(fsdp_plugin=plugin, kwargs_handlers=[limit])
 
 
 DTYPE = torch.bfloat16 if LORA_RANK else torch.float32
@@ -63,7 +72,7 @@ def make_model(accelerator, output):
         lean = os.environ.get("FSDP_CPU_RAM_EFFICIENT_LOADING") == "true"
         return new_model(config, lean and not accelerator.is_main_process)
     if not checkpoint:
-        checkpoint = str(output / "initial-weights")
+        checkpoint = str(Path(output) / "initial-weights")
         if accelerator.is_main_process:
             new_model(config, False).save_pretrained(checkpoint)
         accelerator.wait_for_everyone()
@@ -102,84 +111,136 @@ def add_adapters(model):
     return get_peft_model(model, adapters)
 
 
-def loss_of(model, inputs, targets):
+def loss_of(model, inputs, targets, positions):
     """Return the mean loss of the next tokens, in float32."""
-    positions = torch.arange(inputs.shape[1], device=inputs.device).unsqueeze(0)
     logits = model(input_ids=inputs, position_ids=positions, use_cache=False).logits
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
-def context_loss(accelerator, model, inputs, targets, accumulation):
-    """As ``loss_of``, with the sequence split over context-parallel ranks."""
+@contextlib.contextmanager
+def placed(accelerator, inputs, targets):
+    """Give inputs, targets and positions, the sequence split over context-parallel ranks if there are any."""
     positions = torch.arange(inputs.shape[1], device=inputs.device).unsqueeze(0).contiguous()
-    buffers = [inputs, targets, positions]
+    parts = [inputs, targets, positions]
+    if CP == 1:
+        yield parts
+        return
     with accelerator.maybe_context_parallel(
-        buffers=buffers, buffer_seq_dims=[1, 1, 1], no_restore_buffers=set(buffers)
+        buffers=parts, buffer_seq_dims=[1, 1, 1], no_restore_buffers=set(parts)
     ):
-        logits = model(input_ids=inputs, position_ids=positions, use_cache=False).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-        accelerator.backward(loss / accumulation)
-    return loss
+        yield parts
 
 
 def train_step(accelerator, model, optimizer, data, accumulation):
-    """Run one optimizer step over ``accumulation`` micro-batches and return the last loss."""
+    """Run one optimizer step over ``accumulation`` micro-batches and return the mean loss."""
+    total = 0.0
     for micro in range(accumulation):
-        inputs, targets = next(data)
-        if CP > 1:
-            loss = context_loss(accelerator, model, inputs, targets, accumulation)
-            continue
         last = micro == accumulation - 1 or accelerator.is_fsdp2
-        with contextlib.nullcontext() if last else accelerator.no_sync(model), accelerator.autocast():
-            loss = loss_of(model, inputs, targets)
+        quiet = contextlib.nullcontext() if last or CP > 1 else accelerator.no_sync(model)
+        with quiet, placed(accelerator, *next(data)) as parts:
+            with contextlib.nullcontext() if CP > 1 else accelerator.autocast():
+                loss = loss_of(model, *parts)
             accelerator.backward(loss / accumulation)
-    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        total += loss.detach()
+    accelerator.clip_grad_norm_(model.parameters(), CLIP)
     optimizer.step()
     optimizer.zero_grad()
-    return loss.detach()
+    return total / accumulation
 
 
-def arguments():
-    """Read the batch and the length of the run."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def evaluated(accelerator, model, data, count):
+    """Return the mean loss of ``count`` batches."""
+    model.eval()
+    total = 0.0
+    for _ in range(count):
+        with torch.no_grad(), placed(accelerator, *next(data)) as parts, accelerator.autocast():
+            total += loss_of(model, *parts)
+    model.train()
+    return total / count
+
+
+def more_arguments(parser):
+    """Add the batch."""
     parser.add_argument("--per_device_train_batch_size", type=int, required=True)
     parser.add_argument("--gradient_accumulation_steps", type=int, required=True)
-    parser.add_argument("--max_steps", type=int, required=True)
-    parser.add_argument("--output_dir", required=True)
-    return parser.parse_args()
 
 
-def main():
-    """Train and save the state."""
-    options = arguments()
-    if LORA_RANK and not os.environ.get("CHECKPOINT"):
-        sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
-    accelerator = make_accelerator()
+def last_saved(output):
+    """Return the folder of the last whole checkpoint, or None."""
+    found = [path for path in Path(output).glob("step-*") if path.name.removeprefix("step-").isdigit()]
+    return max(found, key=lambda path: int(path.name.removeprefix("step-")), default=None)
+
+
+def save_to(accelerator, reader, output, step):
+    """Save everything under the number of a step; a checkpoint has that name once it is whole."""
+    whole, part = Path(output) / f"step-{step}", Path(output) / f"step-{step}.part"
+    if accelerator.is_main_process:
+        shutil.rmtree(part, ignore_errors=True)
+    accelerator.wait_for_everyone()
+    accelerator.save_state(str(part))
+    keep_reader(part, reader)
+    accelerator.wait_for_everyone()
+    if accelerator.is_main_process:
+        part.rename(whole)
+    accelerator.wait_for_everyone()
+
+
+def make_trained(accelerator, options):
+    """Return the model, as it is trained, before sharding."""
     if QUANTISED:
         model = quantised_model(accelerator)
     else:
-        model = make_model(accelerator, Path(options.output_dir))
+        model = make_model(accelerator, options.output_dir)
     if LORA_RANK:
         model = add_adapters(model)
     if RECOMPUTE:
         model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model
+
+
+def stepped(accelerator, model, optimizer, data, accumulation, rate):
+    """Run one optimizer step at a rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    return train_step(accelerator, model, optimizer, data, accumulation)
+
+
+def main():
+    """Train from the last checkpoint on."""
+    options = arguments()
+    if LORA_RANK and not options.smoke and not os.environ.get("CHECKPOINT"):
+        sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
+    accelerator = make_accelerator(options.timeout_minutes)
+    set_seed(options.seed)
+    model = make_trained(accelerator, options)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(learned, lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
-    model, optimizer = accelerator.prepare(model, optimizer)
+    rates = {"lr": options.learning_rate, "betas": BETAS, "weight_decay": WEIGHT_DECAY}
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(learned, **rates))
     model.train()
-    copies = TP * CP
-    reader, readers = accelerator.process_index // copies, accelerator.num_processes // copies
-    data = batches(options.per_device_train_batch_size, reader, readers, accelerator.device)
-    for step in range(options.max_steps):
-        start = time.perf_counter()
-        loss = train_step(accelerator, model, optimizer, data, options.gradient_accumulation_steps).item()
-        seconds = time.perf_counter() - start
-        accelerator.print(f"step {step + 1} loss {loss:.4f} seconds {seconds:.3f}")
-    accelerator.save_state(str(Path(options.output_dir) / "final"))
+    part, parts = (number // (TP * CP) for number in (accelerator.process_index, accelerator.num_processes))
+    reader, first = reader_of(options, part, parts), 0
+    if not options.smoke and (saved := last_saved(options.output_dir)):
+        accelerator.load_state(str(saved))
+        restore_reader(saved, reader)
+        first = int(saved.name.removeprefix("step-"))
+    batch, device = options.per_device_train_batch_size, accelerator.device
+    data, held = reader.batches(batch, device), examples(options, batch, part, parts, device)
+    several = options.gradient_accumulation_steps
+    evaluate = held and (lambda: evaluated(accelerator, model, held, options.eval_steps))
+    train(
+        options,
+        first,
+        lambda rate: stepped(accelerator, model, optimizer, data, several, rate),
+        evaluate,
+        lambda step: save_to(accelerator, reader, options.output_dir, step),
+        accelerator.is_main_process,
+        device,
+    )
+    accelerator.end_training()
 
 
 if __name__ == "__main__":
     main()
 '''
 
-SCRIPT = HEAD + DATA + BODY
+SCRIPT = HEAD + DATA + LOOP + BODY

@@ -8,10 +8,12 @@ import yaml
 
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
-from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
+from planner.runtimes._family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes._numerics import unknown_numerics
-from planner.runtimes._offered import train_steps, trial_note
+from planner.runtimes._offered import trial_note
+from planner.runtimes._run import SMOKE_STEPS, Run, run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.nanotron.start import START
 
 UNBALANCED = (
     "nanotron's Qwen2 model adds no balancing loss to its experts, and the price has balanced experts."
@@ -76,25 +78,27 @@ def _parallelism(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _optimizer(plan: Plan) -> dict[str, Any]:
+def _optimizer(plan: Plan, run: Run) -> dict[str, Any]:
     return {
         "zero_stage": plan.zero,
         "accumulate_grad_in_fp32": True,
-        "clip_grad": 1.0,
-        "weight_decay": 0.1,
+        "clip_grad": run.clip,
+        "weight_decay": run.weight_decay,
         "optimizer_factory": {
             "name": "adamW",
-            "adam_beta1": 0.9,
-            "adam_beta2": 0.95,
+            "adam_beta1": run.beta1,
+            "adam_beta2": run.beta2,
             "adam_eps": 1.0e-8,
             "torch_adam_is_fused": True,
         },
         "learning_rate_scheduler": {
-            "learning_rate": 3.0e-4,
-            "lr_warmup_steps": 10,
+            "learning_rate": run.learning_rate,
+            "lr_warmup_steps": run.warmup_steps,
             "lr_warmup_style": "linear",
-            "lr_decay_style": "cosine",
-            "min_decay_lr": 3.0e-5,
+            "lr_decay_style": run.decay_style,
+            "lr_decay_starting_step": run.warmup_steps,
+            "lr_decay_steps": run.decay_steps - run.warmup_steps,
+            "min_decay_lr": run.min_learning_rate,
         },
     }
 
@@ -102,10 +106,10 @@ def _optimizer(plan: Plan) -> dict[str, Any]:
 def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
     """Return the whole YAML; paths are those of the user's variables, filled in by the start script."""
     work = job.workload
-    steps = train_steps(work)
+    run = run_of(job)
     return {
-        "general": {"project": "plan", "run": plan.slug, "seed": 42, "ignore_sanity_checks": True},
-        "checkpoints": {"checkpoints_path": "checkpoints", "checkpoint_interval": steps},
+        "general": {"project": "plan", "run": plan.slug, "seed": run.seed, "ignore_sanity_checks": True},
+        "checkpoints": {"checkpoints_path": "checkpoints", "checkpoint_interval": run.save_interval},
         "parallelism": _parallelism(plan),
         "model": {
             "dtype": "bfloat16",
@@ -115,10 +119,10 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
             "model_config": model_config(job.model, work.seq_len),
         },
         "tokenizer": {"tokenizer_name_or_path": "tokenizer"},
-        "optimizer": _optimizer(plan),
+        "optimizer": _optimizer(plan, run),
         "tokens": {
             "sequence_length": work.seq_len,
-            "train_steps": steps,
+            "train_steps": run.train_steps,
             "micro_batch_size": int(plan.micro_batch),
             "batch_accumulation_per_replica": int(plan.num_microbatches),
             "val_check_interval": -1,
@@ -129,48 +133,22 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
                 "start_training_step": 1,
                 "data": {
                     "dataset": {"hf_dataset_or_datasets": "data", "text_column_name": "text"},
-                    "seed": 42,
+                    "seed": run.seed,
                     "num_loading_workers": 1,
                 },
             }
         ],
-        "logging": {"iteration_step_info_interval": 1},
+        "logging": {"iteration_step_info_interval": run.log_interval},
     }
 
 
-START = '''"""Fill the user's paths into nanotron.yaml and hand over to nanotron's run_train.py.
+STEP_LINE = StepLine(r"time_per_iteration_ms: ([0-9.]+)K")
+"""The log has three digits and a letter, so that a step of a second or more is in thousands of milliseconds."""
 
-The folder of nanotron's checkout is NANOTRON, by default the working directory.
-"""
-
-import os
-import runpy
-import sys
-import tempfile
-from pathlib import Path
-
-import yaml
-
-HERE = Path(__file__).resolve().parent
-SCRIPT = Path(os.environ.get("NANOTRON", ".")) / "run_train.py"
-
-
-def main():
-    """Write the resolved YAML to a folder of this rank's own and train."""
-    config = yaml.safe_load((HERE / "nanotron.yaml").read_text())
-    config["tokenizer"]["tokenizer_name_or_path"] = os.environ["TOKENIZER_PATH"]
-    config["checkpoints"]["checkpoints_path"] = os.environ["OUTPUT_DIR"]
-    config["data_stages"][0]["data"]["dataset"]["hf_dataset_or_datasets"] = os.environ["DATA_PATH"]
-    with tempfile.TemporaryDirectory() as folder:
-        resolved = Path(folder) / "nanotron.yaml"
-        resolved.write_text(yaml.safe_dump(config, sort_keys=False))
-        sys.argv = [str(SCRIPT), "--config-file", str(resolved)]
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-
-
-if __name__ == "__main__":
-    main()
-'''
+VARIABLES = (
+    "TRAIN_STEPS", "LEARNING_RATE", "MIN_LEARNING_RATE", "WARMUP_STEPS", "DECAY_STEPS", "SEED",
+    "LOG_INTERVAL", "SAVE_INTERVAL",
+)  # fmt: skip
 
 
 def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
@@ -182,7 +160,11 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
             "CUDA_DEVICE_MAX_CONNECTIONS": "1",
             **GROWING_SEGMENTS,
         },
-        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        smoke=("--smoke", str(SMOKE_STEPS)),
+        production_needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        defaults=run_of(job).defaults(*VARIABLES),
+        where_set={"WANDB_PROJECT": ("--project", "${WANDB_PROJECT}")},
+        step_line=STEP_LINE,
         files={
             "nanotron.yaml": header + yaml.safe_dump(nanotron_config(plan, job), sort_keys=False),
             "start.py": START,
@@ -190,7 +172,9 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
         notes=(
             *unknown_numerics(job.model),
             *((UNBALANCED,) if job.model.expert_kinds else ()),
-            "The learning rate is a placeholder.",
+            "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. nanotron saves at "
+            "intervals alone, not when it is told to stop, evaluates nothing, and its own collectives wait 20 "
+            "minutes.",
             "Checkpoints: weights and optimizer states load under another tp or dp; under another pp, "
             "nanotron warns, the states have not been checked.",
             *trial_note(job.workload),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from planner.runtimes._family import StepLine
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -30,3 +32,12 @@ class Choice:
 
 RECIPES: Final = {"rows": "rowwise", "tensor": "tensorwise"}
 """torchao's names of recipes."""
+
+STEP_LINE: Final = StepLine(r"tps: ([0-9,]+)", option="--tokens-per-s-per-gpu")
+"""Where the log says tokens per second and device (``components/metrics.py``)."""
+
+WHERE_SET: Final = {
+    "TENSORBOARD_DIR": ("--metrics.enable_tensorboard", "--metrics.save_tb_folder", "${TENSORBOARD_DIR}"),
+    "WANDB_PROJECT": ("--metrics.enable_wandb",),
+}
+"""Arguments of a real run where the user sets a variable; torchtitan reads WANDB_PROJECT by itself."""

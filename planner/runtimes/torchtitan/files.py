@@ -13,7 +13,7 @@ from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._offered import trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.torchtitan.choice import Choice
-from planner.runtimes.torchtitan.current import SAVE_STEPS, current_command
+from planner.runtimes.torchtitan.current import current_command
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, compilable
 from planner.runtimes.torchtitan.toml import toml_command
 
@@ -68,8 +68,9 @@ def _notes(plan: Plan, job: Job, wanted: bool) -> tuple[str, ...]:
     said = [
         *unknown_numerics(job.model),
         *_balance(job),
-        "The learning rate is a placeholder.",
-        f"Checkpoints: a distributed one every {SAVE_STEPS} steps, which loads under any other degrees; "
+        "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. torchtitan saves at "
+        "intervals alone, not when it is told to stop: steps after the last SAVE_INTERVAL are trained again.",
+        "Checkpoints: distributed, so that they load under any other degrees; "
         "scripts/checkpoint_conversion/convert_to_hf.py makes Hugging Face weights of it.",
         *trial_note(job.workload),
     ]

@@ -83,21 +83,24 @@ def _router_data(model: ModelSpec) -> dict[str, object]:
     return data
 
 
-def unsaid(model: ModelSpec) -> tuple[str, ...]:
-    """Return the fields of the model's numerics that the emitted module cannot say."""
+def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
+    """Return the fields of the model's numerics that the emitted module of a family cannot say."""
     own, fields = model.numerics, said(model.numerics)
     found = [f"numerics.{name} {fields[name]:g}" for name in CANNOT if name in fields]
     if own.activation not in (None, "silu"):
         found.append(f"numerics.activation {own.activation}")
     scaling = own.rope_scaling
-    if scaling is not None and not _has_scaling(scaling, is_latent(model)):
+    if scaling is not None and not _has_scaling(scaling, kind):
         found.append(f"numerics.rope_scaling {scaling.kind}")
     return tuple(found)
 
 
-def _has_scaling(scaling: RopeScaling, latent: bool) -> bool:
-    if scaling.kind != "yarn" or not latent:
-        return scaling.kind == "llama3"
+def _has_scaling(scaling: RopeScaling, kind: str) -> bool:
+    """Whether a family's rotary positions stretch so; cosines and sines of their own, as Qwen3's, do not."""
+    if scaling.kind == "llama3":
+        return kind != "qwen3"
+    if scaling.kind != "yarn" or kind != "deepseek_v3":
+        return False
     mscale = scaling.mscale if scaling.mscale is not None else 1.0
     whole = scaling.mscale_all_dim or 0.0
     return scaling.attention_factor is None and math.isclose(mscale, whole)

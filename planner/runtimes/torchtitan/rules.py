@@ -20,6 +20,7 @@ from planner.runtimes._offered import (
     uses,
     width_rules,
 )
+from planner.runtimes.torchtitan.model_data import family
 from planner.runtimes.torchtitan.numerics import unsaid
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
@@ -59,7 +60,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         _dtype_rule(work),
-        fits_model("model-in-torchtitan", (*missing_parts(model), *unsaid(model))),
+        fits_model("model-in-torchtitan", (*missing_parts(model), *unsaid(model, family(model)))),
         mesh_shard_rule(plan),
         Rule(
             "replicas-without-context",

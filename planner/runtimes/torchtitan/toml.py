@@ -8,9 +8,9 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
-from planner.runtimes._offered import train_steps
-from planner.runtimes.torchtitan.choice import RECIPES, Choice
-from planner.runtimes.torchtitan.current import MODULE, SAVE_STEPS, resharding
+from planner.runtimes._run import SMOKE_STEPS, run_of
+from planner.runtimes.torchtitan.choice import RECIPES, STEP_LINE, WHERE_SET, Choice
+from planner.runtimes.torchtitan.current import MODULE, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.numerics import old_unsaid
 from planner.runtimes.torchtitan.rules import training_dtype
@@ -20,7 +20,9 @@ HEAD = '''"""The model of one plan, registered for torchtitan {version}; titan_p
 
 import dataclasses
 import importlib
+import os
 
+import torch
 from torchtitan.protocols.train_spec import register_train_spec
 
 '''
@@ -96,6 +98,32 @@ def deepseek_v3(block):
     }
 
 
+class MadeUp:
+    """Batches of random tokens, for smoke runs."""
+
+    def __init__(self, dp_rank, job_config, **_):
+        training = job_config.training
+        self.seed, self.shape = dp_rank, (training.local_batch_size, training.seq_len + 1)
+
+    def __iter__(self):
+        numbers = torch.Generator().manual_seed(self.seed)
+        while True:
+            tokens = torch.randint(MODEL["vocab_size"], self.shape, generator=numbers)
+            yield {"input": tokens[:, :-1].contiguous()}, tokens[:, 1:].contiguous()
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state_dict):
+        pass
+
+
+class NoTokenizer:
+    """Stands where made-up tokens need none."""
+
+    eos_id = 0
+
+
 def register():
     """Add the plan's flavor to a copy of the family's own train spec."""
     module = importlib.import_module(f"torchtitan.models.{FAMILY}")
@@ -103,7 +131,9 @@ def register():
     kind = type(next(iter(spec.model_args.values())))
     special = {"llama3": llama3, "qwen3": qwen3, "deepseek_v3": deepseek_v3}[FAMILY]
     arguments = kind(**sizes(), **special(MODEL["runs"][0][1]))
-    register_train_spec("titan_plan", dataclasses.replace(spec, model_args={"plan": arguments}))
+    smoke = {"build_dataloader_fn": MadeUp, "build_tokenizer_fn": lambda job_config: NoTokenizer()}
+    changes = smoke if os.environ.get("SMOKE", "0") not in ("", "0") else {}
+    register_train_spec("titan_plan", dataclasses.replace(spec, model_args={"plan": arguments}, **changes))
 
 
 register()
@@ -149,7 +179,7 @@ def _ffns(job: Job) -> list[DenseFfn | Experts]:
 
 def job_config(plan: Plan, job: Job, choice: Choice) -> dict[str, dict[str, object]]:
     """Return the tables of the TOML, every degree said."""
-    work = job.workload
+    work, run = job.workload, run_of(job)
     shards = plan.cp if plan.zero == 0 else plan.zero_shards
     piped = bool(plan.pp > 1)
     schedule = SCHEDULES[plan.schedule] if piped else None
@@ -179,15 +209,26 @@ def job_config(plan: Plan, job: Job, choice: Choice) -> dict[str, dict[str, obje
         "model": {"name": "titan_plan", "flavor": "plan", **_converters(job)},
         **_quantised(job, choice),
         "experimental": {"custom_import": MODULE},
-        "optimizer": {"name": "AdamW", "lr": 3e-4, "implementation": "fused"},
-        "lr_scheduler": {"warmup_steps": 10},
+        "optimizer": {
+            "name": "AdamW",
+            "lr": run.learning_rate,
+            "beta1": run.beta1,
+            "beta2": run.beta2,
+            "weight_decay": run.weight_decay,
+            "implementation": "fused",
+        },
+        "lr_scheduler": {
+            "warmup_steps": run.warmup_steps,
+            "decay_type": run.decay_style,
+            "min_lr_factor": run.min_learning_rate / run.learning_rate,
+        },
         "training": {
             "dataset": "c4_test",
             "local_batch_size": int(local),
             "global_batch_size": work.global_batch,
             "seq_len": work.seq_len,
-            "max_norm": 1.0,
-            "steps": train_steps(work),
+            "max_norm": run.clip,
+            "steps": run.train_steps,
             "dtype": training_dtype(work),
             "mixed_precision_param": "bfloat16",
             "mixed_precision_reduce": "float32",
@@ -195,9 +236,31 @@ def job_config(plan: Plan, job: Job, choice: Choice) -> dict[str, dict[str, obje
         "parallelism": parallelism,
         "activation_checkpoint": recompute,
         "compile": {"enable": choice.compiled},
-        "checkpoint": {"enable": True, "interval": SAVE_STEPS},
-        "metrics": {"log_freq": 1},
+        "checkpoint": {"enable": True, "interval": run.save_interval, "last_save_model_only": False},
+        "comm": dict.fromkeys(TIMEOUTS, 60 * run.timeout_minutes),
+        "metrics": {"log_freq": run.log_interval},
     }
+
+
+TIMEOUTS = ("init_timeout_seconds", "train_timeout_seconds")
+VARIABLES = ("TRAIN_STEPS", "LEARNING_RATE", "WARMUP_STEPS", "SEED", "LOG_INTERVAL", "SAVE_INTERVAL")
+
+
+def production(version: str) -> dict[str, str]:
+    """Return the options of a real run, each a variable of the user's, for a release."""
+    seed = "training.seed" if version == "0.2.0" else "debug.seed"
+    options = {
+        "job.dump_folder": "OUTPUT_DIR",
+        "model.hf_assets_path": "TOKENIZER_PATH",
+        "training.dataset_path": "DATA_PATH",
+        "training.steps": "TRAIN_STEPS",
+        "optimizer.lr": "LEARNING_RATE",
+        "lr_scheduler.warmup_steps": "WARMUP_STEPS",
+        "checkpoint.interval": "SAVE_INTERVAL",
+        "metrics.log_freq": "LOG_INTERVAL",
+        seed: "SEED",
+    }
+    return options | ({"lr_scheduler.total_steps": "DECAY_STEPS"} if version == "0.2.2" else {})
 
 
 LOW = {"linear": "quantize.linear.float8", "experts": "quantize.grouped_mm.float8"}
@@ -240,17 +303,20 @@ def toml_command(plan: Plan, job: Job, version: str, choice: Choice) -> Command:
     found = refusals(plan, job, version)
     if found:
         raise UnsupportedPlan(f"torchtitan {version} does not run " + "; nor ".join(found))
-    paths = {
-        "job.dump_folder": "${OUTPUT_DIR}",
-        "model.hf_assets_path": "${TOKENIZER_PATH}",
-        "training.dataset_path": "${DATA_PATH}",
-    }
-    flags = tuple(part for name, value in paths.items() for part in (f"--{name}", value))
+    options = production(version)
+    known = (*VARIABLES, *(name for name in options.values() if name == "DECAY_STEPS"))
     header = f"# torchtitan {version}\n"
     return Command(
-        program=("torchtitan.train", "--job.config_file", f"{MODULE}.toml", *flags),
+        program=("torchtitan.train", "--job.config_file", f"{MODULE}.toml"),
         environment=GROWING_SEGMENTS,
-        needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        production=tuple(
+            part for name, variable in options.items() for part in (f"--{name}", f"${{{variable}}}")
+        ),
+        smoke=("--training.steps", str(SMOKE_STEPS), "--checkpoint.no-enable"),
+        production_needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
+        defaults=run_of(job).defaults(*known),
+        where_set=WHERE_SET,
+        step_line=STEP_LINE,
         module=True,
         files={
             f"{MODULE}.toml": header + toml_text(job_config(plan, job, choice)),

@@ -49,6 +49,8 @@ def test_files_are_those_last_read(
     command = runtime.command(jobs.plan(task, **axes), task, version)  # type: ignore[arg-type]
     exports = "".join(f"{key}={value}\n" for key, value in command.environment.items())
     program = "\n".join(("-m" * command.module, *command.program)).strip()
-    golden(HERE / name / "command.txt", f"{exports}{program}\n")
+    kinds = {"real": command.production, "smoke": command.smoke or (), "closing": command.closing}
+    more = "".join(f"# {kind}\n" + "".join(f"{part}\n" for part in parts) for kind, parts in kinds.items())
+    golden(HERE / name / "command.txt", f"{exports}{program}\n{more}")
     for file, text in (command.files or {}).items():
         golden(HERE / name / f"{file}.txt", text)

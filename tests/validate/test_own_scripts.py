@@ -1,0 +1,166 @@
+"""The scripts that are written for DeepSpeed and for FSDP, really run: two ranks on processors, over gloo.
+
+VALIDATE_PYTHON names an interpreter with torch, deepspeed, accelerate and transformers; `make validate` makes one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.inputs.model import ModelSpec
+from planner.launchers import Card, launch_files, launchers, target
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from tests.helpers import ROOT
+from tests.unit.runner_jobs import job, model, plan
+from tests.validate.ask import PYTHON, has
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not has("deepspeed, accelerate"), reason="no interpreter with runners: make validate"),
+]
+
+GQA = {"kind": "attention", "heads": 4, "kv_heads": 2, "head_dim": 16}
+TINY = model(
+    "tiny", {"d": {"mixer": GQA, "ffn": {"kind": "dense", "inner": 128}}}, ["d"] * 4, hidden=64, vocab=512
+)
+LIMIT = 900
+"""Seconds of a run: the first one of DeepSpeed compiles an optimizer for processors, which takes minutes."""
+
+STEP = re.compile(r"^step (\d+) loss ([0-9.]+) rate (\S+) seconds ([0-9.]+)$", re.MULTILINE)
+
+
+def emitted(runtime: str, folder: Path, what: ModelSpec = TINY, **axes: Any) -> Plan:
+    """Write the files of a plan on two ranks, two micro-batches of one sequence each where it has dp 2."""
+    task = job(what, 2, seq_len=64, global_batch=4)
+    layout = plan(task, **axes)
+    wanted = target(runtimes()[runtime], launchers()["torchrun"])
+    for name, text in launch_files(layout, task, wanted, Card()).items():
+        (folder / name).write_text(text)
+    return layout
+
+
+def environment(folder: Path, layout: Plan, runtime: str, **user: str) -> dict[str, str]:
+    """Return an environment without a GPU in which ``torchrun`` is that of the runners' interpreter."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "torchrun").write_text(f'#!/bin/sh\nexec "{PYTHON}" -m torch.distributed.run "$@"\n')
+    (programs / "torchrun").chmod(0o755)
+    own = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": os.environ.get("HOME", "/")}
+    own |= {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    own |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub")}
+    if runtime == "fsdp" and layout.zero:
+        own["PYTHONPATH"] = str(ROOT / "tests/validate/processors")
+    else:
+        own["ACCELERATE_USE_CPU"] = "true"
+    return own | user
+
+
+def run(folder: Path, env: dict[str, str]) -> str:
+    """Start the folder's script and return what it printed."""
+    done = subprocess.run(
+        ["bash", str(folder / "train.sh")],
+        env=env, capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def corpus(folder: Path) -> dict[str, str]:
+    """Write documents, a validation split and a tokenizer of words; return the variables that name them."""
+    data, words, rng = folder / "data", folder / "tokenizer", random.Random(1)
+    data.mkdir()
+    words.mkdir()
+    for split, count in (("train", 90), ("validation", 20)):
+        texts = (
+            " ".join(f"w{rng.randrange(512)}" for _ in range(rng.randrange(40, 120))) for _ in range(count)
+        )
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        (data / f"{split}.jsonl").write_text(lines)
+    vocabulary = {f"w{number}": number for number in range(512)}
+    model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "w0"}
+    whole = {"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+    empty = {"added_tokens": [], "normalizer": None, "post_processor": None, "decoder": None}
+    (words / "tokenizer.json").write_text(json.dumps(whole | empty | {"truncation": None, "padding": None}))
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "w1"}
+    (words / "tokenizer_config.json").write_text(json.dumps(kind))
+    return {"DATA_PATH": str(data), "TOKENIZER_PATH": str(words)}
+
+
+PLANS = [
+    ("deepspeed", {"zero": 0}),
+    ("deepspeed", {"zero": 1}),
+    ("deepspeed", {"zero": 3, "recompute": "full"}),
+    ("deepspeed", {"pp": 2, "zero": 0}),
+    ("fsdp", {"zero": 0}),
+    ("fsdp", {"zero": 2}),
+    ("fsdp", {"zero": 3, "recompute": "full"}),
+]
+
+
+@pytest.mark.parametrize(("runtime", "axes"), PLANS, ids=str)
+def test_a_smoke_run_needs_nothing_and_says_its_step_time(
+    runtime: str, axes: dict[str, Any], tmp_path: Path
+) -> None:
+    layout = emitted(runtime, tmp_path, **axes)
+    env = environment(tmp_path, layout, runtime, SMOKE="1")
+    before = set(tmp_path.iterdir())
+    printed = run(tmp_path, env)
+    steps = STEP.findall(printed)
+    assert [int(number) for number, *_ in steps] == list(range(1, 21))
+    said = re.search(r"planner mfu \S*plan.yaml --step-time ([0-9.]+)$", printed, re.MULTILINE)
+    last = sorted(float(seconds) for *_, seconds in steps[-10:])
+    assert said and float(said[1]) in last
+    assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"__pycache__", "hub"}
+
+
+def losses(printed: str) -> dict[int, tuple[str, str]]:
+    """Return the loss and the rate of each step."""
+    return {int(number): (loss, rate) for number, loss, rate, _ in STEP.findall(printed)}
+
+
+def stopped(folder: Path, env: dict[str, str], after: int) -> str:
+    """Start the folder's script, tell it to stop after a step, and return what it printed."""
+    with subprocess.Popen(
+        ["bash", str(folder / "train.sh")],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
+        printed, told = "", False
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed += line
+            if not told and line.startswith(f"step {after} "):
+                process.send_signal(signal.SIGTERM)
+                told = True
+    return printed
+
+
+@pytest.mark.skipif(not has("datasets"), reason="no interpreter with datasets: make validate")
+@pytest.mark.parametrize(("runtime", "axes"), [PLANS[1], PLANS[3], PLANS[6]], ids=str)
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
+    runtime: str, axes: dict[str, Any], tmp_path: Path
+) -> None:
+    layout = emitted(runtime, tmp_path, **axes)
+    told = corpus(tmp_path) | {"TRAIN_STEPS": "30", "DECAY_STEPS": "30", "WARMUP_STEPS": "3"}
+    told |= {"EVAL_STEPS": "1", "EVAL_INTERVAL": "10", "LEARNING_RATE": "0.01"}
+    whole = run(tmp_path, environment(tmp_path, layout, runtime, **told, OUTPUT_DIR=str(tmp_path / "whole")))
+    wanted = losses(whole)
+    assert list(wanted) == list(range(1, 31))
+    assert whole.count("evaluation loss") == 3
+    assert float(wanted[3][1]) == 0.01 > float(wanted[2][1])
+    again = environment(tmp_path, layout, runtime, **told, OUTPUT_DIR=str(tmp_path / "parts"))
+    first = stopped(tmp_path, again, after=5)
+    last = re.search(r"stopped after step (\d+)", first)
+    assert last and 5 <= int(last[1]) < 30
+    second = losses(run(tmp_path, again))
+    assert list(second) == list(range(int(last[1]) + 1, 31))
+    assert losses(first) | second == wanted

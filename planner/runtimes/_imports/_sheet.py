@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from planner.errors import InputError, Problem
 from planner.inputs.model import ModelSpec
+
+_UNSET: Final = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,10 @@ class Sheet:
             return None
         text = str(value).strip()
         if isinstance(value, bool) or not text.lstrip("-").isdigit() or len(text) > 18:
-            self.fault(next(key for key in keys if key in self.values), repr(text), "a whole number")
+            expected = "a whole number"
+            if variable := _UNSET.search(text):
+                expected += f"; {variable[1]}=value planner ... sets it, or an option says it"
+            self.fault(next(key for key in keys if key in self.values), repr(text), expected)
             return None
         return int(text)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.inputs.model import ModelSpec
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.megatron_model import model_record
@@ -51,8 +52,12 @@ WITHOUT_EFFECT: Final = re.compile(
 """Flags that decide neither layout nor shape; where they change speed, the runtime's traits are priced."""
 
 
-def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any] | None]:
+def from_script(
+    training: Training, where: str, named: ModelSpec | None = None
+) -> tuple[Imported, dict[str, Any] | None]:
     """Return what the arguments say, and the record of the model with its vocabulary as far as it is said.
+
+    Of a model that is ``named`` the arguments need not describe the shape.
 
     Raises
     ------
@@ -62,7 +67,7 @@ def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any
     sheet = Sheet(where, training.flags)
     sheet.say("gpus", training.gpus)
     sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
-    record = model_record(sheet)
+    record = model_record(sheet) if named is None else named.model_dump()
     if sheet.problems:
         sheet.instead.update(dict.fromkeys(sheet.problems, "model"))
         record = None

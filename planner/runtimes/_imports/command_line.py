@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,27 @@ _NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
 
 NODES: Final = ("--nnodes", "--num_nodes", "--num_machines", "-N", "--nodes")
 RANKS: Final = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--gpus-per-node", "--ntasks-per-node")
+
+
+Words = tuple[str, ...]
+Flags = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that trains, as it stands in a command.
+
+    Parameters
+    ----------
+    place : callable
+        Where it stands among the words of a command, or None; the words after it are its arguments.
+    kind : callable
+        The ``Training.kind`` and the configuration file that it names, or None, from (words, place, flags of
+        the launcher before it, its own flags).
+    """
+
+    place: Callable[[Words], int | None]
+    kind: Callable[[Words, int, Flags, Flags], tuple[str, str | None]]
 
 
 @dataclass(frozen=True)
@@ -85,9 +106,10 @@ def training_of(text: str, where: str) -> Training:
     """
     script = read_script(text, where)
     for words, doubts in _candidates(script, where):
-        place = _program(words)
-        if place is not None:
-            return _training(words, place, script.directives, doubts)
+        for program in PROGRAMS:
+            place = program.place(words)
+            if place is not None:
+                return _training(words, place, program, script.directives, doubts)
     expected = "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config or accelerate launch"
     raise InputError(Problem(where, "no training command", expected))
 
@@ -105,10 +127,13 @@ def _candidates(script: Script, where: str) -> Iterator[tuple[tuple[str, ...], t
             yield from ((words, ()) for words in read_script(text, where).commands)
 
 
-def _program(words: tuple[str, ...]) -> int | None:
-    for place, word in enumerate(words):
-        if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word):
-            return place
+def _of_megatron_or_titan(words: Words) -> int | None:
+    return next(
+        (n for n, word in enumerate(words) if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word)), None
+    )
+
+
+def _of_deepspeed_or_accelerate(words: Words) -> int | None:
     known = any(flag in words or any(w.startswith(f"{flag}=") for w in words) for flag in _DEEPSPEED)
     if known or words[:2] == ("accelerate", "launch"):
         return next((place for place, word in enumerate(words) if word.endswith(".py")), None)
@@ -116,10 +141,10 @@ def _program(words: tuple[str, ...]) -> int | None:
 
 
 def _training(
-    words: tuple[str, ...], place: int, directives: Mapping[str, str], doubts: tuple[str, ...]
+    words: Words, place: int, program: Program, directives: Mapping[str, str], doubts: tuple[str, ...]
 ) -> Training:
     before, flags = flag_values(words[:place]), flag_values(words[place + 1 :])
-    kind, config = _kind(words, place, before, flags)
+    kind, config = program.kind(words, place, before, flags)
     nodes = _first(NODES, before, directives)
     ranks = _first(RANKS, before, directives) or _gres(directives)
     if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
@@ -130,7 +155,7 @@ def _training(
 
 
 def _kind(
-    words: tuple[str, ...], place: int, before: Mapping[str, str], flags: Mapping[str, str]
+    words: Words, place: int, before: Mapping[str, str], flags: Mapping[str, str]
 ) -> tuple[str, str | None]:
     if _TITAN.fullmatch(words[place]):
         return "torchtitan", flags.get("--job.config_file", flags.get("--job.config-file"))
@@ -152,3 +177,10 @@ def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
 def _gres(directives: Mapping[str, str]) -> int | None:
     match = re.fullmatch(r"gpu:(?:\w+:)?(\d+)", directives.get("--gres", ""))
     return int(match[1]) if match else None
+
+
+PROGRAMS: Final = (
+    Program(_of_megatron_or_titan, _kind),
+    Program(_of_deepspeed_or_accelerate, _kind),
+)
+"""Programs in the order in which a command is asked for them."""

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._model import started, with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
-from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.sums import deepspeed_sums
+from planner.runtimes._imports.literals import flat, literals
+from planner.runtimes._imports.sums import deepspeed_sums, deepspeed_world
 from planner.runtimes.deepspeed.files import ELEMENTS
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
@@ -149,3 +151,19 @@ def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
         targets = settings.get("LORA_TARGETS")
         if isinstance(targets, list | tuple):
             sheet.say("lora_targets", "+".join(targets))
+
+
+def fits(source: Source) -> bool:
+    """Return whether a JSON has one of the keys that DeepSpeed asks for."""
+    return bool(
+        {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"} & set(source.tree)
+    )
+
+
+def read(source: Source) -> Imported:
+    """Return what a JSON says, with the command that starts it and the constants of its training script."""
+    found = from_json(source.tree, literals(beside(source.path, "train.py")), source.where)
+    return with_config(deepspeed_world(started(found, source.starter), source.where), source.path)
+
+
+ENTRY: Final = Format("a DeepSpeed .json", (".json",), fits, read)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from planner.inputs.model import ModelSpec
+from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.megatron_model import model_record
@@ -278,3 +280,11 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
         sheet.say("offload", "optimizer", "--optimizer-cpu-offload")
         if share is not None and str(share) not in ("1", "1.0"):
             sheet.notes.append(f"--optimizer-offload-fraction {share}: priced as 1")
+
+
+def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
+    """Return what the arguments say, with the model that they describe."""
+    found, record = from_script(training, str(path))
+    if record is not None and vocab is not None:
+        record["vocab"] = vocab
+    return with_record(found, record, path, "--vocab-size")

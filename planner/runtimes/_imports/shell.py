@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,12 +49,15 @@ class Script:
         For each command the variables in it that have several values, by conditions that nobody has tried.
     texts : tuple of str
         Values of variables that are several words, such as a command kept for later; the last first.
+    variables : mapping
+        Variables that the script sets, before a command among them, to the first word of each.
     """
 
     commands: tuple[tuple[str, ...], ...]
     directives: dict[str, str]
     doubts: tuple[tuple[str, ...], ...]
     texts: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -97,7 +102,8 @@ def read_script(text: str, where: str) -> Script:
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
-    return Script(tuple(map(tuple, reader.commands)), directives, doubts, tuple(reversed(texts)))
+    variables = {name: values[0] for name, values in reader.variables.items() if values}
+    return Script(tuple(map(tuple, reader.commands)), directives, doubts, tuple(reversed(texts)), variables)
 
 
 class _Reader:
@@ -309,7 +315,13 @@ class _Reader:
         if match is None:
             return ["$"]
         self.using.add(match[0])
-        return self.variables.get(match[0], [f"${{{match[0]}}}"])[:1]
+        return (self.known(match[0]) or [f"${{{match[0]}}}"])[:1]
+
+    def known(self, name: str) -> list[str] | None:
+        """Return the value of a variable: the script's, else the environment's; None where neither sets it."""
+        found = self.variables.get(name)
+        said = os.environ.get(name) if found is None else None
+        return [said] if said else found
 
     def balanced(self, left: str, right: str) -> str:
         """Read from the bracket after the dollar sign to its partner and return what is between."""
@@ -327,7 +339,7 @@ class _Reader:
             return [whole]
         name, every, operator, word = match[2], match[3], match[4] or "", match[5] or ""
         self.using.add(name)
-        known = self.variables.get(name)
+        known = self.known(name)
         if operator.endswith("+"):
             return [self.expanded(word)] if known and any(known) else [""]
         if known is None or (operator.startswith(":") and not any(known)):
@@ -355,7 +367,7 @@ class _Reader:
 
         def value(match: re.Match[str]) -> str:
             self.using.add(match[1])
-            return "".join(self.variables.get(match[1], [match[0]])[:1])
+            return "".join((self.known(match[1]) or [match[0]])[:1])
 
         return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
-from planner.runtimes._imports.literals import flat
+from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.sums import torchtitan_sums
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
 
@@ -277,3 +281,25 @@ def _ffn(block: Mapping[str, Any]) -> dict[str, Any]:
         "inner": block.get("moe_hidden_dim"),
         "shared_inner": block.get("shared_hidden_dim") or 0,
     }
+
+
+def read(source: Source) -> Imported:
+    """Return what a job config says, with the model that its own module registers."""
+    found = from_toml(source.tree, source.starter.gpus if source.starter else None, source.where)
+    custom = source.tree.get("experimental", {})
+    module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
+    record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL"))
+    return with_record(found, record, source.path, "MODEL")
+
+
+def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
+    """Return what the newer command line says, with the module that it names."""
+    module = literals(beside(path, f"{training.flags.get('--module', 'titan_plan')}.py"))
+    record = module_record(module.get("MODEL"))
+    sparse = record is not None and any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
+    arguments = (training.flags, module.get("PARTS"), training.gpus, str(path), sparse)
+    found = from_flags(*arguments, float8=module.get("FLOAT8"))
+    return with_record(found, record, path, "MODEL")
+
+
+ENTRY: Final = Format("a torchtitan .toml", (".toml",), lambda source: True, read)

@@ -17,6 +17,9 @@ LAYERS: Final = {
 """Linear layers of Hugging Face and of Megatron-core by the names that the planner has for them."""
 
 ORDER: Final = ("qkv", "proj", "fc1", "fc2")
+_ENDS: Final = re.compile(r".{0,200}\(((?:(?:up|down|gate|q|k|v|o)\|?)+)\)_proj\$?")
+"""A regular expression of peft's ``target_modules`` that ends with the layers, such as ``...(q|v)_proj``."""
+
 EVERY: Final = {"all", "all-linear", "all_linear", "true"}
 PEFT_DEFAULT: Final = ("q_proj", "v_proj")
 """peft's target modules where none are said (peft/utils/constants.py: Llama, Mistral and most others)."""
@@ -29,7 +32,12 @@ def target_words(value: Any) -> list[str]:
     --------
     >>> target_words("q_proj,v_proj"), target_words(["all-linear"])
     (['q_proj', 'v_proj'], ['all-linear'])
+    >>> target_words(r"model.layers.[\\d]+.(mlp|self_attn).(up|down)_proj")
+    ['up_proj', 'down_proj']
     """
+    ends = _ENDS.fullmatch(value.strip()) if isinstance(value, str) else None
+    if ends is not None:
+        return [f"{word}_proj" for word in ends[1].split("|")]
     words: Iterable[Any] = (
         value if isinstance(value, list | tuple) else re.split(r"[,\s\[\]'\"]+", str(value))
     )

@@ -89,6 +89,7 @@ def _method(sheet: Sheet) -> None:
         sheet.instead["adapter"] = "method"
         return
     if kind in ("", "none"):
+        sheet.seen.update(key for key in sheet.values if key.startswith("lora_"))
         return
     if eight and not four:
         sheet.fault(

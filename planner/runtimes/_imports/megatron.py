@@ -104,6 +104,10 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.say("etp", sheet.options.get("tp", "1"), "--tensor-model-parallel-size")
     if sheet.has("--sequence-parallel"):
         sheet.say("sequence_parallel", "true", "--sequence-parallel")
+    ulysses = sheet.whole("--ds-sequence-parallel-size")
+    if ulysses and ulysses > 1:
+        sheet.say("cp", ulysses, "--ds-sequence-parallel-size")
+        sheet.say("cp_method", "all-to-all", "--ds-sequence-parallel-size")
     method = sheet.take("--cp-comm-type")
     if method is not None:
         sheet.say("cp_method", METHODS.get(str(method), method), "--cp-comm-type")
@@ -114,6 +118,7 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     per_stage = sheet.whole("--num-layers-per-virtual-pipeline-stage")
     chunks = sheet.whole("--num-virtual-stages-per-pipeline-rank")
     layout = sheet.take("--pipeline-model-parallel-layout")
+    parts = sheet.take("--pp-partition-method")
     ends = (
         sheet.whole("--decoder-first-pipeline-num-layers"),
         sheet.whole("--decoder-last-pipeline-num-layers"),
@@ -122,6 +127,12 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.has("--account-for-embedding-in-pipeline-split"),
         sheet.has("--account-for-loss-in-pipeline-split"),
     )
+    if str(parts) == "type:transformer|embedding":
+        extra = (True, True)
+    elif parts is not None and str(parts) not in ("uniform", "parameters", "type:transformer"):
+        sheet.instead["--pp-partition-method"] = "stage_layers"
+        expected = "type:transformer, or the layers of each stage"
+        sheet.fault("--pp-partition-method", repr(str(parts)), expected)
     text = sheet.options.get("pp", "1")
     pp, layers = int(text) if text.isdigit() else 1, len(record["layers"]) if record is not None else None
     split: list[int] | None = None

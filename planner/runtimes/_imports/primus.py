@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import parse_yaml, read_text
 from planner.runtimes._imports.environment import filled
+from planner.runtimes._imports.literals import flat
 from planner.runtimes._imports.places import find_beside
 
 TRAINERS: Final = ("pre_trainer", "sft_trainer", "post_trainer", "trainer")
@@ -30,14 +32,47 @@ OWN: Final = re.compile(
 """Primus' own arguments that decide neither layout nor memory."""
 
 
+UNPRICED: Final[Mapping[str, str]] = {
+    "patch_zero_bubble": "schedule",
+    "patch_primus_pipeline": "schedule",
+    "decoder_pipeline_manual_split_list": "stage_layers",
+    "recompute_layer_ids": "recompute",
+    "offload": "offload",
+    "cpu_offload": "offload",
+}
+"""Settings of Primus alone that decide layout or memory, and the option that says each of them."""
+
+
 def is_one(tree: Mapping[str, Any]) -> bool:
     """Return whether a file has a module of Primus."""
     modules = tree.get("modules")
     return isinstance(modules, Mapping) and any(isinstance(modules.get(name), Mapping) for name in TRAINERS)
 
 
-def settings(tree: Mapping[str, Any], path: Path) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """Return the framework of the trainer, all its settings, and what was read and what is missing.
+@dataclass(frozen=True)
+class Settings:
+    """What the trainer of a file is told.
+
+    Parameters
+    ----------
+    framework : str
+        ``megatron`` or ``torchtitan``.
+    values : dict
+        All settings.
+    own : frozenset of str
+        Those that the file itself has.
+    notes : tuple of str
+        What was read and what is missing.
+    """
+
+    framework: str
+    values: dict[str, Any]
+    own: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def settings(tree: Mapping[str, Any], path: Path) -> Settings:
+    """Return what the trainer of a file is told.
 
     Settings are those of the module's file, of the model's, and of the overrides, the later before the earlier.
 
@@ -70,9 +105,9 @@ def settings(tree: Mapping[str, Any], path: Path) -> tuple[str, dict[str, Any], 
         else:
             whole = merged(whole, extended(file))
             notes.append(f"{key}: read {file}")
-    overrides = module.get("overrides") or {}
-    whole = merged(whole, overrides if isinstance(overrides, Mapping) else {})
-    return framework, whole, tuple(notes)
+    overrides = module.get("overrides")
+    overrides = overrides if isinstance(overrides, Mapping) else {}
+    return Settings(framework, merged(whole, overrides), frozenset(flat(overrides)), tuple(notes))
 
 
 def model_word(tree: Mapping[str, Any]) -> str | None:

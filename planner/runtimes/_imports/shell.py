@@ -32,6 +32,9 @@ _ARGUMENTS: Final = re.compile(
 _INNER_ARGUMENTS: Final = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
 _PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
 """What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
+_ARGUMENT: Final = re.compile(r"\$\{\d+\}|\s*")
+"""An argument of the script, which nobody gave, or nothing: what a condition then sets is its default."""
+_EXPR: Final = re.compile(r"\s*expr\s+")
 _ARITHMETIC: Final = re.compile(r"[\d\s+*/()%-]{1,200}")
 
 
@@ -213,7 +216,7 @@ class _Reader:
         self.using = set()
         if self.depth and before and (appended or before != parts):
             self.doubtful.add(name)
-        if self.depth and before and not grows:
+        if self.depth and before and not grows and not _ARGUMENT.fullmatch(" ".join(before)):
             return
         if appended and len(parts) == 1 and len(before) == 1 and self.text[self.at - 1] != ")":
             parts = [before[0] + parts[0]]
@@ -306,7 +309,14 @@ class _Reader:
         if self.text.startswith("$(", self.at):
             inside = self.balanced("(", ")")
             whole = self.text[start : self.at]
-            return [_arithmetic(self.named(inside[1:-1]), whole)] if inside.startswith("(") else [whole]
+            if inside.startswith("("):
+                return [_arithmetic(self.named(inside[1:-1]), whole)]
+            sums = _EXPR.match(inside)
+            return (
+                [_arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)]
+                if sums
+                else [whole]
+            )
         if self.text.startswith("${", self.at):
             inside = self.balanced("{", "}")
             return self.braced(inside, self.text[start : self.at])

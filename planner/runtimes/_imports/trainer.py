@@ -40,6 +40,9 @@ ADAPTED: Final = ("use_dora", "peft_use_dora", "lora_modules_to_save", "addition
 """What adapters may train beside themselves."""
 
 
+_OFF: Final = ("false", "none", "no", "null", "0", "1", "1.0", "0.0")
+
+
 def plain(flags: Mapping[str, str]) -> dict[str, Any]:
     """Return flags as Hugging Face's parser names their fields: no dashes before, underscores within.
 
@@ -142,15 +145,11 @@ def refuse(sheet: Sheet, reasons: Mapping[str, str], options: Mapping[str, str] 
     """
     for key, expected in reasons.items():
         value = sheet.take(key)
-        if value in (None, False, "", [], 0, 1, 1.0) or str(value).lower() in (
-            "false",
-            "none",
-            "no",
-            "0",
-            "1",
-        ):
+        inner = [name for name in sheet.values if name.startswith(f"{key}.")]
+        sheet.seen.update(inner)
+        if not inner and (value in (None, "", []) or str(value).lower() in _OFF):
             continue
-        sheet.fault(key, repr(str(value)[:60]), expected)
+        sheet.fault(key, repr(str("a section" if inner else value)[:60]), expected)
         if options and key in options:
             sheet.instead[key] = options[key]
 

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
-from planner.runtimes._imports import axolotl, hf_trainer, llama_factory, swift, trainer, xtuner
+from planner.runtimes._imports import (
+    axolotl,
+    deepspeed_chat,
+    hf_trainer,
+    llama_factory,
+    swift,
+    trainer,
+    xtuner,
+)
 from planner.runtimes._imports._format import Format, Source
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
@@ -59,6 +67,8 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
         return LIBRARIES[library][1](flags, path, launch)
     if llama_factory.is_one(flags):
         return llama_factory.from_tree(flags, path, launch)
+    if deepspeed_chat.is_one(flags):
+        return deepspeed_chat.from_tree(flags, path, launch)
     name = training.words[0].rpartition("/")[2] if training.words else ""
     dialect = hf_trainer.DIALECTS.get(name, hf_trainer.TRAINER)
     return hf_trainer.from_tree(flags, path, launch, dialect)

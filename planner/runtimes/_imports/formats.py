@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from planner.runtimes._imports import accelerate, deepspeed, megatron, torchtitan
+from planner.runtimes._imports import (
+    accelerate,
+    accelerate_script,
+    bridge,
+    deepspeed,
+    megatron,
+    nanotron,
+    torchtitan,
+)
 from planner.runtimes._imports._format import Format
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
@@ -15,6 +23,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     deepspeed.ENTRY,
     torchtitan.ENTRY,
     accelerate.ENTRY,
+    nanotron.ENTRY,
+    bridge.ENTRY,
+    accelerate_script.ENTRY,
 )
 """Of two formats with one suffix the first that fits reads the file."""
 

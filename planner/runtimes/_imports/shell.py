@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,12 +48,15 @@ class Script:
         For each command the variables in it that have several values, by conditions that nobody has tried.
     texts : tuple of str
         Values of variables that are several words, such as a command kept for later; the last first.
+    variables : mapping
+        Every variable that is set, to its value or the first of an array.
     """
 
     commands: tuple[tuple[str, ...], ...]
     directives: dict[str, str]
     doubts: tuple[tuple[str, ...], ...]
     texts: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -97,7 +101,8 @@ def read_script(text: str, where: str) -> Script:
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
-    return Script(tuple(map(tuple, reader.commands)), directives, doubts, tuple(reversed(texts)))
+    first = {name: values[0] for name, values in reader.variables.items() if values}
+    return Script(tuple(map(tuple, reader.commands)), directives, doubts, tuple(reversed(texts)), first)
 
 
 class _Reader:

@@ -9,7 +9,8 @@ from typing import Any, Final
 from planner.runtimes._imports._sheet import Sheet
 
 LAYERS: Final = {
-    "q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "qkv_proj": "qkv", "linear_qkv": "qkv", "c_attn": "qkv",
+    "q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "qkv_proj": "qkv", "linear_qkv": "qkv",
+    "c_attn": "qkv",
     "o_proj": "proj", "linear_proj": "proj", "out_proj": "proj",
     "gate_proj": "fc1", "up_proj": "fc1", "gate_up_proj": "fc1", "linear_fc1": "fc1",
     "down_proj": "fc2", "linear_fc2": "fc2",
@@ -26,13 +27,13 @@ PEFT_DEFAULT: Final = ("q_proj", "v_proj")
 
 
 def target_words(value: Any) -> list[str]:
-    """Return the names in a list, in text between commas or blanks, or in a regular expression of them.
+    r"""Return the names in a list, in text between commas or blanks, or in a regular expression of them.
 
     Examples
     --------
     >>> target_words("q_proj,v_proj"), target_words(["all-linear"])
     (['q_proj', 'v_proj'], ['all-linear'])
-    >>> target_words(r"model.layers.[\\d]+.(mlp|self_attn).(up|down)_proj")
+    >>> target_words(r"model.layers.[\d]+.(mlp|self_attn).(up|down)_proj")
     ['up_proj', 'down_proj']
     """
     ends = _ENDS.fullmatch(value.strip()) if isinstance(value, str) else None

@@ -38,20 +38,27 @@ LEARNT: Final = "next-token training: rewards, preferences and other losses are 
 UNPRICED: Final = (
     dict.fromkeys(("rl", "reward_model", "process_reward_model", "kd_trainer", "diffusion", "ebft"), LEARNT)
     | dict.fromkeys(
-        ("relora", "relora_steps", "lisa_n_layers", "qat", "unfrozen_parameters", "gptq", "activation_offloading",
-         "layer_offloading", "tiled_mlp", "lora_model_dir", "expert_parallel_size", "ep_size", "quantize_moe_experts"),
-        "off: it changes what is kept in memory, and is not priced",
+        ("relora", "relora_steps", "lisa_n_layers", "qat", "unfrozen_parameters", "gptq",
+         "activation_offloading",
+         "layer_offloading", "tiled_mlp", "lora_model_dir", "expert_parallel_size", "ep_size",
+         "quantize_moe_experts", "lora_target_parameters"),
+        "off in a copy of the file: it changes what is kept in memory, and is not priced",
     )
 )  # fmt: skip
 FINE: Final = frozenset(
     {"base_model_config", "base_model_ignore_patterns", "gptq_disable_exllama", "plugins", "unsloth_lora_mlp",
-     "flash_attn_fuse_mlp", "s2_attention", "eval_sample_packing", "pad_to_sequence_len", "loss_watchdog_threshold",
-     "loss_watchdog_patience", "peft_autocast_adapter_dtype", "saves_per_epoch", "evals_per_epoch", "default_system_message",
-     "excess_length_strategy", "sample_packing_sequentially", "sample_packing_bin_size", "sample_packing_group_size",
+     "flash_attn_fuse_mlp", "s2_attention", "eval_sample_packing", "pad_to_sequence_len",
+     "loss_watchdog_threshold",
+     "loss_watchdog_patience", "peft_autocast_adapter_dtype", "saves_per_epoch", "evals_per_epoch",
+     "default_system_message",
+     "excess_length_strategy", "sample_packing_sequentially", "sample_packing_bin_size",
+     "sample_packing_group_size",
      "curriculum_sampling", "deduplicate", "gc_steps", "load_in_16bit", "bfloat16", "sample_packing_eff_est",
      "total_num_tokens", "roundup_power2_divisions", "is_preprocess", "fix_untrained_tokens", "torch_dtype",
-     "heads_k_stride", "dataset_exact_deduplication", "peft.loftq_config.loftq_bits", "peft_layers_to_transform",
-     "use_ray", "ray_num_workers", "resources_per_worker.GPU", "processor_type", "roles_to_train", "message_field_training"}
+     "heads_k_stride", "dataset_exact_deduplication", "peft.loftq_config.loftq_bits",
+     "peft_layers_to_transform",
+     "use_ray", "ray_num_workers", "resources_per_worker.GPU", "processor_type", "roles_to_train",
+     "message_field_training"}
 )  # fmt: skip
 """Keys beside those of the Trainer that decide neither layout nor memory."""
 

@@ -66,8 +66,8 @@ class Training:
         Flags of the launcher to their values.
     words : tuple of str
         The program and all after it, as they stand.
-    variables : mapping
-        Variables that the script sets.
+    environment : mapping
+        Variables that the script sets, each to its first value.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class Training:
     doubts: tuple[str, ...]
     before: Mapping[str, str] = field(default_factory=dict)
     words: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int | None:
@@ -118,15 +118,17 @@ def training_of(text: str, where: str) -> Training:
         If no command of it is known, or it cannot be read.
     """
     script = read_script(text, where)
-    for words, doubts in _candidates(script, where):
-        for program in PROGRAMS:
-            place = program.place(words)
-            if place is not None:
-                found = _training(words, place, program, script.directives, doubts)
-                return replace(found, variables=script.variables)
+    for programs in (PROGRAMS, (PLAIN,)):
+        for words, doubts in _candidates(script, where):
+            for program in programs:
+                place = program.place(words)
+                if place is not None:
+                    found = _training(words, place, program, script.directives, doubts)
+                    return replace(found, environment=script.variables)
     expected = (
-        "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config, accelerate launch, --model_name_or_path "
-        "and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, swift or xtuner"
+        "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config, accelerate launch, "
+        "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, swift "
+        "or xtuner"
     )
     raise InputError(Problem(where, "no training command", expected))
 
@@ -196,9 +198,34 @@ def _gres(directives: Mapping[str, str]) -> int | None:
     return int(match[1]) if match else None
 
 
+def _of_python(words: Words) -> int | None:
+    started = (
+        "torchrun" in words[:4] or "torch.distributed.run" in words or "torch.distributed.launch" in words
+    )
+    return next((n for n, word in enumerate(words) if word.endswith(".py")), None) if started else None
+
+
+def _python_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "python", words[place].rpartition("}/")[2]
+
+
+PLAIN: Final = Program(_of_python, _python_file)
+"""Any other Python file under a launcher: read where it is a configuration itself; asked last of all."""
+
+
+def _of_nanotron(words: Words) -> int | None:
+    own = {"run_train.py": "--config-file", "start.py": ""}
+    return next((n for n, w in enumerate(words) if own.get(w.rpartition("/")[2], "no") in ("", *words)), None)
+
+
+def _nanotron_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "nanotron", flags.get("--config-file", "nanotron.yaml")
+
+
 PROGRAMS: Final = (
     Program(trainer_programs.place, trainer_programs.kind),
     Program(_of_megatron_or_titan, _kind),
     Program(_of_deepspeed_or_accelerate, _kind),
+    Program(_of_nanotron, _nanotron_file),
 )
 """Programs in the order in which a command is asked for them."""

@@ -1,4 +1,4 @@
-"""Arguments of DeepSpeed's own fine-tuning scripts (DeepSpeed-Chat), which write their DeepSpeed file themselves."""
+"""Arguments of DeepSpeed-Chat's fine-tuning scripts, which write their DeepSpeed file themselves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from planner.runtimes._imports.literals import flat
 from planner.runtimes._imports.trainer_layout import Launch, laid_out
 
 OWN: Final = frozenset(
-    {"lora_module_name", "lora_learning_rate", "print_loss", "enable_tensorboard", "tensorboard_path", "sft_only_data_path",
-     "add_eot_token", "data_output_path", "dropout", "compute_fp32_loss", "zero_stage", "offload", "num_padding_at_beginning",
+    {"lora_module_name", "lora_learning_rate", "print_loss", "enable_tensorboard", "tensorboard_path",
+     "sft_only_data_path",
+     "add_eot_token", "data_output_path", "dropout", "compute_fp32_loss", "zero_stage", "offload",
+     "num_padding_at_beginning",
      "eval_interval", "eval_iters"}
 )  # fmt: skip
 EVERY: Final = "adapters alone (--only_optimize_lora) or none: both together are not priced"

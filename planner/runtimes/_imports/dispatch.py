@@ -92,6 +92,12 @@ def _starter(path: Path) -> Training | None:
     """Return what a script beside a configuration file trains with, where it names that file."""
     for name in SCRIPTS:
         text = beside(path, name)
-        if path.name in text:
-            return training_of(text, str(path.with_name(name)))
+        known = training_of(text, str(path.with_name(name))) if _names(text, path) else None
+        if known is not None:
+            return known
     return None
+
+
+def _names(text: str, path: Path) -> bool:
+    """Return whether a script starts a configuration, by its name or through the script written beside it."""
+    return path.name in text or (path.name == "nanotron.yaml" and "start.py" in text)

@@ -8,9 +8,12 @@ from typing import Final
 
 from planner.runtimes._imports import (
     accelerate,
+    accelerate_script,
+    bridge,
     deepspeed,
     megatron,
     megatron_files,
+    nanotron,
     torchtitan,
     trainer_files,
 )
@@ -21,9 +24,12 @@ from planner.runtimes._imports.command_line import Training
 FORMATS: Final[tuple[Format, ...]] = (
     deepspeed.ENTRY,
     torchtitan.ENTRY,
-    accelerate.ENTRY,
     *megatron_files.ENTRIES,
     *trainer_files.ENTRIES,
+    accelerate.ENTRY,
+    nanotron.ENTRY,
+    bridge.ENTRY,
+    accelerate_script.ENTRY,
 )
 """Of two formats with one suffix the first that fits reads the file."""
 

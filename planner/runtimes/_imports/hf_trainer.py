@@ -1,4 +1,4 @@
-"""Arguments of Hugging Face's Trainer, of TRL's command and of scripts that take them, as the options of a plan."""
+"""Arguments of Hugging Face's Trainer, and of TRL, as the options of a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from planner.runtimes._imports.literals import flat
 from planner.runtimes._imports.trainer_layout import Launch, laid_out
 
 LENGTHS: Final = (
-    "block_size", "max_length", "max_seq_length", "model_max_length", "max_seq_len", "cutoff_len", "seq_length",
+    "block_size", "max_length", "max_seq_length", "model_max_length", "max_seq_len", "cutoff_len",
+    "seq_length",
     "max_source_length",
 )  # fmt: skip
 """What scripts of the Trainer call the tokens that a sequence is cut to."""
@@ -83,7 +84,8 @@ OTHERS: Final = frozenset(
 """Commands of TRL that train with rewards or preferences."""
 
 TRL_KEYS: Final = frozenset(
-    {"per_device_train_batch_size", "gradient_accumulation_steps", "max_length", "max_seq_length", "learning_rate",
+    {"per_device_train_batch_size", "gradient_accumulation_steps", "max_length", "max_seq_length",
+     "learning_rate",
      "use_peft", "lora_r", "dataset_name", "dataset_mixer", "packing", "num_train_epochs", "output_dir"}
 )  # fmt: skip
 UNPRICED: Final = {

@@ -19,6 +19,7 @@ _TUNED: Final = re.compile(
 )
 """Words of a name that tell how a model was trained, not how it is built."""
 
+_QUANTISED: Final = re.compile(r"awq|gptq|int4|4bit|8bit|bnb|nvfp4|mxfp4|aqlm|gguf|fp8")
 TWINS: Final = {
     "deepseek-r1-distill-llama-8b": "llama3.1-8b",
     "deepseek-r1-distill-llama-70b": "llama3.3-70b",
@@ -99,6 +100,8 @@ def model_named(sheet: Sheet, path: Path, *keys: str) -> str | None:
         f"a model of the zoo or a folder with a config.json; else `planner models import` its config.json, "
         f"or name what it is: planner estimate MODEL --from {path.name}"
     )
+    if _QUANTISED.search(name.lower()):
+        expected += "; a quantised checkpoint is priced by --method qlora"
     plain = _TUNED.sub("", name.rpartition("/")[2].lower())
     sheet.fault(key, repr(name[:120]), expected, nearest(plain, list(_index())))
     return None

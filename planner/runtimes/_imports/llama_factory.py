@@ -18,10 +18,11 @@ KEYS: Final = frozenset({"finetuning_type", "cutoff_len", "template", "stage"})
 
 UNPRICED: Final = dict.fromkeys(
     (
-        "use_galore", "use_badam", "use_apollo", "use_adam_mini", "use_llama_pro", "mixture_of_depths", "use_kt",
+        "use_galore", "use_badam", "use_apollo", "use_adam_mini", "use_llama_pro", "mixture_of_depths",
+        "use_kt",
         "use_asft_loss", "quantization_device_map", "train_from_scratch",
     ),
-    "off: it changes what is kept in memory, and is not priced",
+    "off in a copy of the file: it changes what is kept in memory, and is not priced",
 ) | dict.fromkeys(
     (
         "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",

@@ -1,4 +1,4 @@
-"""A YAML of Megatron-MoE-ModelZoo: ``MODEL_ARGS`` are Megatron-LM's flags, with variables of the environment."""
+"""A YAML of Megatron-MoE-ModelZoo: Megatron-LM's flags, with variables of the environment."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ GPUS_PER_NODE: Final = 8
 """What ``interactive_benchmarking.sh`` starts on a node where ``GPUS_PER_NODE`` is not set."""
 
 
+PATHS: Final = ("WORKSPACE", "OUTPUT_PATH", "DATA_PATH", "LOAD_PATH", "WANDB_PROJECT", "COMMENT")
+"""Variables of paths and names."""
+
+
 def is_one(tree: Mapping[str, Any]) -> bool:
     """Return whether a file has a section of Megatron-LM's flags."""
     section = tree.get(SECTION)
@@ -23,12 +27,11 @@ def is_one(tree: Mapping[str, Any]) -> bool:
 
 
 def training_from(tree: Mapping[str, Any], path: Path) -> tuple[Training, tuple[str, ...]]:
-    """Return the training that a file asks for, and notes on the variables of the launcher that were followed."""
+    """Return the training that a file asks for, and notes on the variables that were followed."""
     section = filled(dict(tree[SECTION]))
     flags = flags_of(section)
     notes: list[str] = []
-    missing = [name for name in unset(section) if name not in ("WORKSPACE", "OUTPUT_PATH", "DATA_PATH", "LOAD_PATH",
-               "WANDB_PROJECT", "COMMENT")]  # fmt: skip
+    missing = [name for name in unset(section) if name not in PATHS]
     if missing:
         first = missing[0]
         notes.append(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def find_beside(named: Path, by: Path) -> Path | None:
-    """Return the file that ``by`` names: from its own folder, from one above it, or beside it; None if nowhere."""
+    """Return the file that ``by`` names: from its own folder, one above it, or beside it; None if nowhere."""
     folder = by.absolute().parent
     places = (named, *(above / named for above in (folder, *folder.parents)), by.with_name(named.name))
     return next((place for place in places if _is_file(place)), None)

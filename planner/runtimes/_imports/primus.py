@@ -74,17 +74,16 @@ class Settings:
 def settings(tree: Mapping[str, Any], path: Path) -> Settings:
     """Return what the trainer of a file is told.
 
-    Settings are those of the module's file, of the model's, and of the overrides, the later before the earlier.
+    Settings are those of the module's file, of the model's, and of the overrides, the later first.
 
     Raises
     ------
     InputError
         If another framework runs it.
     """
-    name, module = next(
-        (name, tree["modules"][name]) for name in TRAINERS if isinstance(tree["modules"].get(name), Mapping)
-    )
-    module = filled(dict(module))
+    modules = tree["modules"]
+    name = next(name for name in TRAINERS if isinstance(modules.get(name), Mapping))
+    module = filled(dict(modules[name]))
     framework = str(module.get("framework", ""))
     if framework not in FRAMEWORKS:
         raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from planner.errors import InputError, Problem
+from planner.runtimes._imports.arithmetic import arithmetic
 
 MOST_CHARACTERS: Final = 1_000_000
 """Length of a variable's value, or of all commands together, beyond which a script is refused."""
@@ -35,7 +35,6 @@ _PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
 _ARGUMENT: Final = re.compile(r"\$\{\d+\}|\s*")
 """An argument of the script, which nobody gave, or nothing: what a condition then sets is its default."""
 _EXPR: Final = re.compile(r"\s*expr\s+")
-_ARITHMETIC: Final = re.compile(r"[\d\s+*/()%-]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Script:
     texts : tuple of str
         Values of variables that are several words, such as a command kept for later; the last first.
     variables : mapping
-        Variables that the script sets, before a command among them, to the first word of each.
+        Every variable that is set, to its value or the first of an array.
     """
 
     commands: tuple[tuple[str, ...], ...]
@@ -105,8 +104,8 @@ def read_script(text: str, where: str) -> Script:
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
-    variables = {name: values[0] for name, values in reader.variables.items() if values}
-    return Script(tuple(map(tuple, reader.commands)), directives, doubts, tuple(reversed(texts)), variables)
+    first = {name: values[0] for name, values in reader.variables.items() if values}
+    return Script(tuple(map(tuple, reader.commands)), directives, doubts, tuple(reversed(texts)), first)
 
 
 class _Reader:
@@ -310,12 +309,10 @@ class _Reader:
             inside = self.balanced("(", ")")
             whole = self.text[start : self.at]
             if inside.startswith("("):
-                return [_arithmetic(self.named(inside[1:-1]), whole)]
+                return [arithmetic(self.named(inside[1:-1]), whole)]
             sums = _EXPR.match(inside)
             return (
-                [_arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)]
-                if sums
-                else [whole]
+                [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)] if sums else [whole]
             )
         if self.text.startswith("${", self.at):
             inside = self.balanced("{", "}")
@@ -328,7 +325,7 @@ class _Reader:
         return (self.known(match[0]) or [f"${{{match[0]}}}"])[:1]
 
     def known(self, name: str) -> list[str] | None:
-        """Return the value of a variable: the script's, else the environment's; None where neither sets it."""
+        """Return a variable's value: the script's, else the environment's; None where neither sets it."""
         found = self.variables.get(name)
         said = os.environ.get(name) if found is None else None
         return [said] if said else found
@@ -380,33 +377,3 @@ class _Reader:
             return "".join((self.known(match[1]) or [match[0]])[:1])
 
         return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)
-
-
-def _arithmetic(text: str, whole: str) -> str:
-    """Return the value of whole-number arithmetic, or it as it was written."""
-    if not _ARITHMETIC.fullmatch(text) or "**" in text:
-        return whole
-    try:
-        return str(_number(ast.parse(text.strip(), mode="eval").body))
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
-        return whole
-
-
-def _number(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_number(node.operand)
-    if isinstance(node, ast.BinOp):
-        left, right = _number(node.left), _number(node.right)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if isinstance(node.op, ast.Div | ast.FloorDiv):
-            return left // right
-        if isinstance(node.op, ast.Mod):
-            return left % right
-    raise ValueError("not whole-number arithmetic")

@@ -47,14 +47,21 @@ MEGATRON: Final[dict[str, Any]] = {
 """Defaults of swift/megatron/arguments/megatron_args.py that are not Megatron-LM's own."""
 
 SWIFT: Final = frozenset(
-    {"attn_impl", "load_from_cache_file", "use_hf", "agent_template", "loss_scale", "truncation_strategy", "split_dataset_ratio",
-     "freeze_vit", "freeze_aligner", "vit_gradient_checkpointing", "padding_free", "padding_side", "use_chat_template",
-     "max_new_tokens", "temperature", "stream", "custom_register_path", "external_plugins", "save_safetensors",
-     "add_version", "create_checkpoint_symlink", "lazy_tokenize", "cached_dataset", "packing_length", "packing_num_proc",
-     "merge_lora", "load_safetensors", "mcore_model", "mcore_adapter", "mcore_adapters", "no_save_optim", "no_save_rng",
-     "no_load_optim", "no_load_rng", "finetune", "task_type", "quant_method", "config", "add_non_thinking_prefix",
-     "enable_thinking", "target_regex", "recompute_modules", "calculate_per_token_loss", "train_iters", "max_epochs",
-     "group_by_length", "dataset_shuffle", "train_dataloader_shuffle", "ddp_timeout", "use_flash_ckpt", "enable_npu_fusion"}
+    {"attn_impl", "load_from_cache_file", "use_hf", "agent_template", "loss_scale", "truncation_strategy",
+     "split_dataset_ratio",
+     "freeze_vit", "freeze_aligner", "vit_gradient_checkpointing", "padding_free", "padding_side",
+     "use_chat_template",
+     "max_new_tokens", "temperature", "stream", "custom_register_path", "external_plugins",
+     "save_safetensors",
+     "add_version", "create_checkpoint_symlink", "lazy_tokenize", "cached_dataset", "packing_length",
+     "packing_num_proc",
+     "merge_lora", "load_safetensors", "mcore_model", "mcore_adapter", "mcore_adapters", "no_save_optim",
+     "no_save_rng",
+     "no_load_optim", "no_load_rng", "finetune", "quant_method", "config", "add_non_thinking_prefix",
+     "enable_thinking", "target_regex", "recompute_modules", "calculate_per_token_loss", "train_iters",
+     "max_epochs",
+     "group_by_length", "dataset_shuffle", "train_dataloader_shuffle", "ddp_timeout", "use_flash_ckpt",
+     "enable_npu_fusion"}
 )  # fmt: skip
 """Arguments of ms-swift beside the Trainer's that decide neither layout nor memory."""
 
@@ -98,10 +105,22 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
         sheet,
         {"rlhf_type": ENDED, "use_galore": ENDED, "lisa_activated_layers": ENDED, "use_dora": "plain LoRA"},
     )
+    _kind(sheet, launch)
     model = model_named(sheet, path, "model", "model_id_or_path", "model_type")
     known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
     sheet.seen.update(known | (SWIFT & set(sheet.values)))
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
+
+
+def _kind(sheet: Sheet, launch: Launch) -> None:
+    """Check that it trains on the next token, with one device for each process."""
+    task = sheet.take("task_type")
+    if str(task or "causal_lm") != "causal_lm":
+        sheet.fault("task_type", repr(str(task)), ENDED)
+    if launch.spread:
+        expected = "NPROC_PER_NODE as many as the devices: layers spread over devices are not priced"
+        sheet.fault("CUDA_VISIBLE_DEVICES", "several devices for each process", expected)
+    sheet.seen.update(key for key in sheet.values if key.startswith("ENV."))
 
 
 def _batch(sheet: Sheet, gpus: int | None) -> None:
@@ -167,11 +186,13 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
     _method(sheet, "full")
     trainer.length(sheet, "max_length" if "max_length" in tree else "seq_length", 2048, sheet.has("packing"))
     trainer.refuse(sheet, {"rlhf_type": ENDED})
+    _kind(sheet, launch)
     if not {"bf16", "fp16"} & set(values):
         values["bf16"] = True
     values = {**MEGATRON, **values}
     if "recompute_granularity" in values and str(values["recompute_granularity"]) == "none":
         del values["recompute_granularity"]
+    values = {key: value for key, value in values.items() if not key.startswith("ENV.")}
     own = {key for key in values if trainer.WITHOUT_EFFECT.fullmatch(key)} | sheet.seen | set(sheet.options)
     flags = flags_of({key: value for key, value in values.items() if key not in own})
     training = Training("megatron-lm", flags, 1 if launch.gpus else None, launch.gpus, None, ())

@@ -1,4 +1,4 @@
-"""What Hugging Face's Trainer is told, by whichever library: batch, length, precision, optimizer, recompute."""
+"""What Hugging Face's Trainer is told: batch, length, precision, optimizer, recompute."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ WITHOUT_EFFECT: Final = re.compile(
 )
 """Arguments that decide neither layout nor what is kept in memory."""
 
-ADAPTED: Final = ("use_dora", "peft_use_dora", "lora_modules_to_save", "additional_target", "modules_to_save")
+ADAPTED: Final = (
+    "use_dora",
+    "peft_use_dora",
+    "lora_modules_to_save",
+    "additional_target",
+    "modules_to_save",
+    "lora_target_parameters",
+)
 """What adapters may train beside themselves."""
 
 

@@ -111,7 +111,9 @@ def _launch(training: Training, path: Path) -> Launch:
     if named and config is None:
         expected = f"an Accelerate YAML, found from the folders above {path.name}"
         raise InputError(Problem(f"{path}: --config_file", named, expected))
-    return Launch(_processes(training, before), config, before)
+    ranks = training.ranks or _first(training, RANKS) or 1
+    spread = training.kind == "swift" and len(_devices(training)) > ranks
+    return Launch(_processes(training, before), config, before, spread=spread)
 
 
 def _processes(training: Training, before: Mapping[str, str]) -> int | None:
@@ -127,13 +129,18 @@ def _processes(training: Training, before: Mapping[str, str]) -> int | None:
     if ranks is not None:
         return ranks * nodes if nodes else None if several else ranks
     included = re.fullmatch(r"localhost:([\d,]+)", before.get("--include", ""))
-    visible = included[1] if included else training.variables.get("CUDA_VISIBLE_DEVICES", "")
-    devices = [word for word in visible.split(",") if word.strip().isdigit()]
+    devices = included[1].split(",") if included else _devices(training)
     return len(devices) if devices and not several and nodes in (None, 1) else None
 
 
+def _devices(training: Training) -> list[str]:
+    """Return the devices that a variable before the command leaves visible."""
+    visible = training.environment.get("CUDA_VISIBLE_DEVICES", "")
+    return [word for word in visible.split(",") if word.strip().isdigit()]
+
+
 def _first(training: Training, names: tuple[str, ...]) -> int | None:
-    found = (training.variables.get(name, "") for name in names)
+    found = (training.environment.get(name, "") for name in names)
     return next((int(text) for text in found if text.isdigit()), None)
 
 
@@ -151,8 +158,9 @@ def _xtuner(training: Training, flags: Mapping[str, Any], path: Path, launch: La
     return xtuner.from_text(read_text(file), file, launch, flags.get("deepspeed"))
 
 
-def _started(source: Source) -> Launch:
-    return Launch() if source.starter is None else _launch(source.starter, source.path)
+def _started(source: Source, decided: bool) -> Launch:
+    """Return the launch of a file by itself; whether the file decides its layout says ``decided``."""
+    return Launch(open=not decided) if source.starter is None else _launch(source.starter, source.path)
 
 
 def _entry(title: str, name: str) -> Format:
@@ -161,7 +169,7 @@ def _entry(title: str, name: str) -> Format:
         title,
         (".yaml", ".yml", ".json"),
         lambda source: fits(source.tree),
-        lambda source: reader(source.tree, source.path, _started(source)),
+        lambda source: reader(source.tree, source.path, _started(source, name != "trl")),
     )
 
 
@@ -174,6 +182,6 @@ ENTRIES: Final = (
         "an xtuner .py",
         (".py",),
         lambda source: xtuner.is_one(source.text),
-        lambda source: xtuner.from_text(source.text, source.path, _started(source), None),
+        lambda source: xtuner.from_text(source.text, source.path, _started(source, False), None),
     ),
 )

@@ -31,6 +31,7 @@ WORDS: Final = {
 """Words of ``--fsdp`` (transformers/training_args.py) and the ZeRO stage of each."""
 
 PROCESSES: Final = "number of processes"
+LAYOUT: Final = "layout"
 SHARED: Final = ("micro_batch", "accumulation", "precision")
 """What both the Trainer's arguments and a DeepSpeed file may say; the Trainer starts only if they agree."""
 
@@ -47,11 +48,17 @@ class Launch:
         An Accelerate YAML.
     flags : mapping
         Arguments of the launcher.
+    spread : bool
+        Whether each process has several devices, over which its layers are spread.
+    open : bool
+        Whether a launcher that nobody knows may lay it out: the file alone does not say.
     """
 
     gpus: int | None = None
     config: Path | None = None
     flags: Mapping[str, str] = field(default_factory=dict)
+    open: bool = False
+    spread: bool = False
 
 
 def laid_out(
@@ -69,12 +76,18 @@ def laid_out(
     elif launch.config is not None:
         inner = _accelerated(launch.config)
         runtime = inner.runtime
+    elif launch.open:
+        sheet.instead[LAYOUT] = "zero"
+        sheet.fault(
+            LAYOUT, "nothing", "the launch script, which names deepspeed or an Accelerate YAML; or --zero N"
+        )
     elif not _launched(sheet, launch.flags):
         sheet.say("zero", 0)
         sheet.notes.append("neither deepspeed nor fsdp: each process has the whole model (DDP)")
     else:
         runtime = "deepspeed" if "--use_deepspeed" in launch.flags else "fsdp"
-    sheet.say("gpus", launch.gpus)
+    workers = sheet.whole("ray_num_workers")
+    sheet.say("gpus", workers if launch.gpus is None else launch.gpus, "ray_num_workers")
     said = "gpus" in sheet.options or (inner is not None and "gpus" in inner.options)
     if not said:
         sheet.fault(PROCESSES, "nothing", "how many accelerators start it: --gpus N")
@@ -229,7 +242,7 @@ def _launched(sheet: Sheet, flags: Mapping[str, str]) -> bool:
 
 
 def own_dtypes(found: Imported) -> dict[str, str]:
-    """Return the dtypes of a model that is loaded in bf16 and trained whole, with nobody keeping a float32 copy."""
+    """Return the dtypes of a model that is loaded in bf16 and trained whole, without a float32 copy."""
     options = found.options
     alone = found.runtime == "fsdp" and options.get("zero") == "0" and "method" not in options
     if not alone or options.get("precision") != "bf16":

@@ -26,11 +26,11 @@ def is_one(text: str) -> bool:
 
 
 def assigned(text: str) -> dict[str, Any]:
-    """Return what a module assigns at its top: plain data, names of it, and ``dict(...)`` as a mapping.
+    r"""Return what a module assigns at its top: plain data, names of it, and ``dict(...)`` as a mapping.
 
     Examples
     --------
-    >>> assigned("n = 2\\nn *= 3\\nmodel = dict(type=Net, size=n, on=True)")
+    >>> assigned("n = 2\nn *= 3\nmodel = dict(type=Net, size=n, on=True)")
     {'n': 6, 'model': {'type': 'Net', 'size': 6, 'on': True}}
     """
     found: dict[str, Any] = {}
@@ -87,8 +87,8 @@ def from_text(text: str, path: Path, launch: Launch, deepspeed: str | None) -> I
     packed = bool(found.get("pack_to_max_length"))
     trainer.length(sheet, "max_length", None, packed)
     _numbers(sheet, found)
-    sheet.say("recompute", "none" if found.get("activation_checkpointing") is False or model.get("use_activation_checkpointing")
-              is False else "full")  # fmt: skip
+    off = found.get("activation_checkpointing") is False or model.get("use_activation_checkpointing") is False
+    sheet.say("recompute", "none" if off else "full")
     _method(sheet, model)
     ranks = sheet.whole("sequence_parallel_size")
     if ranks and ranks > 1:
@@ -122,6 +122,12 @@ def _method(sheet: Sheet, model: Mapping[str, Any]) -> None:
     if not isinstance(adapter, Mapping):
         return
     four = isinstance(quantised, Mapping) and quantised.get("load_in_4bit") is True
+    if isinstance(quantised, Mapping) and not four:
+        key = "quantization_config"
+        sheet.instead[key] = "method"
+        sheet.fault(
+            key, "no 4-bit weights", "load_in_4bit, which is QLoRA; or --method lora with a base of 16 bits"
+        )
     inner = Sheet(sheet.where, {"r": adapter.get("r", 8), "target_modules": adapter.get("target_modules")})
     every = ("all",) if "target_modules" not in adapter else PEFT_DEFAULT
     say_adapter(inner, 4 if four else 16, ("r", 8), ("target_modules", every))

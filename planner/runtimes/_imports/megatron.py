@@ -18,6 +18,14 @@ from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
 
+INSTEAD: Final = {
+    "--num-layers-per-virtual-pipeline-stage": "vpp",
+    "--num-virtual-stages-per-pipeline-rank": "vpp",
+    "--decoder-first-pipeline-num-layers": "stage_layers",
+    "--decoder-last-pipeline-num-layers": "stage_layers",
+}
+"""Flags whose fault an option lifts that is made of several of them."""
+
 RECIPES: Final = {
     "delayed": "fp8-delayed",
     "tensorwise": "fp8",
@@ -115,6 +123,7 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
 
 def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     """Say the chunks of a rank, the schedule, and the layers of each virtual stage."""
+    sheet.instead.update(INSTEAD)
     per_stage = sheet.whole("--num-layers-per-virtual-pipeline-stage")
     chunks = sheet.whole("--num-virtual-stages-per-pipeline-rank")
     layout = sheet.take("--pipeline-model-parallel-layout")

@@ -112,7 +112,8 @@ def _launch(training: Training, path: Path) -> Launch:
         expected = f"an Accelerate YAML, found from the folders above {path.name}"
         raise InputError(Problem(f"{path}: --config_file", named, expected))
     ranks = training.ranks or _first(training, RANKS) or 1
-    spread = training.kind == "swift" and len(_devices(training)) > ranks
+    launched = {"accelerate", "torchrun", "deepspeed"} & set(training.before)
+    spread = training.kind == "swift" and not launched and len(_devices(training)) > ranks
     return Launch(_processes(training, before), config, before, spread=spread)
 
 

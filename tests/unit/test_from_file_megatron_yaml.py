@@ -77,10 +77,24 @@ def test_flags_with_variables_of_the_environment(tmp_path: Path, monkeypatch: py
     for name, value in {"TP": "2", "PP": "4", "GBS": "256", "NNODES": "4", "VPP": "2"}.items():
         monkeypatch.setenv(name, value)
     found = read(tmp_path, ZOO)
-    expected = {"gpus": "32", "tp": "2", "pp": "4", "vpp": "2", "zero": "1", "global_batch": "256", "precision": "bf16",
-                "stage_layers": "4,4,4,4,4,4,4,4", "sequence_parallel": "true"}  # fmt: skip
+    expected = {
+        "gpus": "32",
+        "tp": "2",
+        "pp": "4",
+        "vpp": "2",
+        "zero": "1",
+        "global_batch": "256",
+        "precision": "bf16",
+        "stage_layers": "4,4,4,4,4,4,4,4",
+        "sequence_parallel": "true",
+    }
     assert {name: found.options[name] for name in expected} == expected
-    assert (found.runtime, found.model_name, found.faults, found.unknown) == ("megatron-lm", "llama3-8b", (), ())
+    assert (found.runtime, found.model_name, found.faults, found.unknown) == (
+        "megatron-lm",
+        "llama3-8b",
+        (),
+        (),
+    )
 
 
 def test_variables_that_are_not_set_are_named_with_both_ways_out(
@@ -98,10 +112,23 @@ def test_variables_that_are_not_set_are_named_with_both_ways_out(
 
 def test_primus_without_its_checkout(tmp_path: Path) -> None:
     found = read(tmp_path, PRIMUS)
-    expected = {"tp": "2", "pp": "1", "micro_batch": "2", "global_batch": "128", "seq_len": "8192", "precision": "bf16",
-                "recompute": "full", "zero": "1", "sequence_parallel": "true"}  # fmt: skip
+    expected = {
+        "tp": "2",
+        "pp": "1",
+        "micro_batch": "2",
+        "global_batch": "128",
+        "seq_len": "8192",
+        "precision": "bf16",
+        "recompute": "full",
+        "zero": "1",
+        "sequence_parallel": "true",
+    }
     assert {name: found.options[name] for name in expected} == expected
-    assert (found.runtime, found.model_name, found.unknown) == ("megatron-lm", "llama3.1-8b", ("our_own_setting",))
+    assert (found.runtime, found.model_name, found.unknown) == (
+        "megatron-lm",
+        "llama3.1-8b",
+        ("our_own_setting",),
+    )
     assert "fused_weight_gradient=false" in found.changes
 
 
@@ -112,7 +139,9 @@ def test_primus_follows_what_its_files_extend(tmp_path: Path) -> None:
     (configs / "modules/megatron/base.yaml").write_text("bf16: true\nuse_distributed_optimizer: false\n")
     module = "extends: [base.yaml]\nuse_distributed_optimizer: true\nsome_default: 7\n"
     (configs / "modules/megatron/pre_trainer.yaml").write_text(module)
-    shape = "num_layers: 4\nhidden_size: 512\nffn_hidden_size: 1024\nnum_attention_heads: 8\nvocab_size: 1000\n"
+    shape = (
+        "num_layers: 4\nhidden_size: 512\nffn_hidden_size: 1024\nnum_attention_heads: 8\nvocab_size: 1000\n"
+    )
     kind = "swiglu: true\nnormalization: RMSNorm\nadd_bias_linear: false\nposition_embedding_type: rope\n"
     (configs / "models/megatron/llama3.1_8B.yaml").write_text(shape + kind)
     (tmp_path / "examples").mkdir()
@@ -158,7 +187,9 @@ def test_sums_and_defaults_of_a_script(text: str, word: str, monkeypatch: pytest
 
 def test_the_environment_goes_before_a_default_and_after_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANNER_TEST_STEPS", "7")
-    commands = read_script("run ${PLANNER_TEST_STEPS:-5}\nPLANNER_TEST_STEPS=9\nrun $PLANNER_TEST_STEPS", "s").commands
+    commands = read_script(
+        "run ${PLANNER_TEST_STEPS:-5}\nPLANNER_TEST_STEPS=9\nrun $PLANNER_TEST_STEPS", "s"
+    ).commands
     assert [words[-1] for words in commands] == ["7", "9"]
 
 

@@ -1,4 +1,4 @@
-"""Files of LLaMA-Factory, Axolotl, TRL, the Trainer, ms-swift and xtuner: what is read, and what is refused."""
+"""Files of LLaMA-Factory, Axolotl, TRL, the Trainer, ms-swift and xtuner, and what of them is refused."""
 
 from __future__ import annotations
 
@@ -148,7 +148,9 @@ def test_axolotl_without_sharding_keeps_no_float32(tmp_path: Path) -> None:
     assert (found.runtime, found.model_name) == ("fsdp", "llama3-8b")
     kinds = {name: found.options[f"{name}_dtype"] for name in ("state", "master", "gradient")}
     assert kinds == {"state": "bf16", "master": "bf16", "gradient": "bf16"}
-    sharded = read(tmp_path, "two.yaml", AXOLOTL + "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n")
+    sharded = read(
+        tmp_path, "two.yaml", AXOLOTL + "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n"
+    )
     assert sharded.options["zero"] == "3"
     assert "master_dtype" not in sharded.options
 
@@ -156,10 +158,18 @@ def test_axolotl_without_sharding_keeps_no_float32(tmp_path: Path) -> None:
 def test_axolotl_mesh(tmp_path: Path) -> None:
     mesh = "dp_replicate_size: 2\ndp_shard_size: 2\ncontext_parallel_size: 2\ntensor_parallel_size: 2\n"
     found = read(tmp_path, "mesh.yaml", AXOLOTL + mesh + "fsdp_config:\n  reshard_after_forward: false\n")
-    said = {name: found.options[name] for name in ("gpus", "dp", "cp", "tp", "zero", "zero_shards", "cp_method")}
+    said = {
+        name: found.options[name] for name in ("gpus", "dp", "cp", "tp", "zero", "zero_shards", "cp_method")
+    }
     assert said == {
-        "gpus": "16", "dp": "4", "cp": "2", "tp": "2", "zero": "2", "zero_shards": "4", "cp_method": "all-gather"
-    }  # fmt: skip
+        "gpus": "16",
+        "dp": "4",
+        "cp": "2",
+        "tp": "2",
+        "zero": "2",
+        "zero_shards": "4",
+        "cp_method": "all-gather",
+    }
     assert not found.faults
 
 
@@ -182,7 +192,10 @@ def test_axolotl_what_is_not_priced_is_a_fault(tmp_path: Path, line: str, key: s
 
 
 def test_axolotl_targets_of_a_regular_expression(tmp_path: Path) -> None:
-    text = AXOLOTL + "adapter: qlora\nlora_r: 16\nlora_target_modules: 'layers.[\\d]+.(mlp|self_attn).(up|down)_proj'\n"
+    text = (
+        AXOLOTL
+        + "adapter: qlora\nlora_r: 16\nlora_target_modules: 'layers.[\\d]+.(mlp|self_attn).(up|down)_proj'\n"
+    )
     found = read(tmp_path, "x.yaml", text)
     assert (found.options["method"], found.options["lora_targets"]) == ("qlora", "fc1+fc2")
 
@@ -194,14 +207,28 @@ TRAINER = "run_clm.py --model_name_or_path openai-community/gpt2-xl --block_size
     ("command", "runtime", "zero", "gpus"),
     [
         (f"torchrun --nproc_per_node 4 {TRAINER} --per_device_train_batch_size 8", "fsdp", "0", "4"),
-        (f"torchrun --nproc_per_node 4 --nnodes 2 {TRAINER} --per_device_train_batch_size 8 "
-         '--fsdp "full_shard auto_wrap"', "fsdp", "3", "8"),
-        (f"deepspeed --num_gpus=2 {TRAINER} --per_device_train_batch_size 8 --deepspeed ds.json",
-         "deepspeed", "3", "2"),
-        (f"accelerate launch --num_processes 8 --use_fsdp --fsdp_sharding_strategy SHARD_GRAD_OP {TRAINER} "
-         "--per_device_train_batch_size=8", "fsdp", "2", "8"),
+        (
+            f"torchrun --nproc_per_node 4 --nnodes 2 {TRAINER} --per_device_train_batch_size 8 "
+            '--fsdp "full_shard auto_wrap"',
+            "fsdp",
+            "3",
+            "8",
+        ),
+        (
+            f"deepspeed --num_gpus=2 {TRAINER} --per_device_train_batch_size 8 --deepspeed ds.json",
+            "deepspeed",
+            "3",
+            "2",
+        ),
+        (
+            "accelerate launch --num_processes 8 --use_fsdp --fsdp_sharding_strategy SHARD_GRAD_OP "
+            f"{TRAINER} --per_device_train_batch_size=8",
+            "fsdp",
+            "2",
+            "8",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_trainers_arguments(tmp_path: Path, command: str, runtime: str, zero: str, gpus: str) -> None:
     found = read(tmp_path, "run.sh", command + "\n", ds__json=ZERO_3)
     said = {name: found.options[name] for name in ("zero", "gpus", "micro_batch", "accumulation", "seq_len")}
@@ -216,15 +243,39 @@ def test_a_deepspeed_file_that_says_another_batch_is_a_fault(tmp_path: Path) -> 
     assert faults(found) == {"train_micro_batch_size_per_gpu": "micro_batch"}
 
 
+def test_buffers_that_the_trainer_sizes_by_the_model(tmp_path: Path) -> None:
+    sizes = {"stage": 3, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto"}
+    command = f"deepspeed --num_gpus=2 {TRAINER} --per_device_train_batch_size 8 --deepspeed ds.json\n"
+    found = read(tmp_path, "run.sh", command, ds__json=ZERO_3 | {"zero_optimization": sizes})
+    assert found.changes == (
+        "bucket_elements=2560000",
+        "prefetch_elements=2304000",
+    )  # 1600 x 1600, and 0.9 of it
+    assert not any("auto" in note for note in found.notes)
+
+
 def test_trl_with_an_accelerate_file(tmp_path: Path) -> None:
-    launch = "accelerate launch --config_file zero2.yaml scripts/sft.py --config recipe.yaml --max_length 2048\n"
-    accelerate = "distributed_type: DEEPSPEED\nnum_processes: 8\nmixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 2\n"
-    recipe = "model_name_or_path: Qwen/Qwen3-8B\ndataset_name: ours\nmax_length: 8192\npacking: true\nuse_peft: true\n"
+    launch = (
+        "accelerate launch --config_file zero2.yaml scripts/sft.py --config recipe.yaml --max_length 2048\n"
+    )
+    accelerate = "distributed_type: DEEPSPEED\nnum_processes: 8\nmixed_precision: bf16\n"
+    accelerate += "deepspeed_config:\n  zero_stage: 2\n"
+    recipe = "model_name_or_path: Qwen/Qwen3-8B\ndataset_name: ours\nmax_length: 8192\n"
+    recipe += "packing: true\nuse_peft: true\n"
     found = read(tmp_path, "run.sh", launch, zero2__yaml=accelerate, recipe__yaml=recipe)
     expected = {
-        "zero": "2", "gpus": "8", "micro_batch": "8", "accumulation": "1", "seq_len": "2048", "recompute": "full",
-        "method": "lora", "lora_rank": "16", "lora_targets": "qkv", "precision": "bf16", "optimizer": "adamw",
-    }  # fmt: skip
+        "zero": "2",
+        "gpus": "8",
+        "micro_batch": "8",
+        "accumulation": "1",
+        "seq_len": "2048",
+        "recompute": "full",
+        "method": "lora",
+        "lora_rank": "16",
+        "lora_targets": "qkv",
+        "precision": "bf16",
+        "optimizer": "adamw",
+    }
     assert (found.runtime, dict(found.options), found.faults) == ("deepspeed", expected, ())
 
 
@@ -234,11 +285,21 @@ def test_a_recipe_alone_leaves_the_layout_to_its_launcher(tmp_path: Path) -> Non
 
 
 def test_swift_counts_processes_and_devices(tmp_path: Path) -> None:
-    found = read(tmp_path, "a.sh", f"n=4\nCUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=$n {SWIFT} --deepspeed zero2\n")
-    said = {name: found.options[name] for name in ("gpus", "zero", "accumulation", "method", "lora_rank", "recompute")}
+    found = read(
+        tmp_path, "a.sh", f"n=4\nCUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=$n {SWIFT} --deepspeed zero2\n"
+    )
+    said = {
+        name: found.options[name]
+        for name in ("gpus", "zero", "accumulation", "method", "lora_rank", "recompute")
+    }
     assert said == {
-        "gpus": "4", "zero": "2", "accumulation": "4", "method": "lora", "lora_rank": "8", "recompute": "full"
-    }  # fmt: skip
+        "gpus": "4",
+        "zero": "2",
+        "accumulation": "4",
+        "method": "lora",
+        "lora_rank": "8",
+        "recompute": "full",
+    }
     assert not found.faults
     spread = read(tmp_path, "b.sh", f"n=2\nCUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=$n {SWIFT}\n")
     assert faults(spread) == {"CUDA_VISIBLE_DEVICES": ""}
@@ -246,15 +307,27 @@ def test_swift_counts_processes_and_devices(tmp_path: Path) -> None:
 
 def test_swift_megatron_has_the_named_model_and_its_own_defaults(tmp_path: Path) -> None:
     command = (
-        "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --expert_model_parallel_size 4 "
-        "--pipeline_model_parallel_size 2 --sequence_parallel true --micro_batch_size 2 --global_batch_size 32 "
+        "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --micro_batch_size 2 "
+        "--expert_model_parallel_size 4 --pipeline_model_parallel_size 2 --sequence_parallel true "
+        "--global_batch_size 32 "
         "--recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --max_length 4096 "
         "--lr 1e-5 --moe_aux_loss_coeff 1e-3 --overlap_grad_reduce false\n"
     )
     found = read(tmp_path, "m.sh", command)
     assert (found.runtime, found.model_name, found.faults) == ("megatron-lm", "qwen3-30b-a3b", ())
-    expected = {"gpus": "8", "ep": "4", "etp": "1", "pp": "2", "stage_layers": "24,24", "zero": "1", "recompute": "full",
-                "precision": "bf16", "seq_len": "4096", "micro_batch": "2", "global_batch": "32"}  # fmt: skip
+    expected = {
+        "gpus": "8",
+        "ep": "4",
+        "etp": "1",
+        "pp": "2",
+        "stage_layers": "24,24",
+        "zero": "1",
+        "recompute": "full",
+        "precision": "bf16",
+        "seq_len": "4096",
+        "micro_batch": "2",
+        "global_batch": "32",
+    }
     assert {name: found.options[name] for name in expected} == expected
     adapted = read(tmp_path, "l.sh", command.replace("--lr", "--tuner_type lora --lr"))
     assert (adapted.runtime, adapted.options["method"]) == ("megatron-bridge", "lora")
@@ -264,10 +337,19 @@ def test_xtuner_is_read_without_being_run(tmp_path: Path) -> None:
     launch = "NPROC_PER_NODE=8 xtuner train config.py --deepspeed deepspeed_zero2\n"
     found = read(tmp_path, "run.sh", launch, config__py=XTUNER)
     expected = {
-        "zero": "2", "gpus": "8", "micro_batch": "1", "accumulation": "16", "seq_len": "4096", "cp": "2",
-        "cp_method": "all-to-all", "precision": "bf16", "optimizer": "adamw", "recompute": "full", "method": "qlora",
+        "zero": "2",
+        "gpus": "8",
+        "micro_batch": "1",
+        "accumulation": "16",
+        "seq_len": "4096",
+        "cp": "2",
+        "cp_method": "all-to-all",
+        "precision": "bf16",
+        "optimizer": "adamw",
+        "recompute": "full",
+        "method": "qlora",
         "lora_rank": "64",
-    }  # fmt: skip
+    }
     assert (found.model_name, dict(found.options), found.faults) == ("llama2-7b", expected, ())
     eight = XTUNER.replace("load_in_4bit", "load_in_8bit")
     assert faults(read(tmp_path, "eight.py", eight))["quantization_config"] == "method"

@@ -1,7 +1,7 @@
 """Parse arguments with transformers' own parser; run by an interpreter that has transformers.
 
-Takes lines of JSON on stdin, each a list of arguments, and answers each with what the parser makes of those that
-decide time and memory. The parser's result is not made into `TrainingArguments`, which would look for devices.
+Takes lines of JSON on stdin, each a list of arguments, and answers each with what the parser makes of those
+that decide time and memory. The result is not made into `TrainingArguments`, which would look for devices.
 """
 
 from answering import answer_lines

@@ -26,7 +26,7 @@ OPTIMIZER = ("adamw_torch", "adamw_torch_fused", "adamw_bnb_8bit", "paged_adamw_
 
 
 def command(draw: random.Random) -> list[str]:
-    """Return random arguments, with dashes or underscores, an equals sign or a blank, switches bare or with a value."""
+    """Return random arguments: dashes or underscores, an equals sign or a blank, switches bare or not."""
     words: list[str] = []
     for name, values in {
         "per_device_train_batch_size": ("1", "2", "4", "16"),

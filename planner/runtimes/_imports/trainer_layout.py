@@ -12,6 +12,7 @@ from planner.errors import Problem
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
 from planner.runtimes._imports import accelerate, deepspeed
 from planner.runtimes._imports._sheet import Imported, Sheet
+from planner.runtimes._imports.megatron_names import known_model
 from planner.runtimes._imports.places import find_beside
 from planner.runtimes._imports.sums import deepspeed_world
 
@@ -32,6 +33,7 @@ WORDS: Final = {
 
 PROCESSES: Final = "number of processes"
 LAYOUT: Final = "layout"
+AUTO: Final = "left to the trainer (auto)"
 SHARED: Final = ("micro_batch", "accumulation", "precision")
 """What both the Trainer's arguments and a DeepSpeed file may say; the Trainer starts only if they agree."""
 
@@ -71,6 +73,7 @@ def laid_out(
     if given not in (None, "", "none", False):
         sheet.seen.update(key for key in sheet.values if key.split(".")[0] == "deepspeed")
         inner, runtime = _deepspeed(sheet, given, path), "deepspeed"
+        inner = None if inner is None else _sized(inner, model)
     elif _fsdp_asked(sheet):
         _fsdp(sheet)
     elif launch.config is not None:
@@ -124,6 +127,23 @@ def _joined(found: Imported, inner: Imported, where: str) -> Imported:
         notes=(*found.notes, *inner.notes),
         faults=(*faults, *inner.faults),
     )
+
+
+def _sized(inner: Imported, model: str | None) -> Imported:
+    """Return a DeepSpeed file with the buffers that the Trainer gives it where it has ``auto``.
+
+    The hidden size squared, and nine tenths of it. [element] Source: transformers/integrations/deepspeed.py,
+    ``trainer_config_finalize``.
+    """
+    auto = " ".join(note for note in inner.notes if note.startswith(AUTO))
+    notes = tuple(note for note in inner.notes if not note.startswith(AUTO))
+    known = known_model(model)
+    sizes: list[str] = []
+    if known is not None and "zero_optimization.reduce_bucket_size" in auto:
+        sizes.append(f"bucket_elements={known.hidden**2}")
+    if known is not None and "stage3_prefetch_bucket_size" in auto and inner.options.get("zero") == "3":
+        sizes.append(f"prefetch_elements={int(0.9 * known.hidden**2)}")
+    return replace(inner, notes=notes, changes=(*inner.changes, *sizes))
 
 
 def _deepspeed(sheet: Sheet, given: object, path: Path) -> Imported | None:

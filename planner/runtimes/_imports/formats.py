@@ -14,6 +14,7 @@ from planner.runtimes._imports import (
     megatron,
     nanotron,
     torchtitan,
+    torchtitan_flags,
 )
 from planner.runtimes._imports._format import Format
 from planner.runtimes._imports._sheet import Imported
@@ -25,13 +26,14 @@ FORMATS: Final[tuple[Format, ...]] = (
     accelerate.ENTRY,
     nanotron.ENTRY,
     bridge.ENTRY,
+    torchtitan_flags.ENTRY,
     accelerate_script.ENTRY,
 )
 """Of two formats with one suffix the first that fits reads the file."""
 
 COMMANDS: Final[Mapping[str, Callable[[Training, Path, int | None], Imported]]] = {
     "megatron-lm": megatron.read_command,
-    "torchtitan": torchtitan.read_command,
+    "torchtitan": torchtitan_flags.read_command,
 }
 """Readers of a command that names no configuration, by ``Training.kind``: (training, script, vocabulary)."""
 

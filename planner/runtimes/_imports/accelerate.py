@@ -17,6 +17,7 @@ from planner.runtimes._imports._model import with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import flag_values
 from planner.runtimes._imports.literals import flat, literals
+from planner.runtimes._imports.schemas import ACCELERATE, LAUNCH_KEYS, check_closed, check_kinds
 from planner.runtimes._imports.sums import accelerate_sums, deepspeed_world
 
 STRATEGIES: Final = {
@@ -77,6 +78,8 @@ def from_yaml(
     else:
         _fsdp(sheet, kind == "FSDP")
     _script(sheet, flags, settings)
+    check_kinds(sheet, ACCELERATE)
+    check_closed(sheet, "", LAUNCH_KEYS)
     accelerate_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported(RUNTIMES.get(kind, "fsdp"))

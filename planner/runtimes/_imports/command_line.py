@@ -15,6 +15,7 @@ _MEGATRON: Final = re.compile(
     r"(?:.*/)?(?:pretrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
 )
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
+_TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
 _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 _MAY_TRAIN: Final = re.compile(
     r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
@@ -199,9 +200,8 @@ def _gres(directives: Mapping[str, str]) -> int | None:
 
 
 def _of_python(words: Words) -> int | None:
-    started = (
-        "torchrun" in words[:4] or "torch.distributed.run" in words or "torch.distributed.launch" in words
-    )
+    launchers = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+    started = not launchers.isdisjoint(words)
     return next((n for n, word in enumerate(words) if word.endswith(".py")), None) if started else None
 
 
@@ -222,10 +222,19 @@ def _nanotron_file(words: Words, place: int, before: Flags, flags: Flags) -> tup
     return "nanotron", flags.get("--config-file", "nanotron.yaml")
 
 
+def _of_titan_script(words: Words) -> int | None:
+    return next((n for n, word in enumerate(words) if _TITAN_SCRIPT.fullmatch(word)), None)
+
+
+def _titan_script(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "torchtitan", flags.get("--job.config_file", flags.get("--job.config-file"))
+
+
 PROGRAMS: Final = (
     Program(trainer_programs.place, trainer_programs.kind),
     Program(_of_megatron_or_titan, _kind),
     Program(_of_deepspeed_or_accelerate, _kind),
     Program(_of_nanotron, _nanotron_file),
+    Program(_of_titan_script, _titan_script),
 )
 """Programs in the order in which a command is asked for them."""

@@ -29,6 +29,8 @@ SAME: Final = (
     "hidden_dropout", "init_method_std", "moe_aux_loss_coeff", "moe_router_score_function",
     "moe_router_num_groups", "moe_router_group_topk", "moe_router_topk_scaling_factor",
     "moe_router_load_balancing_type", "rope_scaling_factor", "rotary_scaling_factor",
+    "glu_linear_offset", "activation_func_clamp_value", "original_max_position_embeddings",
+    "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "rope_type",
 )  # fmt: skip
 """Fields that a flag of the same words says."""
 

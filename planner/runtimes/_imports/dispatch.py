@@ -100,4 +100,5 @@ def _starter(path: Path) -> Training | None:
 
 def _names(text: str, path: Path) -> bool:
     """Return whether a script starts a configuration, by its name or through the script written beside it."""
-    return path.name in text or (path.name == "nanotron.yaml" and "start.py" in text)
+    named = path.name in text or f"--module {path.stem}" in text
+    return named or (path.name == "nanotron.yaml" and "start.py" in text)

@@ -15,6 +15,7 @@ from planner.runtimes._imports import (
     megatron_files,
     nanotron,
     torchtitan,
+    torchtitan_flags,
     trainer_files,
 )
 from planner.runtimes._imports._format import Format
@@ -29,13 +30,14 @@ FORMATS: Final[tuple[Format, ...]] = (
     accelerate.ENTRY,
     nanotron.ENTRY,
     bridge.ENTRY,
+    torchtitan_flags.ENTRY,
     accelerate_script.ENTRY,
 )
 """Of two formats with one suffix the first that fits reads the file."""
 
 COMMANDS: Final[Mapping[str, Callable[[Training, Path, int | None], Imported]]] = {
     "megatron-lm": megatron.read_command,
-    "torchtitan": torchtitan.read_command,
+    "torchtitan": torchtitan_flags.read_command,
     **dict.fromkeys((*trainer_files.LIBRARIES, "hf-trainer", "xtuner"), trainer_files.read_command),
 }
 """Readers of a command that names no configuration, by ``Training.kind``: (training, script, vocabulary)."""

@@ -37,6 +37,12 @@ SECTIONS: Final = {
 }  # fmt: skip
 """Sections that decide a price, with the keys that nanotron's dataclasses of them have."""
 
+OTHERS: Final = (
+    "general", "checkpoints", "data_stages", "logging", "metrics_logging", "profiler", "lighteval",
+    "s3_upload", "tokenizer", "doremi", "s3", "experiment_logger", "kill_switch_path",
+)  # fmt: skip
+"""Sections that do not decide a price, some of older releases."""
+
 OTHER_RELEASE: Final = "moe_layer_recompute"
 """A switch of another release than the one read here, without effect where it is off."""
 
@@ -80,6 +86,7 @@ def read(source: Source) -> Imported:
     _sections(sheet, source.tree)
     for option, key in WHOLE.items():
         sheet.say(option, _counted(sheet, key), key)
+    _kinds(sheet)
     _layout(sheet)
     _numbers(sheet)
     record = _record(sheet)
@@ -94,14 +101,48 @@ def read(source: Source) -> Imported:
 
 def _sections(sheet: Sheet, tree: Mapping[str, Any]) -> None:
     """Check that a section is one, and has no key of its own invention."""
+    for name in tree:
+        if name not in SECTIONS and name not in OTHERS:
+            sheet.fault(str(name), "no section of nanotron", ", ".join((*SECTIONS, *OTHERS)))
     for name, keys in SECTIONS.items():
         section = tree.get(name)
         if not isinstance(section, Mapping):
             sheet.fault(name, repr(section), "a section")
             continue
-        for key in section:
+        for key in map(str, section):
             if key not in keys and not (key == OTHER_RELEASE and section[key] is False):
                 sheet.fault(f"{name}.{key}", "no key of nanotron", f"one of {', '.join(keys)}")
+
+
+NUMBERS: Final = (
+    "optimizer.optimizer_factory.adam_eps", "optimizer.optimizer_factory.adam_beta1",
+    "optimizer.optimizer_factory.adam_beta2", "optimizer.weight_decay", "optimizer.clip_grad",
+    "tokens.train_steps", "model.make_vocab_size_divisible_by", "model.ddp_bucket_cap_mb",
+    "tokens.val_check_interval", "tokens.limit_val_batches", "tokens.limit_test_batches",
+)  # fmt: skip
+SWITCHES: Final = (
+    "optimizer.optimizer_factory.torch_adam_is_fused", "parallelism.tp_linear_async_communication",
+    "parallelism.tp_recompute_allgather", f"{SHAPE}tie_word_embeddings", f"{SHAPE}attention_bias",
+    f"{SHAPE}moe_config.enable_shared_expert",
+)  # fmt: skip
+ATTENTIONS: Final = (
+    "flash_attention_2", "flex_attention", "sdpa", "ring_flash_triton", "ring", "llama3_ring_attention",
+)  # fmt: skip
+"""nanotron, nn/attention.py, ``ALL_ATTENTION_FUNCTIONS``."""
+
+
+def _kinds(sheet: Sheet) -> None:
+    """Check keys without effect on a price that dacite would still refuse."""
+    for key in NUMBERS:
+        value = sheet.values.get(key, 0)
+        if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
+            sheet.fault(key, repr(value), "a number")
+    for key in SWITCHES:
+        if sheet.values.get(key) is not None and not isinstance(sheet.values[key], bool):
+            sheet.fault(key, repr(sheet.values[key]), "true or false")
+    kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
+    if kernel is not None and kernel not in ATTENTIONS:
+        sheet.fault(f"{SHAPE}_attn_implementation", repr(kernel), ", ".join(ATTENTIONS))
 
 
 def _counted(sheet: Sheet, key: str) -> int | None:
@@ -176,6 +217,17 @@ def _size(sheet: Sheet, name: str, default: int | None = None) -> int:
     return _counted(sheet, key) or 1
 
 
+def _real(sheet: Sheet, name: str, default: float) -> float:
+    """Return a number of the model that may have a fraction; what is not said is nanotron's own."""
+    value = sheet.take(f"{SHAPE}{name}")
+    if value is None:
+        return default
+    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+        sheet.fault(f"{SHAPE}{name}", repr(value), "a number above 0")
+        return default
+    return float(value)
+
+
 def _record(sheet: Sheet) -> dict[str, Any] | None:
     """Return the record of a Llama or Qwen2 model; None for another or a wrong one."""
     if not (sheet.has(f"{SHAPE}is_llama_config") or sheet.has(f"{SHAPE}is_qwen2_config")):
@@ -192,8 +244,11 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
         "qkv_bias": sheet.has(f"{SHAPE}attention_bias"),
         "window": sheet.whole(f"{SHAPE}sliding_window_size"),
     }
-    if sheet.take(f"{SHAPE}hidden_act") not in (None, "silu"):
-        sheet.notes.append("an activation other than silu: priced as silu")
+    act = sheet.take(f"{SHAPE}hidden_act")
+    if act not in (None, "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu"):
+        sheet.fault(f"{SHAPE}hidden_act", repr(act), "silu, gelu or relu")
+    elif act not in (None, "silu"):
+        sheet.notes.append(f"activation {act}: priced as silu")
     layers = sizes["num_hidden_layers"]
     dense, moe, sparse = _ffns(sheet, sizes["intermediate_size"], layers)
     blocks = {"dense": {"mixer": mixer, "ffn": dense}} | (
@@ -201,8 +256,8 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
     )
     order = ["sparse" if moe and layer in sparse else "dense" for layer in range(min(layers, 10_000))]
     numerics = {
-        "rope_theta": float(sheet.take(f"{SHAPE}rope_theta") or 10_000),
-        "norm_epsilon": float(sheet.take(f"{SHAPE}rms_norm_eps") or 1e-6),
+        "rope_theta": _real(sheet, "rope_theta", 10_000.0),
+        "norm_epsilon": _real(sheet, "rms_norm_eps", 1e-6),
     }
     if len(sheet.problems) > before:
         return None

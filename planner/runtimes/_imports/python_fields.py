@@ -105,4 +105,6 @@ def _name(node: ast.Call) -> str:
     own = ast.unparse(node.func).rpartition(".")[2]
     if own in ("Config", "Partial") and node.args and not isinstance(node.args[0], ast.Constant):
         return ast.unparse(node.args[0]).rpartition(".")[2]
+    if own == "Config" and isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "Trainer":
+        return ast.unparse(node.func.value).rpartition(".")[2]
     return own

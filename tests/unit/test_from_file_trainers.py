@@ -113,6 +113,15 @@ def test_the_launcher_says_how_many(tmp_path: Path) -> None:
     assert not found.faults
 
 
+def test_the_command_in_a_comment_lays_a_file_out(tmp_path: Path) -> None:
+    told = "# Start it so:\n# accelerate launch \\\n#     --config_file fsdp.yaml \\\n"
+    told += "#     src/train.py sft.yaml\n"
+    fsdp = "distributed_type: FSDP\nnum_processes: 16\nmixed_precision: bf16\nfsdp_config:\n"
+    fsdp += "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n"
+    found = read(tmp_path, "sft.yaml", told + FACTORY, fsdp__yaml=fsdp)
+    assert (found.options["zero"], found.options["gpus"], found.faults) == ("2", "16", ())
+
+
 def test_llama_factory_adapters_and_quantised_base(tmp_path: Path) -> None:
     text = FACTORY.replace("full", "lora") + "lora_rank: 32\nlora_target: q_proj,k_proj,v_proj,o_proj\n"
     found = read(tmp_path, "sft.yaml", text + "quantization_bit: 4\ndisable_gradient_checkpointing: true\n")
@@ -128,7 +137,7 @@ def test_llama_factory_adapters_and_quantised_base(tmp_path: Path) -> None:
         ("do_train: false", "do_train", ""),
         ("finetuning_type: freeze", "finetuning_type", "method"),
         ("use_galore: true", "use_galore", ""),
-        ("tensor_model_parallel_size: 4", "tensor_model_parallel_size", "tp"),
+        ("tensor_model_parallel_size: 1", "tensor_model_parallel_size", ""),
         ("model_name_or_path: nobody/knows-it", "model_name_or_path", "model"),
         ("deepspeed: nowhere.json", "deepspeed", "zero"),
         ("optim: adafactor", "optim", "optimizer"),
@@ -252,6 +261,13 @@ def test_buffers_that_the_trainer_sizes_by_the_model(tmp_path: Path) -> None:
         "prefetch_elements=2304000",
     )  # 1600 x 1600, and 0.9 of it
     assert not any("auto" in note for note in found.notes)
+
+
+def test_of_several_commands_the_last_is_read_and_that_is_told(tmp_path: Path) -> None:
+    one = f"torchrun --nproc_per_node 4 {TRAINER} --per_device_train_batch_size"
+    found = read(tmp_path, "run.sh", f"{one} 2\n{one} 4 --sharded_ddp zero_dp_2\n")
+    assert (found.options["micro_batch"], faults(found)) == ("4", {"sharded_ddp": "zero"})
+    assert "2 commands train: the last is read" in found.notes
 
 
 def test_trl_with_an_accelerate_file(tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ class Training:
         The program and all after it, as they stand.
     environment : mapping
         Variables that the script sets, each to its first value.
+    commands : int
+        How many commands of the script train; the last is this one.
     """
 
     kind: str
@@ -80,6 +82,7 @@ class Training:
     before: Mapping[str, str] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    commands: int = 1
 
     @property
     def gpus(self) -> int | None:
@@ -125,7 +128,8 @@ def training_of(text: str, where: str) -> Training:
                 place = program.place(words)
                 if place is not None:
                     found = _training(words, place, program, script.directives, doubts)
-                    return replace(found, environment=script.variables)
+                    several = sum(program.place(command) is not None for command in script.commands)
+                    return replace(found, environment=script.variables, commands=max(1, several))
     expected = (
         "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config, accelerate launch, "
         "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, swift "

@@ -159,5 +159,7 @@ def _unpriced(sheet: Sheet) -> None:
     degrees = {"tensor_parallel_size": "tp", "context_parallel_size": "cp", "sequence_parallel_size": "cp",
                "tp_size": "tp", "pp_size": "pp"}  # fmt: skip
     trainer.refuse(sheet, {key: why.format(option) for key, option in degrees.items()}, degrees)
+    sharded = {"sharded_ddp": "fsdp or deepspeed in its place, or --zero N"}
+    trainer.refuse(sheet, sharded, {"sharded_ddp": "zero"})
     trainer.refuse(sheet, {"activation_offloading": "false: activations in host memory are not priced",
                            "freeze_backbone": "all weights or adapters"})  # fmt: skip

@@ -18,26 +18,28 @@ KEYS: Final = frozenset({"finetuning_type", "cutoff_len", "template", "stage"})
 
 UNPRICED: Final = dict.fromkeys(
     (
-        "use_galore", "use_badam", "use_apollo", "use_adam_mini", "use_llama_pro", "mixture_of_depths",
+        "use_galore",
+        "use_badam",
+        "use_apollo",
+        "use_adam_mini",
+        "use_llama_pro",
+        "mixture_of_depths",
         "use_kt",
-        "use_asft_loss", "quantization_device_map", "train_from_scratch",
+        "use_asft_loss",
+        "train_from_scratch",
+        "sequence_parallel_size",
     ),
     "off in a copy of the file: it changes what is kept in memory, and is not priced",
-) | dict.fromkeys(
-    (
-        "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
-        "expert_model_parallel_size", "sequence_parallel_size", "virtual_pipeline_model_parallel_size",
-    ),
-    "1: degrees of its Megatron back ends are not read; say them as options, with --runtime megatron-bridge",
-)  # fmt: skip
-DEGREES: Final = {
-    "tensor_model_parallel_size": "tp",
-    "pipeline_model_parallel_size": "pp",
-    "context_parallel_size": "cp",
-    "expert_model_parallel_size": "ep",
-    "sequence_parallel_size": "cp",
-    "virtual_pipeline_model_parallel_size": "vpp",
-}
+)
+MEGATRON: Final = (
+    "tensor_model_parallel_size",
+    "pipeline_model_parallel_size",
+    "context_parallel_size",
+    "expert_model_parallel_size",
+    "virtual_pipeline_model_parallel_size",
+    "use_distributed_optimizer",
+)
+"""Keys that only LLaMA-Factory's Megatron back ends have."""
 
 
 def is_one(tree: Mapping[str, Any]) -> bool:
@@ -71,10 +73,20 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
         )
     )
     _method(sheet)
-    trainer.refuse(sheet, UNPRICED, DEGREES)
+    _megatron(sheet)
+    trainer.refuse(sheet, UNPRICED)
     model = model_named(sheet, path, "model_name_or_path")
     sheet.seen.update(key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key))
     return laid_out(sheet, tree, path, launch, model)
+
+
+def _megatron(sheet: Sheet) -> None:
+    """Refuse what its Megatron back ends run: their degrees may be 1, but the runtime is another."""
+    keys = [key for key in MEGATRON if key in sheet.values]
+    if keys:
+        expected = "a file for the Trainer; price this one by options, with --runtime megatron-bridge"
+        sheet.fault(keys[0], f"{len(keys)} keys of a Megatron back end", expected)
+    sheet.seen.update(keys)
 
 
 def _kind(sheet: Sheet) -> None:

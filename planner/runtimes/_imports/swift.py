@@ -166,7 +166,7 @@ def _method(sheet: Sheet, default: str) -> None:
     key = next((key for key in TUNERS if key in sheet.values), TUNERS[0])
     kind = str(sheet.take(*TUNERS) or default)
     bits = sheet.whole("quant_bits", "quantization_bit")
-    if kind not in ("full", "lora", "longlora", "qlora"):
+    if kind not in ("full", "lora"):
         sheet.fault(key, repr(kind), "full or lora; or --method for the nearest of them")
         sheet.instead[key] = "method"
         return

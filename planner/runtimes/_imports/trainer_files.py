@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from planner.runtimes._imports import (
 )
 from planner.runtimes._imports._format import Format, Source
 from planner.runtimes._imports._sheet import Imported
-from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.command_line import Training, training_of
 from planner.runtimes._imports.places import find_beside
 from planner.runtimes._imports.trainer_layout import Launch
 
@@ -42,6 +43,20 @@ PROCESSES: Final = ("--num_processes", "--num-processes")
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
+    """Return what a command says, and that it is the last of several where it is.
+
+    Raises
+    ------
+    InputError
+        If a file that it names is not there.
+    """
+    found = _read(training, path)
+    if training.commands == 1:
+        return found
+    return replace(found, notes=(*found.notes, f"{training.commands} commands train: the last is read"))
+
+
+def _read(training: Training, path: Path) -> Imported:
     """Return what a command says, with the file that it names, its launcher's flags and its variables.
 
     Raises
@@ -161,7 +176,20 @@ def _xtuner(training: Training, flags: Mapping[str, Any], path: Path, launch: La
 
 def _started(source: Source, decided: bool) -> Launch:
     """Return the launch of a file by itself; whether the file decides its layout says ``decided``."""
-    return Launch(open=not decided) if source.starter is None else _launch(source.starter, source.path)
+    starter = source.starter or _told(source)
+    return Launch(open=not decided) if starter is None else _launch(starter, source.path)
+
+
+def _told(source: Source) -> Training | None:
+    """Return the command that a comment of the file starts it with, where one names the file."""
+    lines = [line.lstrip("# ").rstrip() for line in source.text.splitlines() if line.startswith("#")]
+    text = "\n".join(lines)
+    if "accelerate launch" not in text or source.path.name not in text:
+        return None
+    try:
+        return training_of(text[text.index("accelerate launch") :].partition("\n\n")[0], source.where)
+    except InputError:
+        return None
 
 
 def _entry(title: str, name: str) -> Format:

@@ -69,6 +69,7 @@ def laid_out(
     """Return what the arguments on the sheet say, with the layout that they or the launcher name."""
     given = tree.get("deepspeed")
     sheet.instead["deepspeed"] = "zero"
+    sheet.seen.update(("deepspeed", "fsdp"))
     runtime, inner = "fsdp", None
     if given not in (None, "", "none", False):
         sheet.seen.update(key for key in sheet.values if key.split(".")[0] == "deepspeed")

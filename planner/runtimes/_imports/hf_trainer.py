@@ -88,12 +88,6 @@ TRL_KEYS: Final = frozenset(
      "learning_rate",
      "use_peft", "lora_r", "dataset_name", "dataset_mixer", "packing", "num_train_epochs", "output_dir"}
 )  # fmt: skip
-UNPRICED: Final = {
-    "use_dora": "plain LoRA",
-    "loss_type_dft": "",
-    "distillation": "",
-    "torch_compile_mode": "",
-}
 REWARDED: Final = (
     "beta",
     "reward_funcs",

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
 from planner.errors import Problem
+from planner.inputs.build import build
+from planner.inputs.load import load_model
+from planner.inputs.model import ModelSpec
 from planner.runtimes._imports._format import Format, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
+from planner.runtimes.nanotron.rules import unsaid
 
 SECTIONS: Final = {
     "parallelism": (
@@ -95,8 +100,16 @@ def read(source: Source) -> Imported:
     sheet.seen.update(
         key for key, value in sheet.values.items() if value is None or WITHOUT_EFFECT.fullmatch(key)
     )
-    found = sheet.imported("nanotron")
-    return with_record(found, record, source.path, "model_config")
+    found = with_record(sheet.imported("nanotron"), record, source.path, "model_config")
+    return _own_numerics(found, record, source.where)
+
+
+def _own_numerics(found: Imported, record: dict[str, Any] | None, where: str) -> Imported:
+    """Return what was found with the file's own model, where the zoo's has numerics that nanotron lacks."""
+    if record is None or found.model_name is None or not unsaid(load_model(found.model_name)):
+        return found
+    model = build(ModelSpec, {**record, "name": f"{found.model_name} as nanotron has it"}, where)
+    return replace(found, model=model, model_name=None)
 
 
 def _sections(sheet: Sheet, tree: Mapping[str, Any]) -> None:
@@ -133,6 +146,10 @@ ATTENTIONS: Final = (
 
 def _kinds(sheet: Sheet) -> None:
     """Check keys without effect on a price that dacite would still refuse."""
+    if sheet.values.get("optimizer.optimizer_factory.name", "adamW") == "adamW":
+        for name in ("adam_eps", "adam_beta1", "adam_beta2", "torch_adam_is_fused"):
+            if sheet.values.get(f"optimizer.optimizer_factory.{name}") is None:
+                sheet.fault(f"optimizer.optimizer_factory.{name}", "nothing", "it, for adamW")
     for key in NUMBERS:
         value = sheet.values.get(key, 0)
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):

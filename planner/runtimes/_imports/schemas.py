@@ -123,7 +123,7 @@ ACCELERATE: Final = (
     Kind(
         re.compile(r"mixed_precision"), _among("no", "fp16", "bf16", "fp8", "False"), "no, fp16, bf16 or fp8"
     ),
-    Kind(re.compile(r"num_machines"), _count, "a whole number"),
+    Kind(re.compile(r"num_machines|machine_rank"), _count, "a whole number"),
 )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from planner.errors import InputError
 from planner.runtimes._imports._sheet import Imported
@@ -403,3 +407,41 @@ def test_names_of_the_hub(name: str, known: str | None) -> None:
 def test_a_command_that_names_no_file_there_is_refused_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read(tmp_path, "run.sh", "llamafactory-cli train nowhere.yaml\n")
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("${NAME}"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+KEYS = (
+    "model_name_or_path", "base_model", "model", "deepspeed", "fsdp", "fsdp_config", "optim",
+    "optimizer", "lora_rank", "lora_target", "lora_target_modules", "adapter", "bf16", "fp16",
+    "gradient_checkpointing", "cutoff_len", "stage", "quantization_bit", "dp_shard_size",
+    "context_parallel_size", "micro_batch_size", "finetuning_type", "modules", "tuner_type",
+    "max_length", "MODEL_ARGS", "per_device_train_batch_size", "ray_num_workers",
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    kind=st.sampled_from(
+        (
+            {"model_name_or_path": "gpt2", "stage": "sft", "cutoff_len": 512, "finetuning_type": "lora"},
+            {"base_model": "gpt2", "adapter": "lora", "sequence_len": 512, "datasets": []},
+            {"model_name_or_path": "gpt2", "packing": True, "learning_rate": 1e-4, "use_peft": True},
+            {"model": "gpt2", "tuner_type": "lora", "torch_dtype": "bfloat16", "dataset": "ours"},
+            {"model": "gpt2", "micro_batch_size": 1, "max_length": 512, "dataset": "ours"},
+            {"modules": {"pre_trainer": {"framework": "megatron", "overrides": {"seq_length": 512}}}},
+            {"MODEL_ARGS": {"--num-layers": 2, "--hidden-size": 64}},
+        )
+    ),
+    changes=st.dictionaries(st.sampled_from(KEYS), ODD, max_size=4),
+)
+def test_odd_values_end_in_messages(
+    tmp_path_factory: pytest.TempPathFactory, kind: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.mktemp("odd") / "job.json"
+    path.write_text(json.dumps({**kind, **changes}), encoding="utf-8")
+    with contextlib.suppress(InputError):
+        read_runner_file(path).checked()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from planner.errors import InputError, Problem
 from planner.inputs.model import ModelSpec
+
+_WHOLE: Final = re.compile(r"-*\d+(?:_\d+)*")
+_UNSET: Final = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,13 @@ class Sheet:
         if value is None or value == "auto":
             return None
         text = str(value).strip()
-        if isinstance(value, bool) or not text.lstrip("-").isdigit() or len(text) > 18:
-            self.fault(next(key for key in keys if key in self.values), repr(text), "a whole number")
+        if isinstance(value, bool) or not _WHOLE.fullmatch(text) or len(text) > 18:
+            expected = "a whole number"
+            if variable := _UNSET.search(text):
+                expected += f"; {variable[1]}=value planner ... sets it"
+            self.fault(next(key for key in keys if key in self.values), repr(text), expected)
             return None
-        return int(text)
+        return int(text.replace("_", ""))
 
     def fault(self, key: str, found: str, expected: str, near: str = "") -> None:
         """Note a fault of the file."""
@@ -120,11 +127,19 @@ class Sheet:
         """Return the keys that nobody asked for, in the file's order."""
         return tuple(key for key in self.values if key not in self.seen)
 
+    def _told(self, key: str) -> Problem:
+        """Return the fault of a key, with the option that lifts it where there is one."""
+        fault, option = self.problems[key], self.instead.get(key)
+        word = "MODEL" if option == "model" else f"--{option}".replace("_", "-")
+        if not option or word in fault.expected:
+            return fault
+        return replace(fault, expected=f"{fault.expected}; or {word} on the command line")
+
     def imported(
         self, runtime: str, model: ModelSpec | None = None, model_name: str | None = None
     ) -> Imported:
         """Return what was found, with every fault noted."""
-        faults = tuple((self.instead.get(key, ""), fault) for key, fault in self.problems.items())
+        faults = tuple((self.instead.get(key, ""), self._told(key)) for key in self.problems)
         return Imported(
             runtime, self.options, self.places, model, model_name, tuple(self.changes), self.unknown(),
             tuple(self.notes), faults,

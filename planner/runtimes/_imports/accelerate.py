@@ -9,10 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.errors import InputError, Problem
+from planner.inputs.yaml_file import read_json
+from planner.runtimes._imports import deepspeed
+from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._model import with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import flag_values
-from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.sums import accelerate_sums
+from planner.runtimes._imports.literals import flat, literals
+from planner.runtimes._imports.schemas import ACCELERATE, LAUNCH_KEYS, check_closed, check_kinds
+from planner.runtimes._imports.sums import accelerate_sums, deepspeed_world
 
 STRATEGIES: Final = {
     "FULL_SHARD": "3", "1": "3", "SHARD_GRAD_OP": "2", "2": "2", "NO_SHARD": "0", "3": "0",
@@ -72,6 +78,8 @@ def from_yaml(
     else:
         _fsdp(sheet, kind == "FSDP")
     _script(sheet, flags, settings)
+    check_kinds(sheet, ACCELERATE)
+    check_closed(sheet, "", LAUNCH_KEYS)
     accelerate_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported(RUNTIMES.get(kind, "fsdp"))
@@ -191,3 +199,34 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
         targets = settings.get("LORA_TARGETS")
         if isinstance(targets, list | tuple):
             sheet.say("lora_targets", "+".join(targets))
+
+
+def fits(source: Source) -> bool:
+    """Return whether a YAML has one of the keys that Accelerate always writes."""
+    return "distributed_type" in source.tree or "num_processes" in source.tree
+
+
+def read(source: Source) -> Imported:
+    """Return what a YAML says, with the DeepSpeed JSON that it names and the script that it starts.
+
+    Raises
+    ------
+    InputError
+        If the JSON is not there.
+    """
+    path, tree = source.path, source.tree
+    flags = dict(source.starter.flags) if source.starter else launch_flags(source.text)
+    constants = literals(beside(path, "train.py"))
+    found = from_yaml(tree, flags, constants, source.where)
+    named = config_file(tree)
+    if named is None:
+        return with_config(found, path)
+    config = path.parent / named
+    if not config.is_file():
+        expected = "a DeepSpeed JSON, found from the folder of this file"
+        raise InputError(Problem(f"{path}: {CONFIG_FILE}", named, expected))
+    inner = deepspeed.from_json(read_json(config), constants, str(config))
+    return with_config(deepspeed_world(with_deepspeed(found, inner, config), str(config)), path)
+
+
+ENTRY: Final = Format("an Accelerate .yaml", (".yaml", ".yml"), fits, read)

@@ -1,4 +1,4 @@
-"""Arithmetic of a shell script, ``$((2 * 8))``: whole numbers alone, worked out and never run."""
+"""The whole-number arithmetic of a shell script."""
 
 from __future__ import annotations
 

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.errors import InputError, Problem
+from planner.runtimes._imports import trainer_programs
 from planner.runtimes._imports.shell import Script, read_script
 
 _MEGATRON: Final = re.compile(
     r"(?:.*/)?(?:pretrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
 )
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
+_TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
 _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
+_MAY_TRAIN: Final = re.compile(
+    r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
+)
 _NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
 
 NODES: Final = ("--nnodes", "--num_nodes", "--num_machines", "-N", "--nodes")
 RANKS: Final = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--gpus-per-node", "--ntasks-per-node")
+
+
+Words = tuple[str, ...]
+Flags = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that trains, as it stands in a command.
+
+    Parameters
+    ----------
+    place : callable
+        Where it stands among the words of a command, or None; the words after it are its arguments.
+    kind : callable
+        The ``Training.kind`` and the configuration file that it names, or None, from (words, place, flags of
+        the launcher before it, its own flags).
+    """
+
+    place: Callable[[Words], int | None]
+    kind: Callable[[Words, int, Flags, Flags], tuple[str, str | None]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +63,14 @@ class Training:
         The configuration file that the command names.
     doubts : tuple of str
         Variables of the command that have several values, under conditions.
+    before : mapping
+        Flags of the launcher to their values.
+    words : tuple of str
+        The program and all after it, as they stand.
+    environment : mapping
+        Variables that the script sets, each to its first value.
+    commands : int
+        How many commands of the script train; the last is this one.
     connections : str, optional
         ``CUDA_DEVICE_MAX_CONNECTIONS``, where the script sets it, and to one value.
     """
@@ -47,6 +81,10 @@ class Training:
     ranks: int | None
     config: str | None
     doubts: tuple[str, ...]
+    before: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    commands: int = 1
     connections: str | None = None
 
     @property
@@ -87,13 +125,22 @@ def training_of(text: str, where: str) -> Training:
         If no command of it is known, or it cannot be read.
     """
     script = read_script(text, where)
-    for words, doubts in _candidates(script, where):
-        place = _program(words)
-        if place is not None:
-            values = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
-            found = _training(words, place, script.directives, doubts)
-            return replace(found, connections=values.pop()) if len(values) == 1 else found
-    expected = "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config or accelerate launch"
+    for programs in (PROGRAMS, (PLAIN,)):
+        for words, doubts in _candidates(script, where):
+            for program in programs:
+                place = program.place(words)
+                if place is not None:
+                    found = _training(words, place, program, script.directives, doubts)
+                    several = sum(program.place(command) is not None for command in script.commands)
+                    first = {name: values[0] for name, values in script.variables.items() if values}
+                    found = replace(found, environment=first, commands=max(1, several))
+                    told = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
+                    return replace(found, connections=told.pop()) if len(told) == 1 else found
+    expected = (
+        "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config, accelerate launch, "
+        "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, swift "
+        "or xtuner"
+    )
     raise InputError(Problem(where, "no training command", expected))
 
 
@@ -102,18 +149,21 @@ def _candidates(script: Script, where: str) -> Iterator[tuple[tuple[str, ...], t
     for words, doubts in zip(reversed(script.commands), reversed(script.doubts), strict=True):
         yield words, doubts
         for place, word in enumerate(words):
-            if " " in word.strip() and (".py" in word or "torchtitan" in word):
+            if " " in word.strip() and _MAY_TRAIN.search(word):
                 for inner in read_script(word, where).commands:
                     yield (*words[:place], *inner), doubts
     for text in script.texts:
-        if ".py" in text or "torchtitan" in text:
+        if _MAY_TRAIN.search(text):
             yield from ((words, ()) for words in read_script(text, where).commands)
 
 
-def _program(words: tuple[str, ...]) -> int | None:
-    for place, word in enumerate(words):
-        if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word):
-            return place
+def _of_megatron_or_titan(words: Words) -> int | None:
+    return next(
+        (n for n, word in enumerate(words) if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word)), None
+    )
+
+
+def _of_deepspeed_or_accelerate(words: Words) -> int | None:
     known = any(flag in words or any(w.startswith(f"{flag}=") for w in words) for flag in _DEEPSPEED)
     if known or words[:2] == ("accelerate", "launch"):
         return next((place for place, word in enumerate(words) if word.endswith(".py")), None)
@@ -121,21 +171,21 @@ def _program(words: tuple[str, ...]) -> int | None:
 
 
 def _training(
-    words: tuple[str, ...], place: int, directives: Mapping[str, str], doubts: tuple[str, ...]
+    words: Words, place: int, program: Program, directives: Mapping[str, str], doubts: tuple[str, ...]
 ) -> Training:
     before, flags = flag_values(words[:place]), flag_values(words[place + 1 :])
-    kind, config = _kind(words, place, before, flags)
+    kind, config = program.kind(words, place, before, flags)
     nodes = _first(NODES, before, directives)
     ranks = _first(RANKS, before, directives) or _gres(directives)
     if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
         nodes, ranks = 1, total
     if nodes is None and ranks is not None and "--standalone" in before:
         nodes = 1
-    return Training(kind, flags, nodes, ranks, config, doubts)
+    return Training(kind, flags, nodes, ranks, config, doubts, before, words[place:])
 
 
 def _kind(
-    words: tuple[str, ...], place: int, before: Mapping[str, str], flags: Mapping[str, str]
+    words: Words, place: int, before: Mapping[str, str], flags: Mapping[str, str]
 ) -> tuple[str, str | None]:
     if _TITAN.fullmatch(words[place]):
         return "torchtitan", flags.get("--job.config_file", flags.get("--job.config-file"))
@@ -157,3 +207,44 @@ def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
 def _gres(directives: Mapping[str, str]) -> int | None:
     match = re.fullmatch(r"gpu:(?:\w+:)?(\d+)", directives.get("--gres", ""))
     return int(match[1]) if match else None
+
+
+def _of_python(words: Words) -> int | None:
+    launchers = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+    started = not launchers.isdisjoint(words)
+    return next((n for n, word in enumerate(words) if word.endswith(".py")), None) if started else None
+
+
+def _python_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "python", words[place].rpartition("}/")[2]
+
+
+PLAIN: Final = Program(_of_python, _python_file)
+"""Any other Python file under a launcher: read where it is a configuration itself; asked last of all."""
+
+
+def _of_nanotron(words: Words) -> int | None:
+    own = {"run_train.py": "--config-file", "start.py": ""}
+    return next((n for n, w in enumerate(words) if own.get(w.rpartition("/")[2], "no") in ("", *words)), None)
+
+
+def _nanotron_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "nanotron", flags.get("--config-file", "nanotron.yaml")
+
+
+def _of_titan_script(words: Words) -> int | None:
+    return next((n for n, word in enumerate(words) if _TITAN_SCRIPT.fullmatch(word)), None)
+
+
+def _titan_script(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "torchtitan", flags.get("--job.config_file", flags.get("--job.config-file"))
+
+
+PROGRAMS: Final = (
+    Program(trainer_programs.place, trainer_programs.kind),
+    Program(_of_megatron_or_titan, _kind),
+    Program(_of_deepspeed_or_accelerate, _kind),
+    Program(_of_nanotron, _nanotron_file),
+    Program(_of_titan_script, _titan_script),
+)
+"""Programs in the order in which a command is asked for them."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from planner.errors import Problem
+from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._model import started, with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
-from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.sums import deepspeed_sums
+from planner.runtimes._imports.literals import flat, literals
+from planner.runtimes._imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
+from planner.runtimes._imports.sums import deepspeed_sums, deepspeed_world
 from planner.runtimes.deepspeed.files import ELEMENTS
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
@@ -47,6 +52,8 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
     _degrees(sheet)
     _kinds(sheet)
     _script(sheet, settings)
+    check_kinds(sheet, DEEPSPEED)
+    check_closed(sheet, "zero_optimization.", ZERO_KEYS)
     deepspeed_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported("deepspeed")
@@ -149,3 +156,23 @@ def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
         targets = settings.get("LORA_TARGETS")
         if isinstance(targets, list | tuple):
             sheet.say("lora_targets", "+".join(targets))
+
+
+def fits(source: Source) -> bool:
+    """Return whether a JSON has one of the keys that DeepSpeed asks for."""
+    return bool(
+        {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"} & set(source.tree)
+    )
+
+
+def read(source: Source) -> Imported:
+    """Return what a JSON says, with the command that starts it and the constants of its training script."""
+    found = from_json(source.tree, literals(beside(source.path, "train.py")), source.where)
+    if not {"train_batch_size", "train_micro_batch_size_per_gpu"} & set(source.tree):
+        key = "train_micro_batch_size_per_gpu"
+        fault = Problem(f"{source.path}: {key}", "nothing", "it, train_batch_size, or --micro-batch")
+        found = replace(found, faults=(*found.faults, ("micro_batch", fault)))
+    return with_config(deepspeed_world(started(found, source.starter), source.where), source.path)
+
+
+ENTRY: Final = Format("a DeepSpeed .json", (".json",), fits, read)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from planner.inputs.model import ModelSpec
+from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.megatron_model import model_record
@@ -14,6 +17,14 @@ from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
+
+INSTEAD: Final = {
+    "--num-layers-per-virtual-pipeline-stage": "vpp",
+    "--num-virtual-stages-per-pipeline-rank": "vpp",
+    "--decoder-first-pipeline-num-layers": "stage_layers",
+    "--decoder-last-pipeline-num-layers": "stage_layers",
+}
+"""Flags whose fault an option lifts that is made of several of them."""
 
 RECIPES: Final = {
     "delayed": "fp8-delayed",
@@ -51,8 +62,12 @@ WITHOUT_EFFECT: Final = re.compile(
 """Flags that decide neither layout nor shape; where they change speed, the runtime's traits are priced."""
 
 
-def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any] | None]:
+def from_script(
+    training: Training, where: str, named: ModelSpec | None = None
+) -> tuple[Imported, dict[str, Any] | None]:
     """Return what the arguments say, and the record of the model with its vocabulary as far as it is said.
+
+    Of a model that is ``named`` the arguments need not describe the shape.
 
     Raises
     ------
@@ -62,7 +77,7 @@ def from_script(training: Training, where: str) -> tuple[Imported, dict[str, Any
     sheet = Sheet(where, training.flags)
     sheet.say("gpus", training.gpus)
     sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
-    record = model_record(sheet)
+    record = model_record(sheet) if named is None else named.model_dump()
     if sheet.problems:
         sheet.instead.update(dict.fromkeys(sheet.problems, "model"))
         record = None
@@ -98,6 +113,10 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.say("etp", sheet.options.get("tp", "1"), "--tensor-model-parallel-size")
     if sheet.has("--sequence-parallel"):
         sheet.say("sequence_parallel", "true", "--sequence-parallel")
+    ulysses = sheet.whole("--ds-sequence-parallel-size")
+    if ulysses and ulysses > 1:
+        sheet.say("cp", ulysses, "--ds-sequence-parallel-size")
+        sheet.say("cp_method", "all-to-all", "--ds-sequence-parallel-size")
     method = sheet.take("--cp-comm-type")
     if method is not None:
         sheet.say("cp_method", METHODS.get(str(method), method), "--cp-comm-type")
@@ -105,9 +124,11 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
 
 def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     """Say the chunks of a rank, the schedule, and the layers of each virtual stage."""
+    sheet.instead.update(INSTEAD)
     per_stage = sheet.whole("--num-layers-per-virtual-pipeline-stage")
     chunks = sheet.whole("--num-virtual-stages-per-pipeline-rank")
     layout = sheet.take("--pipeline-model-parallel-layout")
+    parts = sheet.take("--pp-partition-method")
     ends = (
         sheet.whole("--decoder-first-pipeline-num-layers"),
         sheet.whole("--decoder-last-pipeline-num-layers"),
@@ -116,6 +137,12 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.has("--account-for-embedding-in-pipeline-split"),
         sheet.has("--account-for-loss-in-pipeline-split"),
     )
+    if str(parts) == "type:transformer|embedding":
+        extra = (True, True)
+    elif parts is not None and str(parts) not in ("uniform", "parameters", "type:transformer"):
+        sheet.instead["--pp-partition-method"] = "stage_layers"
+        expected = "type:transformer, or the layers of each stage"
+        sheet.fault("--pp-partition-method", repr(str(parts)), expected)
     text = sheet.options.get("pp", "1")
     pp, layers = int(text) if text.isdigit() else 1, len(record["layers"]) if record is not None else None
     split: list[int] | None = None
@@ -308,3 +335,11 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
         sheet.say("offload", "optimizer", "--optimizer-cpu-offload")
         if share is not None and str(share) not in ("1", "1.0"):
             sheet.notes.append(f"--optimizer-offload-fraction {share}: priced as 1")
+
+
+def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
+    """Return what the arguments say, with the model that they describe."""
+    found, record = from_script(training, str(path))
+    if record is not None and vocab is not None:
+        record["vocab"] = vocab
+    return with_record(found, record, path, "--vocab-size")

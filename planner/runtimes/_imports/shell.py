@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ _ARGUMENTS: Final = re.compile(
 _INNER_ARGUMENTS: Final = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
 _PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
 """What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
+_ARGUMENT: Final = re.compile(r"\$\{\d+\}|\s*")
+"""An argument of the script, which nobody gave, or nothing: what a condition then sets is its default."""
+_EXPR: Final = re.compile(r"\s*expr\s+")
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ class _Reader:
         self.using = set()
         if unsure and before and (appended or before != parts):
             self.doubtful.add(name)
-        if unsure and before and not grows:
+        if unsure and before and not grows and not _ARGUMENT.fullmatch(" ".join(before)):
             return
         if appended and len(parts) == 1 and len(before) == 1 and self.text[self.at - 1] != ")":
             parts = [before[0] + parts[0]]
@@ -312,7 +316,12 @@ class _Reader:
         if self.text.startswith("$(", self.at):
             inside = self.balanced("(", ")")
             whole = self.text[start : self.at]
-            return [arithmetic(self.named(inside[1:-1]), whole)] if inside.startswith("(") else [whole]
+            if inside.startswith("("):
+                return [arithmetic(self.named(inside[1:-1]), whole)]
+            sums = _EXPR.match(inside)
+            return (
+                [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)] if sums else [whole]
+            )
         if self.text.startswith("${", self.at):
             inside = self.balanced("{", "}")
             return self.braced(inside, self.text[start : self.at])
@@ -321,7 +330,13 @@ class _Reader:
         if match is None:
             return ["$"]
         self.using.add(match[0])
-        return self.variables.get(match[0], [f"${{{match[0]}}}"])[:1]
+        return (self.known(match[0]) or [f"${{{match[0]}}}"])[:1]
+
+    def known(self, name: str) -> list[str] | None:
+        """Return a variable's value: the script's, else the environment's; None where neither sets it."""
+        found = self.variables.get(name)
+        said = os.environ.get(name) if found is None else None
+        return [said] if said else found
 
     def balanced(self, left: str, right: str) -> str:
         """Read from the bracket after the dollar sign to its partner and return what is between."""
@@ -339,7 +354,7 @@ class _Reader:
             return [whole]
         name, every, operator, word = match[2], match[3], match[4] or "", match[5] or ""
         self.using.add(name)
-        known = self.variables.get(name)
+        known = self.known(name)
         if operator.endswith("+"):
             return [self.expanded(word)] if known and any(known) else [""]
         if known is None or (operator.startswith(":") and not any(known)):
@@ -367,6 +382,6 @@ class _Reader:
 
         def value(match: re.Match[str]) -> str:
             self.using.add(match[1])
-            return "".join(self.variables.get(match[1], [match[0]])[:1])
+            return "".join((self.known(match[1]) or [match[0]])[:1])
 
         return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)

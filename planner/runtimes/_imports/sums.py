@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -79,7 +80,7 @@ def deepspeed_world(found: Imported, where: str) -> Imported:
 
 def accelerate_sums(sheet: Sheet) -> None:
     """Check what Accelerate checks: ``DistributedType``, ``ParallelismConfig`` and FSDP's plugin."""
-    kind = str(sheet.values.get("distributed_type") or "NO").upper()
+    kind = str(sheet.values.get("distributed_type") or "").upper()
     if kind not in KINDS:
         sheet.fault("distributed_type", repr(kind), f"one of {', '.join(KINDS)}")
     processes, machines = number_of(sheet, "num_processes"), number_of(sheet, "num_machines")
@@ -95,11 +96,21 @@ def accelerate_sums(sheet: Sheet) -> None:
         if size < 1:
             sheet.fault(f"{prefix}_{name}_size", str(size), "1 or more")
     product = prod(said.values())
-    if said and processes and product > 1 and product != processes:
+    _both(sheet, {name: size or 1 for name, size in sizes.items()}, prefix)
+    ulysses = (sizes["sp"] or 1) > 1
+    if said and processes and product > 1 and product != processes and not ulysses:
         shown = " x ".join(f"{name} {size}" for name, size in said.items())
         sheet.fault(
             "num_processes", str(processes), f"the product of parallelism_config ({shown} = {product})"
         )
+    lean, sync = "fsdp_config.fsdp_cpu_ram_efficient_loading", "fsdp_config.fsdp_sync_module_states"
+    if (
+        kind == "FSDP"
+        and is_set(sheet, lean)
+        and sheet.values.get(sync) is not None
+        and not is_set(sheet, sync)
+    ):
+        sheet.fault(sync, "false with fsdp_cpu_ram_efficient_loading", "true")
     version = sheet.values.get("fsdp_config.fsdp_version")
     if kind == "FSDP" and version is not None and str(version) not in ("1", "2"):
         sheet.fault("fsdp_config.fsdp_version", str(version), "1 or 2")
@@ -112,6 +123,19 @@ def accelerate_sums(sheet: Sheet) -> None:
     ):
         key = "fsdp_config.fsdp_reshard_after_forward"
         sheet.fault(key, repr(str(again)), "true or false under fsdp_version 2")
+
+
+def _both(sheet: Sheet, sizes: Mapping[str, int], prefix: str) -> None:
+    """Check degrees that exclude each other (``ParallelismConfig.__post_init__``, Accelerate 1.15).
+
+    Its ``_validate_accelerator`` multiplies the sizes to the processes, but not under Ulysses, whose groups
+    DeepSpeed makes of all processes.
+    """
+    if sizes["cp"] > 1 and sizes["sp"] > 1:
+        sheet.fault(f"{prefix}_sp_size", str(sizes["sp"]), f"1 beside cp_size {sizes['cp']}")
+    if max(sizes["tp"], sizes["cp"]) > 1 and sizes["dp_replicate"] > 1 and sizes["dp_shard"] == 1:
+        expected = "dp_shard_size above 1 beside tp_size or cp_size"
+        sheet.fault(f"{prefix}_dp_replicate_size", str(sizes["dp_replicate"]), expected)
 
 
 def torchtitan_sums(sheet: Sheet) -> None:

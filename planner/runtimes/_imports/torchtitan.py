@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from planner.inputs.load import load_model
+from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
-from planner.runtimes._imports.literals import flat
+from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.sums import torchtitan_sums
+from planner.runtimes._imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
 
 OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
@@ -17,6 +22,10 @@ ZOO: Final = {
     ("llama3", "8b"): "llama3-8b", ("llama3", "70b"): "llama3-70b", ("llama3", "405b"): "llama3.1-405b",
     ("deepseek_v3", "671b"): "deepseek-v3", ("qwen3", "8b"): "qwen3-8b", ("qwen3", "32b"): "qwen3-32b",
     ("qwen3", "30b-a3b"): "qwen3-30b-a3b", ("qwen3", "235b-a22b"): "qwen3-235b-a22b",
+    ("deepseek_v3", "16b"): "deepseek-v2-lite", ("llama4", "17bx16e"): "llama4-scout",
+    ("llama4", "17bx128e"): "llama4-maverick", ("qwen3", "0.6b"): "qwen3-0.6b",
+    ("qwen3", "1.7b"): "qwen3-1.7b", ("qwen3", "4b"): "qwen3-4b", ("qwen3", "14b"): "qwen3-14b",
+    ("gpt_oss", "20b"): "gpt-oss-20b", ("gpt_oss", "120b"): "gpt-oss-120b",
 }  # fmt: skip
 """torchtitan's families and flavors that the zoo has."""
 
@@ -24,8 +33,8 @@ WITHOUT_EFFECT: Final = re.compile(
     r"(?:job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|experimental|validation|fault_tolerance"
     r"|debug|memory_estimation|dataloader|quantize)\..*"
     r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion)|hf_assets_path"
-    r"|dump_folder|--?module|--?config|module|config|dump-folder"
-    r"|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|mixed_precision_reduce"
+    r"|dump_folder|module|config|loss\..*|activation_checkpoint\.(?!mode|selective).*"
+    r"|training\.no_disable_cuda_graphs|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|mixed_precision_reduce"
     r"|disable_cuda_graphs)"
     r"|parallelism\.(?:context_parallel_load_balancer|disable_loss_parallel)"
     r"|compile\.components"
@@ -51,7 +60,7 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported
         sheet.whole("training.local_batch_size", "training.batch_size"),
         sheet.whole("training.global_batch_size"),
     )
-    _mesh(sheet, gpus)
+    mesh(sheet, gpus)
     piece = sheet.whole(f"{P}pipeline_parallel_microbatch_size")
     piped = sheet.options.get("pp", "1") != "1"
     sheet.say(
@@ -64,93 +73,18 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported
         sheet.say("global_batch", batch, "training.global_batch_size")
     elif local is not None:
         sheet.say("accumulation", local // (piece or 1) if piped else 1, "training.local_batch_size")
-    _stages(sheet, sheet.take(f"{P}module_fqns_per_model_part"))
+    stages(sheet, sheet.take(f"{P}module_fqns_per_model_part"))
     if int(sheet.options["tp"]) > 1:
         sheet.say("sequence_parallel", "true", f"{P}tensor_parallel_degree")
-    _rest(sheet, sheet.take("activation_checkpoint.mode"))
+    rest(sheet, sheet.take("activation_checkpoint.mode"))
     option = sheet.take("activation_checkpoint.selective_ac_option")
     if option not in (None, "op") and sheet.options.get("recompute") == "selective":
         sheet.notes.append(f"selective_ac_option {option}: priced as selective by operator")
     known = ZOO.get((str(name).lower(), str(flavor).lower()))
-    return _done(sheet, known)
+    return done(sheet, known)
 
 
-def from_flags(
-    flags: Mapping[str, str],
-    parts: Any,
-    gpus: int | None,
-    where: str,
-    experts: bool,
-    float8: object = None,
-    chunks: object = None,
-) -> Imported:
-    """Return what the command line of a release after 0.2.2 says.
-
-    Parameters
-    ----------
-    flags : mapping
-        Flags to their values.
-    parts : list, optional
-        ``PARTS`` of the module that the command names: the modules of each virtual stage.
-    gpus : int, optional
-        Accelerators in all.
-    where : str
-        The file, for messages.
-    experts : bool
-        Whether the model has experts, which tensor parallelism splits where nothing else does.
-    float8 : str, optional
-        ``FLOAT8`` of the module: the recipe of its converters.
-    chunks : int, optional
-        ``LOSS_CHUNKS`` of the module; eight where it does not say, as torchtitan's loss in parts.
-
-    Raises
-    ------
-    InputError
-        With every fault of the arguments.
-    """
-    mode, values = _subcommand(flags)
-    sheet = Sheet(where, values)
-    sheet.say("gpus", gpus)
-    _mesh(sheet, gpus)
-    length = sheet.whole("training.max_context_length", "training.seq_len")
-    tokens = sheet.whole("training.num_tokens_per_microbatch_per_dp_rank")
-    whole = sheet.whole("training.num_tokens_per_train_step")
-    passes = sheet.whole(f"{P}num_pp_microbatches")
-    sheet.say("seq_len", length, "training.max_context_length")
-    if length and tokens:
-        sheet.say("micro_batch", tokens // length, "training.num_tokens_per_microbatch_per_dp_rank")
-        if whole is not None and whole > 0:
-            sheet.say("global_batch", whole // length, "training.num_tokens_per_train_step")
-        else:
-            sheet.say("accumulation", passes or 1, f"{P}num_pp_microbatches")
-    _stages(sheet, parts)
-    off = sheet.has(f"{P}no-enable_sequence_parallel")
-    if sheet.has(f"{P}enable_sequence_parallel") and not off:
-        sheet.say("sequence_parallel", "true", f"{P}enable_sequence_parallel")
-    _rest(sheet, mode)
-    if float8:
-        sheet.say("precision", "fp8")
-    if chunks != 1:
-        sheet.changes.append(f"loss_chunks={chunks or 8}")
-    if experts:
-        sheet.say("etp", 1 if int(sheet.options.get("ep", "1")) > 1 else sheet.options["tp"])
-    return _done(sheet, None)
-
-
-def _subcommand(flags: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
-    """Return the recompute subcommand, which stands as a bare word after some flag, and the flags."""
-    mode, values = None, {}
-    for key, value in flags.items():
-        words = value.split()
-        for word in [word for word in (key, *words) if word.startswith("activation-checkpoint:")]:
-            mode = word.partition(":")[2]
-        kept = [word for word in words if not word.startswith("activation-checkpoint:")]
-        if not key.startswith("activation-checkpoint:"):
-            values[key.lstrip("-")] = " ".join(kept)
-    return mode, values
-
-
-def _mesh(sheet: Sheet, gpus: int | None) -> None:
+def mesh(sheet: Sheet, gpus: int | None) -> None:
     names = {
         "tp": "tensor_parallel",
         "cp": "context_parallel",
@@ -186,7 +120,7 @@ def _mesh(sheet: Sheet, gpus: int | None) -> None:
         )
 
 
-def _stages(sheet: Sheet, parts: Any) -> None:
+def stages(sheet: Sheet, parts: Any) -> None:
     schedule = sheet.take(f"{P}pipeline_parallel_schedule")
     pp = int(sheet.options.get("pp", "1"))
     if pp <= 1:
@@ -203,7 +137,7 @@ def _stages(sheet: Sheet, parts: Any) -> None:
         sheet.notes.append(f"{name} without named stages: two on each rank, as torchtitan cuts them")
 
 
-def _rest(sheet: Sheet, mode: Any) -> None:
+def rest(sheet: Sheet, mode: Any) -> None:
     sheet.say("recompute", mode or "none", "activation_checkpoint.mode")
     kind = sheet.take("optimizer.name")
     sheet.say("optimizer", str(kind).lower() if kind is not None else None, "optimizer.name")
@@ -223,7 +157,7 @@ def _rest(sheet: Sheet, mode: Any) -> None:
     whole = f"{P}enable_async_tensor_parallel"
     if sheet.has(whole) or sheet.has("compile.enable_async_tensor_parallel"):
         sheet.changes.append(f"tp_exposed={ASYNC_EXPOSED}")
-    enabled, off = sheet.take("compile.enable"), sheet.has("compile.no-enable")
+    enabled, off = sheet.take("compile.enable"), sheet.has("compile.no_enable")
     splits = sheet.options.get("schedule") in {
         name for name, entry in SCHEDULES.items() if entry.splits_backward
     }
@@ -233,52 +167,29 @@ def _rest(sheet: Sheet, mode: Any) -> None:
         sheet.seen.add("training.enable_cpu_offload")
 
 
-def _done(sheet: Sheet, known: str | None) -> Imported:
+def done(sheet: Sheet, known: str | None) -> Imported:
     torchtitan_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported("torchtitan", model_name=known)
 
 
-def module_record(data: Any) -> dict[str, Any] | None:
-    """Return the record of the model that ``MODEL`` of a module written by the planner holds."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("runs"), list):
-        return None
-    blocks: dict[str, Any] = {}
-    layers: list[str] = []
-    for number, (count, block) in enumerate(data["runs"]):
-        name = f"block{number + 1}"
-        blocks[name] = {"mixer": _mixer(block), "ffn": _ffn(block)}
-        layers += [name] * count
-    return {
-        "hidden": data.get("dim"),
-        "vocab": data.get("vocab_size"),
-        "tied_embeddings": data.get("tied"),
-        "max_positions": data.get("max_context_length"),
-        "blocks": blocks,
-        "layers": layers,
-    }
+def plain(found: Imported) -> Imported:
+    """Return what was found, with a model of the zoo less the prediction layers that torchtitan lacks."""
+    model = load_model(found.model_name) if found.model_name else None
+    if model is None or model.prediction is None:
+        return found
+    bare = model.model_copy(update={"prediction": None, "aliases": ()})
+    return replace(found, model=bare, model_name=None)
 
 
-def _mixer(block: Mapping[str, Any]) -> dict[str, Any]:
-    if "kv_lora_rank" in block:
-        names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-        return {"kind": "latent", "heads": block.get("n_heads")} | {name: block.get(name) for name in names}
-    return {
-        "kind": "attention",
-        "heads": block.get("n_heads"),
-        "kv_heads": block.get("n_kv_heads"),
-        "head_dim": block.get("head_dim"),
-        "qk_norm": "head" if block.get("qk_norm") else "none",
-    }
+def read(source: Source) -> Imported:
+    """Return what a job config says, with the model that its own module registers."""
+    found = from_toml(source.tree, source.starter.gpus if source.starter else None, source.where)
+    custom = source.tree.get("experimental", {})
+    module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
+    record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL"))
+    found = plain(found)
+    return with_record(found, record, source.path, "MODEL")
 
 
-def _ffn(block: Mapping[str, Any]) -> dict[str, Any]:
-    if "hidden_dim" in block:
-        return {"kind": "dense", "inner": block["hidden_dim"]}
-    return {
-        "kind": "moe",
-        "experts": block.get("num_experts"),
-        "topk": block.get("top_k"),
-        "inner": block.get("moe_hidden_dim"),
-        "shared_inner": block.get("shared_hidden_dim") or 0,
-    }
+ENTRY: Final = Format("a torchtitan .toml", (".toml",), lambda source: True, read)

@@ -1,0 +1,51 @@
+"""The model of a module that the planner writes for torchtitan, as a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def module_record(data: Any) -> dict[str, Any] | None:
+    """Return the record of the model that ``MODEL`` of a module written by the planner holds."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("runs"), list):
+        return None
+    blocks: dict[str, Any] = {}
+    layers: list[str] = []
+    for number, (count, block) in enumerate(data["runs"]):
+        name = f"block{number + 1}"
+        blocks[name] = {"mixer": _mixer(block), "ffn": _ffn(block)}
+        layers += [name] * count
+    return {
+        "hidden": data.get("dim"),
+        "vocab": data.get("vocab_size"),
+        "tied_embeddings": data.get("tied"),
+        "max_positions": data.get("max_context_length"),
+        "blocks": blocks,
+        "layers": layers,
+    }
+
+
+def _mixer(block: Mapping[str, Any]) -> dict[str, Any]:
+    if "kv_lora_rank" in block:
+        names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+        return {"kind": "latent", "heads": block.get("n_heads")} | {name: block.get(name) for name in names}
+    return {
+        "kind": "attention",
+        "heads": block.get("n_heads"),
+        "kv_heads": block.get("n_kv_heads"),
+        "head_dim": block.get("head_dim"),
+        "qk_norm": "head" if block.get("qk_norm") else "none",
+    }
+
+
+def _ffn(block: Mapping[str, Any]) -> dict[str, Any]:
+    if "hidden_dim" in block:
+        return {"kind": "dense", "inner": block["hidden_dim"]}
+    return {
+        "kind": "moe",
+        "experts": block.get("num_experts"),
+        "topk": block.get("top_k"),
+        "inner": block.get("moe_hidden_dim"),
+        "shared_inner": block.get("shared_hidden_dim") or 0,
+    }

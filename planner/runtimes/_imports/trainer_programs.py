@@ -1,0 +1,87 @@
+"""Commands that start Hugging Face's Trainer, by whichever library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+COMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "llamafactory-cli": ("llama-factory", ("train",)),
+    "lmf": ("llama-factory", ("train",)),
+    "axolotl": ("axolotl", ("train",)),
+    "trl": ("trl", ("sft", "dpo", "grpo", "kto", "orpo", "reward", "rloo")),
+    "swift": ("swift", ("sft", "pt", "rlhf")),
+    "megatron": ("swift", ("sft", "pt", "rlhf")),
+    "xtuner": ("xtuner", ("train",)),
+}
+"""Program to the library that it is of, and those of its commands that train."""
+
+MODULES: Final[Mapping[str, str]] = {
+    "axolotl.cli.train": "axolotl",
+    "swift.cli.sft": "swift",
+    "swift.cli.pt": "swift",
+    "swift.cli.rlhf": "swift",
+    "swift/cli/sft.py": "swift",
+    "swift.cli._megatron.sft": "swift",
+    "swift.cli._megatron.pt": "swift",
+    "llamafactory.launcher": "llama-factory",
+    "llamafactory.train.tuner": "llama-factory",
+}
+"""Modules and scripts that do the same."""
+
+TRAINED: Final = ("--per_device_train_batch_size", "--per-device-train-batch-size")
+MODELS: Final = (
+    "--model_name_or_path",
+    "--model-name-or-path",
+    "--model_name",
+    "--model_id",
+    "--model_id_or_path",
+)
+_YAML: Final = re.compile(r"[^=]*\.(?:ya?ml|json)")
+_RECIPE: Final = re.compile(r"--config(?:=.*)?")
+
+
+def place(words: tuple[str, ...]) -> int | None:
+    """Return where the program stands among the words of a command, None if it is none of these."""
+    for at, word in enumerate(words):
+        name = word.rpartition("/")[2]
+        known = COMMANDS.get(name)
+        if known is not None and at + 1 < len(words) and words[at + 1] in known[1]:
+            return at + 1
+        if word in MODULES or any(word.endswith(f"/{module}") for module in MODULES if "/" in module):
+            return at
+    return next((at for at, word in enumerate(words) if _script(words, at, word)), None)
+
+
+def _script(words: tuple[str, ...], at: int, word: str) -> bool:
+    """Return whether a word is a script that is given the Trainer's arguments, or a file of them."""
+    module = at > 0 and words[at - 1] == "-m" and words[at - 2] not in ("python", "python3")
+    if not (word.endswith(".py") or (at > 0 and words[at - 1] == "-m")) or word.startswith(
+        "torch.distributed"
+    ):
+        return False
+    after = words[at + 1 :]
+    if _has(after, TRAINED) and _has(after, MODELS):
+        return True
+    own = not _has(after, ("--deepspeed_config", "--job.config_file"))
+    named = bool(after) and bool(_YAML.fullmatch(after[0])) and not after[0].startswith("-")
+    recipe = any(
+        _RECIPE.fullmatch(flag) and _YAML.search(" ".join(after[n : n + 2])) for n, flag in enumerate(after)
+    )
+    return (own and (named or recipe)) and (word.endswith(".py") or module)
+
+
+def _has(words: tuple[str, ...], flags: tuple[str, ...]) -> bool:
+    return any(word.partition("=")[0] in flags for word in words)
+
+
+def kind(
+    words: tuple[str, ...], at: int, before: Mapping[str, str], flags: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return the library of a command; the file that it names is read with its arguments."""
+    word = words[at]
+    if at > 0 and words[at - 1].rpartition("/")[2] in COMMANDS:
+        return COMMANDS[words[at - 1].rpartition("/")[2]][0], None
+    known = next((library for module, library in MODULES.items() if word.endswith(module)), None)
+    return known or "hf-trainer", None

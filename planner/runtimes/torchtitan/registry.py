@@ -1,0 +1,104 @@
+"""What torchtitan's own registry starts by name: model and values where the command line says nothing.
+
+References
+----------
+.. [1] torchtitan b5bcd76c (2026-08-21), torchtitan/models/*/config_registry.py of llama3, deepseek_v3, qwen3
+   and gpt_oss.
+.. [2] The same, torchtitan/config/configs.py: defaults of ``TrainingConfig``, ``ParallelismConfig`` and
+   ``CompileConfig``, which compiles nothing unless told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One configuration of the registry.
+
+    Parameters
+    ----------
+    model : str
+        The model of the zoo with the same parts.
+    length : int
+        Longest context. [token]
+    sequences : int
+        Sequences of that length in a micro-batch of a data-parallel rank.
+    recompute : str
+        ``none``, ``selective`` or ``full``.
+    tp, ep : int
+        Degrees; all others are 1, and every rank left shards.
+    float8 : str, optional
+        Recipe of float8, for the linear layers.
+    precision : str
+        Of the products of linear layers.
+    compiled, async_tp : bool
+        Whether the model is compiled, and tensor-parallel messages go in pieces beside their products.
+    schedule : str
+        Of a pipeline, where the command line asks for one.
+    graphs : bool
+        Whether CUDA graphs are left on, which neither pipelines nor most dispatchers of experts can have.
+    """
+
+    model: str
+    length: int
+    sequences: int
+    recompute: str = "selective"
+    tp: int = 1
+    ep: int = 1
+    float8: str | None = None
+    precision: str = "bf16"
+    compiled: bool = False
+    async_tp: bool = False
+    schedule: str = "1F1B"
+    graphs: bool = True
+
+    def flags(self) -> dict[str, str]:
+        """Return the command line that says the same."""
+        said = {
+            "training.max_context_length": str(self.length),
+            "training.num_tokens_per_microbatch_per_dp_rank": str(self.length * self.sequences),
+            "parallelism.tensor_parallel_degree": str(self.tp),
+            "parallelism.expert_parallel_degree": str(self.ep),
+            "parallelism.pipeline_parallel_schedule": self.schedule,
+            "compile.enable": str(self.compiled),
+            "training.disable_cuda_graphs": str(not self.graphs),
+        }
+        return said | ({"compile.enable_async_tensor_parallel": "True"} if self.async_tp else {})
+
+
+def _deepseek(model: str, ep: int, float8: str | None = None) -> Entry:
+    return Entry(model, 4096, 4, ep=ep, float8=float8, schedule="Interleaved1F1B", graphs=False)
+
+
+REGISTRY: Final[Mapping[str, Mapping[str, Entry]]] = {
+    "llama3": {
+        "llama3_8b": Entry("llama3-8b", 8192, 1),
+        "llama3_8b_mxfp8": Entry("llama3-8b", 8192, 1, precision="mxfp8", compiled=True),
+        "llama3_70b": Entry("llama3-70b", 8192, 8, "full", tp=8),
+        "llama3_405b": Entry(
+            "llama3.1-405b", 8192, 2, "full", tp=8, float8="rowwise", compiled=True, async_tp=True
+        ),
+    },
+    "deepseek_v3": {
+        "deepseek_v3_16b": _deepseek("deepseek-v2-lite", 8),
+        "deepseek_v3_671b": _deepseek("deepseek-v3", 2),
+        "deepseek_v3_671b_float8": _deepseek("deepseek-v3", 2, "rowwise"),
+    },
+    "qwen3": {
+        "qwen3_0_6b": Entry("qwen3-0.6b", 4096, 4),
+        "qwen3_1_7b": Entry("qwen3-1.7b", 4096, 4),
+        "qwen3_14b": Entry("qwen3-14b", 4096, 4, "full"),
+        "qwen3_30b_a3b": Entry("qwen3-30b-a3b", 4096, 2, "full"),
+        "qwen3_32b": Entry("qwen3-32b", 4096, 2, "full"),
+        "sft_qwen3_8b_math": Entry("qwen3-8b", 2048, 1),
+    },
+    "gpt_oss": {
+        "gpt_oss_20b": Entry("gpt-oss-20b", 8192, 1, "full"),
+        "gpt_oss_120b": Entry("gpt-oss-120b", 8192, 1, "full"),
+    },
+}
+"""Modules, and the functions of each that describe a model of the zoo; others are not known here."""

@@ -13,6 +13,7 @@ from planner.runtimes._imports import (
     deepspeed,
     megatron,
     nanotron,
+    nemo,
     torchtitan,
     torchtitan_flags,
 )
@@ -25,6 +26,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     torchtitan.ENTRY,
     accelerate.ENTRY,
     nanotron.ENTRY,
+    nemo.ENTRY,
     bridge.ENTRY,
     torchtitan_flags.ENTRY,
     accelerate_script.ENTRY,

@@ -95,7 +95,7 @@ def read(source: Source) -> Imported:
     _layout(sheet)
     _numbers(sheet)
     record = _record(sheet)
-    _sums(sheet, record)
+    record = record if _sums(sheet, record) else None
     _world(sheet, source)
     sheet.seen.update(
         key for key, value in sheet.values.items() if value is None or WITHOUT_EFFECT.fullmatch(key)
@@ -330,11 +330,11 @@ def _ffns(sheet: Sheet, width: int, layers: int) -> tuple[dict[str, Any], dict[s
     }, marked  # fmt: skip
 
 
-def _sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
-    """Check what ``Config.__post_init__`` asserts of heads."""
+def _sums(sheet: Sheet, record: Mapping[str, Any] | None) -> bool:
+    """Check what ``Config.__post_init__`` asserts of heads, and return whether they make a model."""
     tp = int(sheet.options.get("tp", "1"))
     if record is None:
-        return
+        return False
     mixer = next(iter(record["blocks"].values()))["mixer"]
     heads, groups = mixer["heads"], mixer["kv_heads"]
     if heads % tp:
@@ -346,6 +346,7 @@ def _sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     sheet.instead.update(
         {f"{SHAPE}{name}": "model" for name in ("num_attention_heads", "num_key_value_heads")}
     )
+    return bool(heads % groups == 0)
 
 
 def _world(sheet: Sheet, source: Source) -> None:

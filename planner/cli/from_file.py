@@ -31,7 +31,7 @@ FromOption = Annotated[
     typer.Option(
         "--from",
         metavar="FILE",
-        help="Launch files to price, of Megatron-LM, Megatron-Bridge, DeepSpeed, torchtitan, Accelerate or nanotron.",
+        help="Launch files to price: of Megatron, DeepSpeed, torchtitan, Accelerate or nanotron.",
         show_default=False,
     ),
 ]

@@ -89,6 +89,11 @@ KINDS: Final = (
 def check_values(sheet: Sheet) -> None:
     """Note a fault for each value that torchtitan would not take."""
     check_kinds(sheet, KINDS)
+    for key in sheet.values:
+        if key.startswith("parallelism.") and key.endswith("_degree") and key not in sheet.seen:
+            sheet.fault(
+                key, "a degree that torchtitan does not have", "data, tensor, context, pipeline, expert"
+            )
     pp, ep = (int(sheet.options.get(name, "1")) for name in ("pp", "ep"))
     for name, degree in (("pp", pp), ("ep", ep)):
         if degree > 1 and _graphs(sheet):

@@ -31,7 +31,7 @@ FromOption = Annotated[
     typer.Option(
         "--from",
         metavar="FILE",
-        help="Launch files to price: a Megatron-LM script, DeepSpeed JSON, torchtitan TOML, Accelerate YAML.",
+        help="Launch files to price: of Megatron, DeepSpeed, torchtitan, Accelerate or nanotron.",
         show_default=False,
     ),
 ]

@@ -40,6 +40,7 @@ MODEL_ARGS:
   --tokenizer-type: HuggingFaceTokenizer
   --tokenizer-model: meta-llama/Meta-Llama-3-8B
   --save: ${OUTPUT_PATH}/checkpoints
+  --save-interval: 500
 """
 
 PRIMUS = """\

@@ -16,6 +16,7 @@ from planner.runtimes._imports.megatron import from_script
 from planner.runtimes._imports.python_fields import Fields, python_fields
 from planner.runtimes._imports.zoo import known_model
 from planner.runtimes.megatron_lm.flags import padded_vocab
+from planner.runtimes.megatron_lm.layout import layout_stages
 
 ROOT: Final = "ConfigContainer."
 SECTIONS: Final = ("comm_overlap", "optimizer", "model", "train", "ddp")
@@ -40,7 +41,7 @@ def read(source: Source) -> Imported:
     """Return what the file says, with the command that starts it."""
     said = python_fields(source.text)
     fields = section_fields(said)
-    flags = core_flags(fields)
+    flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))
     found, record = from_script(bridge_training(flags, source.starter), source.where)
     found = replace(as_fields(found, unknown_fields(fields)), **_adapters(said, found))
     found = replace(found, changes=(*found.changes, *set_traits(fields)))
@@ -48,6 +49,19 @@ def read(source: Source) -> Imported:
         return found
     vocab = source.vocab or _vocabulary(record, fields, source.where)
     return with_record(found, record | {"vocab": vocab}, source.path, "model.vocab_size")
+
+
+def lm_flags(fields: Fields, form: object) -> dict[str, str]:
+    """Return the flags of Megatron-LM that say the fields; it takes a layout without a count of chunks."""
+    flags = core_flags(fields)
+    layout, chunks = "--pipeline-model-parallel-layout", "--num-virtual-stages-per-pipeline-rank"
+    pp = str(fields.get("pipeline_model_parallel_size", 1))
+    count = flags.get(chunks, "1")
+    if layout in flags and pp.isdigit() and count.isdigit():
+        stages = len(layout_stages(flags[layout]))
+        if stages == int(pp) * int(count):
+            flags.pop(chunks, None)
+    return flags | ({"--ckpt-format": str(form)} if form is not None else {})
 
 
 def section_fields(said: Fields) -> Fields:

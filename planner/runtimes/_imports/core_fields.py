@@ -54,7 +54,8 @@ SWITCHES: Final = {
     "account_for_embedding_in_pipeline_split": "--account-for-embedding-in-pipeline-split",
     "account_for_loss_in_pipeline_split": "--account-for-loss-in-pipeline-split",
     "moe_router_enable_expert_bias": "--moe-router-enable-expert-bias",
-    "moe_router_pre_softmax": "--moe-router-pre-softmax", "rope_scaling": "--use-rope-scaling",
+    "moe_grouped_gemm": "--moe-grouped-gemm", "moe_router_pre_softmax": "--moe-router-pre-softmax",
+    "rope_scaling": "--use-rope-scaling",
 }  # fmt: skip
 """Fields that are on or off, and the flag that switches them on."""
 

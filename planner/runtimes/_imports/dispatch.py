@@ -45,7 +45,11 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
     """Read a script, and the configuration that it names."""
     training = training_of(read_text(path), str(path))
     if training.config is not None and training.kind != "megatron-lm":
-        return _from_config(_named(Path(training.config), path), training, vocab)
+        config = _named(Path(training.config), path)
+        if training.kind == "python" and not config.is_file():
+            found = f"{training.config}, whose own settings are not known"
+            raise InputError(Problem(str(path), found, f"a training command with its settings: {KINDS}"))
+        return _from_config(config, training, vocab)
     reader = COMMANDS.get(training.kind)
     if reader is None:
         raise InputError(Problem(str(path), "a command without its configuration file", KINDS))

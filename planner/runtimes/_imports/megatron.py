@@ -88,7 +88,8 @@ def from_script(
     _precision(sheet)
     _workload(sheet, training.gpus)
     megatron_sums(sheet, record)
-    connection_sums(sheet, training.connections)
+    if training.words:
+        connection_sums(sheet, training.connections)
     sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))
     if training.doubts:
         names = ", ".join(training.doubts)

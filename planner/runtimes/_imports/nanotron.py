@@ -70,7 +70,8 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|model\.(?:init_method(?:\..*)?|make_vocab_size_divisible_by|ddp_bucket_cap_mb)"
     r"|parallelism\.(?:tp_linear_async_communication|tp_recompute_allgather|moe_layer_recompute)"
     r"|model\.model_config\.(?:bos_token_id|eos_token_id|pad_token_id|initializer_range|is_\w+_config|use_cache"
-    r"|pretraining_tp|rope_interleaved|_use_.*|_fused_.*|z_loss_.*|log_attn_probs|_attn_implementation"
+    r"|pretraining_tp|rope_interleaved|rope_seq_len_interpolation_factor|_use_.*|_fused_.*|z_loss_.*"
+    r"|log_attn_probs|_attn_implementation"
     r"|moe_config\.(?:router_aux_loss_coef|token_dispatcher_type))"
 )
 """Keys that decide neither layout nor shape."""
@@ -95,7 +96,7 @@ def read(source: Source) -> Imported:
     _layout(sheet)
     _numbers(sheet)
     record = _record(sheet)
-    _sums(sheet, record)
+    record = record if _sums(sheet, record) else None
     _world(sheet, source)
     sheet.seen.update(
         key for key, value in sheet.values.items() if value is None or WITHOUT_EFFECT.fullmatch(key)
@@ -330,11 +331,11 @@ def _ffns(sheet: Sheet, width: int, layers: int) -> tuple[dict[str, Any], dict[s
     }, marked  # fmt: skip
 
 
-def _sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
-    """Check what ``Config.__post_init__`` asserts of heads."""
+def _sums(sheet: Sheet, record: Mapping[str, Any] | None) -> bool:
+    """Check what ``Config.__post_init__`` asserts of heads, and return whether they make a model."""
     tp = int(sheet.options.get("tp", "1"))
     if record is None:
-        return
+        return False
     mixer = next(iter(record["blocks"].values()))["mixer"]
     heads, groups = mixer["heads"], mixer["kv_heads"]
     if heads % tp:
@@ -346,6 +347,7 @@ def _sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     sheet.instead.update(
         {f"{SHAPE}{name}": "model" for name in ("num_attention_heads", "num_key_value_heads")}
     )
+    return bool(heads % groups == 0)
 
 
 def _world(sheet: Sheet, source: Source) -> None:

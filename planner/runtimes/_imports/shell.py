@@ -221,9 +221,12 @@ class _Reader:
         grows = appended or name in self.using
         self.sources.setdefault(name, set()).update(self.using - {name})
         self.using = set()
+        default = (
+            name not in self.doubtful and _ARGUMENT.fullmatch(" ".join(before)) and "$" not in "".join(parts)
+        )
         if unsure and before and (appended or before != parts):
             self.doubtful.add(name)
-        if unsure and before and not grows and not _ARGUMENT.fullmatch(" ".join(before)):
+        if unsure and before and not grows and not default:
             return
         if appended and len(parts) == 1 and len(before) == 1 and self.text[self.at - 1] != ")":
             parts = [before[0] + parts[0]]

@@ -195,6 +195,7 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
     values = {key: value for key, value in values.items() if not key.startswith("ENV.")}
     own = {key for key in values if trainer.WITHOUT_EFFECT.fullmatch(key)} | sheet.seen | set(sheet.options)
     flags = flags_of({key: value for key, value in values.items() if key not in own})
+    flags.setdefault("--seq-length", sheet.options.get("seq_len", ""))
     training = Training("megatron-lm", flags, 1 if launch.gpus else None, launch.gpus, None, ())
     found, _ = from_script(training, str(path), known_model(name) if name else None)
     options = {**found.options, **sheet.options}

@@ -13,6 +13,7 @@ from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.sums import torchtitan_sums
+from planner.runtimes._imports.titan_schema import check_tokens, check_values
 from planner.runtimes._imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
 
@@ -168,6 +169,9 @@ def rest(sheet: Sheet, mode: Any) -> None:
 
 
 def done(sheet: Sheet, known: str | None) -> Imported:
+    check_values(sheet)
+    tp, cp = (int(sheet.options.get(name, "1")) for name in ("tp", "cp"))
+    check_tokens(sheet, tp, cp, sheet.options.get("sequence_parallel") == "true")
     torchtitan_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported("torchtitan", model_name=known)

@@ -1,0 +1,128 @@
+"""What torchtitan takes for the values of its job config and command line, and the sums that it checks.
+
+References
+----------
+.. [1] torchtitan b5bcd76c (2026-08-21), torchtitan/config/configs.py: literals and ``__post_init__`` of each
+   section; torchtitan/trainer.py: tokens of a step, CUDA graphs; torchtitan/distributed/parallel_dims.py.
+.. [2] torchtitan 0.2.2, torchtitan/config/job_config.py, for TOML.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports.schemas import Kind, check_kinds
+
+
+def _whole(value: object) -> bool:
+    return not isinstance(value, bool) and re.fullmatch(r"-?\d{1,18}", str(value)) is not None
+
+
+def _positive(value: object) -> bool:
+    return _whole(value) and int(str(value)) >= 1
+
+
+def _switch(value: object) -> bool:
+    return isinstance(value, bool) or str(value) in ("", "True", "False", "true", "false")
+
+
+DEGREES: Final = (
+    r"parallelism\.(?:data_parallel_replicate|tensor_parallel|context_parallel|pipeline_parallel|expert_parallel"
+    r"|expert_tensor_parallel)_degree"
+)
+KINDS: Final = (
+    Kind(re.compile(DEGREES), _positive, "a whole number, 1 or more"),
+    Kind(
+        re.compile(r"parallelism\.data_parallel_shard_degree"),
+        lambda value: _positive(value) or str(value) == "-1",
+        "a whole number, 1 or more, or -1 for the ranks left",
+    ),
+    Kind(
+        re.compile(
+            r"training\.(?:num_tokens_per_microbatch_per_dp_rank|max_context_length|local_batch_size|batch_size|seq_len)"
+            r"|parallelism\.(?:num_pp_microbatches|pipeline_parallel_microbatch_size)"
+        ),
+        _positive,
+        "a whole number, 1 or more",
+    ),
+    Kind(
+        re.compile(r"training\.(?:num_tokens_per_train_step|global_batch_size)"),
+        lambda value: _positive(value) or str(value) == "-1",
+        "a whole number, 1 or more, or -1",
+    ),
+    Kind(re.compile(r"training\.steps|checkpoint\.interval"), _whole, "a whole number"),
+    Kind(re.compile(r"training\.dtype"), lambda v: str(v) in ("bfloat16", "float32"), "bfloat16, float32"),
+    Kind(
+        re.compile(r"training\.mixed_precision_param"),
+        lambda value: str(value) in ("bfloat16", "float32"),
+        "bfloat16, float32",
+    ),
+    Kind(
+        re.compile(r"parallelism\.context_parallel_rotate_method"),
+        lambda value: str(value) in ("allgather", "alltoall"),
+        "allgather, alltoall",
+    ),
+    Kind(
+        re.compile(r"parallelism\.spmd_backend"),
+        lambda value: str(value) in ("partial_dtensor", "spmd_types", "default", "full_dtensor"),
+        "partial_dtensor, spmd_types",
+    ),
+    Kind(
+        re.compile(r"activation_checkpoint\.mode"),
+        lambda value: str(value) in ("none", "full", "selective", "memory_budget"),
+        "none, full, selective, memory_budget",
+    ),
+    Kind(
+        re.compile(
+            r"(?:compile\.(?:no_)?(?:enable|enable_async_tensor_parallel)|checkpoint\.(?:no_)?enable"
+            r"|training\.(?:no_)?(?:enable_cpu_offload|disable_cuda_graphs)"
+            r"|parallelism\.(?:no_)?(?:enable_sequence_parallel|enable_async_tensor_parallel))"
+        ),
+        _switch,
+        "a switch, true or false",
+    ),
+)
+
+
+def check_values(sheet: Sheet) -> None:
+    """Note a fault for each value that torchtitan would not take."""
+    check_kinds(sheet, KINDS)
+    for key in sheet.values:
+        if key.startswith("parallelism.") and key.endswith("_degree") and key not in sheet.seen:
+            sheet.fault(
+                key, "a degree that torchtitan does not have", "data, tensor, context, pipeline, expert"
+            )
+    pp, ep = (int(sheet.options.get(name, "1")) for name in ("pp", "ep"))
+    for name, degree in (("pp", pp), ("ep", ep)):
+        if degree > 1 and _graphs(sheet):
+            expected = "--training.disable_cuda_graphs beside pipeline or expert parallelism"
+            sheet.fault("training.disable_cuda_graphs", f"not said with {name} {degree}", expected)
+    if _on(sheet, "compile.enable_async_tensor_parallel") and not _on(sheet, "compile.enable"):
+        sheet.fault(
+            "compile.enable_async_tensor_parallel", "without compile.enable", "compile.enable with it"
+        )
+
+
+def _graphs(sheet: Sheet) -> bool:
+    """Return whether CUDA graphs are on: a release with them, where nothing switches them off."""
+    current = "training.max_context_length" in sheet.values
+    return current and not _on(sheet, "training.disable_cuda_graphs")
+
+
+def _on(sheet: Sheet, key: str) -> bool:
+    section, _, name = key.partition(".")
+    said = sheet.values.get(key)
+    if sheet.values.get(f"{section}.no_{name}") is not None:
+        return False
+    return said is not None and str(said).lower() not in ("false", "0")
+
+
+def check_tokens(sheet: Sheet, tp: int, cp: int, sequence_parallel: bool) -> None:
+    """Check that the ranks which share a sequence share its tokens evenly (``Trainer.__init__``)."""
+    key = "training.num_tokens_per_microbatch_per_dp_rank"
+    tokens = str(sheet.values.get(key, ""))
+    parts = (tp if sequence_parallel else 1) * (2 * cp if cp > 1 else 1)
+    if tokens.isdigit() and parts > 0 and int(tokens) % parts:
+        sheet.fault(key, tokens, f"a multiple of {parts}, for sequence and context parallelism")

@@ -39,11 +39,13 @@ LIMIT = 900
 STEP = re.compile(r"^step (\d+) loss ([0-9.]+) rate (\S+) seconds ([0-9.]+)$", re.MULTILINE)
 
 
-def emitted(runtime: str, folder: Path, what: ModelSpec = TINY, **axes: Any) -> Plan:
+def emitted(
+    runtime: str, folder: Path, what: ModelSpec = TINY, version: str | None = None, **axes: Any
+) -> Plan:
     """Write the files of a plan on two ranks, two micro-batches of one sequence each where it has dp 2."""
     task = job(what, 2, seq_len=64, global_batch=4)
     layout = plan(task, **axes)
-    wanted = target(runtimes()[runtime], launchers()["torchrun"])
+    wanted = target(runtimes()[runtime], launchers()["torchrun"], version)
     for name, text in launch_files(layout, task, wanted, Card()).items():
         (folder / name).write_text(text)
     return layout
@@ -59,7 +61,7 @@ def environment(folder: Path, layout: Plan, runtime: str, **user: str) -> dict[s
     own |= {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     own |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub")}
     if runtime == "fsdp" and layout.zero:
-        own["PYTHONPATH"] = str(ROOT / "tests/validate/processors")
+        own["PYTHONPATH"] = str(ROOT / "tests/validate/processors/accelerate")
     else:
         own["ACCELERATE_USE_CPU"] = "true"
     return own | user

@@ -89,6 +89,7 @@ def search(
     from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
+    from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
@@ -99,6 +100,8 @@ def search(
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
     launch = Launch(emit, target, launcher, target_version, force, smoke) if emit is not None else None
+    if smoke and emit is None:
+        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
     check_names(target, launcher)
     if launch is not None:
         check_launch(launch, request)

@@ -50,6 +50,7 @@ def card_text(
         "## Start",
         "\n".join(f"- `{name}`: {VARIABLES[name]}" for name in needs),
         f"```sh\n{launcher.start}\n```",
+        *_more(launcher, command),
         "## Plan",
         _table({name: value for name, value in plan.as_dict().items() if value is not None}),
     ]
@@ -65,6 +66,22 @@ def card_text(
         f"```sh\nplanner validate {MEASURED}\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _more(launcher: Launcher, command: Command) -> list[str]:
+    """Return how to try the plan first, and what may be set."""
+    parts = []
+    if command.smoke is not None:
+        parts.append(
+            f"Try it first: `SMOKE=1 {launcher.start}` runs twenty steps on made-up data, without "
+            "checkpoints, and ends with the command that holds its speed against this estimate."
+        )
+    defaults = dict.fromkeys(command.where_set, "") | dict(command.defaults)
+    rows = [f"| `{name}` | {VARIABLES[name]} | {value} |" for name, value in defaults.items()]
+    if rows:
+        head = ["What may be set:", "", "| variable | meaning | otherwise |", "| --- | --- | --- |"]
+        parts.append("\n".join([*head, *rows]))
+    return parts
 
 
 def _inline(text: str) -> str:

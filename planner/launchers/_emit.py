@@ -17,6 +17,7 @@ from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._rocm import on_vendor
 from planner.runtimes._settings import assumed, changed, unheard
 
 
@@ -117,7 +118,8 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
     else:
         command = runtime.order_command(plan, job, wanted.version, order, changes)
     told = (*assumed(changes, runtime.settings), *packed_note(job.workload))
-    return replace(command, notes=(*command.notes, *told))
+    variables = on_vendor(command.environment, job.hardware.pool.accelerator)
+    return replace(command, environment=variables, notes=(*command.notes, *told))
 
 
 def packed_note(work: Workload) -> tuple[str, ...]:

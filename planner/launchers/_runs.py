@@ -46,8 +46,12 @@ def variable_block(
     lines += [_exported(name, "", VARIABLES[name]) for name in (*command.needs, *real)]
     lines += [_exported(name, "", VARIABLES[name]) for name in always if name not in command.needs]
     lines += [_exported(name, "", f"{VARIABLES[name]}, if any") for name in unset if name not in real]
-    lines += [_exported(name, value, VARIABLES[name]) for name, value in command.defaults.items()]
-    return "".join(lines) + _check(tuple(always), tuple(real))
+    return "".join(lines) + default_block(command) + _check(tuple(always), tuple(real))
+
+
+def default_block(command: Command) -> str:
+    """Return the lines that give the variables that may be unset their defaults."""
+    return "".join(_exported(name, value, VARIABLES[name]) for name, value in command.defaults.items())
 
 
 def _exported(name: str, value: str, meaning: str, sign: str = ":-") -> str:
@@ -94,6 +98,7 @@ def training_block(command: Command) -> str:
     real += "".join(
         f'  if [[ -n "${{{name}}}" ]]; then\n{_indented(_added(command, parts))}  fi\n'
         for name, parts in command.where_set.items()
+        if parts
     )
     if command.smoke is None:
         text += "".join(line.removeprefix("  ") for line in real.splitlines(keepends=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._optional import commented, fill_block, optional
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
@@ -17,17 +18,22 @@ LONGEST_NAME = 42
 
 GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "habana.ai/gaudi"}
 
+SHARED_MEMORY = ("shared-memory", "/dev/shm")
+FOLDERS = "folders"
+"""The volume that holds the user's folders: a claim or a folder of the nodes."""
+
+OWN = ("VOLUME", "HOST_PATH", "MOUNT", "RDMA_RESOURCE", "RDMA_COUNT", "QUEUE", "PULL_SECRET")
+"""Variables of the manifests that may be unset; what hangs on one is a comment there until it is set."""
+
 SUBMIT = """\
+if [[ -n "${VOLUME}" && -n "${HOST_PATH}" ]]; then
+  echo "Set VOLUME or HOST_PATH, not both." >&2
+  exit 2
+fi
+export MOUNT=${MOUNT:-${HOST_PATH:-/workspace}} RDMA_COUNT=${RDMA_COUNT:-1}
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-manifest=$(<"${HERE}/${1:-trainjob.yaml}")
-for name in NAMES; do
-  value=${!name//\\\\/\\\\\\\\}
-  value=${value//\\"/\\\\\\"}
-  value=${value//$'\\n'/\\\\n}
-  value=${value//\\$/\\$\\$}
-  manifest=${manifest//"{{${name}}}"/"${value}"}
-done
-kubectl apply -f - <<< "${manifest}"
+text=$(<"${HERE}/${1:-trainjob.yaml}")
+FILLkubectl apply -f - <<< "${text}"
 """
 
 
@@ -67,47 +73,89 @@ def pod_script(command: Command) -> str:
     )
 
 
-def _container(command: Command, job: Job) -> dict[str, object]:
+def _resources(job: Job) -> dict[str, object]:
+    """Return what a node's container gets; Kubernetes asks for network devices as a resource of their own."""
     _, ranks = node_shape(job)
     vendor = job.hardware.pool.accelerator.vendor.lower()
-    amount = {GPU_RESOURCES.get(vendor, f"{vendor}.com/gpu"): ranks}
+    devices = Quoted(optional("RDMA_RESOURCE", "{{RDMA_RESOURCE}}"))
+    amount = {GPU_RESOURCES.get(vendor, f"{vendor}.com/gpu"): ranks, devices: placeholder("RDMA_COUNT")}
+    return {"limits": amount, "requests": amount}
+
+
+def _container(command: Command) -> dict[str, object]:
     return {
         "image": placeholder("IMAGE"),
         "command": ["bash", "-c", Script(kept(pod_script(command)))],
         "env": [{"name": name, "value": placeholder(name)} for name in command.variables],
-        "resources": {"limits": amount, "requests": amount},
     }
 
 
+def _mounts() -> list[dict[str, object]]:
+    """Return shared memory, and the user's folders where they are on a volume."""
+    name, place = SHARED_MEMORY
+    folders = {"mountPath": placeholder("MOUNT")}
+    return [
+        {"name": name, "mountPath": place},
+        {optional("VOLUME", "name"): FOLDERS, **folders},
+        {optional("HOST_PATH", "name"): FOLDERS, **folders},
+    ]
+
+
+def _pod() -> dict[str, object]:
+    """Return volumes and secrets of a pod."""
+    claim = {"claimName": placeholder("VOLUME")}
+    host = {"path": placeholder("HOST_PATH"), "type": "Directory"}
+    return {
+        "volumes": [
+            {"name": SHARED_MEMORY[0], "emptyDir": {"medium": "Memory"}},
+            {optional("VOLUME", "name"): FOLDERS, "persistentVolumeClaim": claim},
+            {optional("HOST_PATH", "name"): FOLDERS, "hostPath": host},
+        ],
+        optional("PULL_SECRET", "imagePullSecrets"): [{"name": placeholder("PULL_SECRET")}],
+    }
+
+
+def _about(settings: Settings) -> dict[str, object]:
+    labels = {"kueue.x-k8s.io/queue-name": placeholder("QUEUE")}
+    return {"name": object_name(settings.name), optional("QUEUE", "labels"): labels}
+
+
 def train_job(command: Command, job: Job, settings: Settings) -> dict[str, object]:
-    """Return the TrainJob; volumes and secrets come from the training runtime that it names."""
+    """Return the TrainJob: a trainer, and patches of the pods that its training runtime describes."""
     nodes, ranks = node_shape(job)
-    container = _container(command, job)
-    trainer = {"numNodes": nodes, "numProcPerNode": ranks, "resourcesPerNode": container.pop("resources")}
+    trainer = {"numNodes": nodes, "numProcPerNode": ranks, "resourcesPerNode": _resources(job)}
+    pod = {**_pod(), "containers": [{"name": "node", "volumeMounts": _mounts()}]}
+    node = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
+    patch = {
+        "manager": "planner",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [node]}}},
+    }
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": {"name": object_name(settings.name)},
-        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer | container},
+        "metadata": _about(settings),
+        "spec": {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": trainer | _container(command),
+            "runtimePatches": [patch],
+        },
     }
 
 
 def pytorch_job(command: Command, job: Job, settings: Settings) -> dict[str, object]:
     """Return the PyTorchJob of the training operator v1: one master, the other nodes as workers."""
     nodes, ranks = node_shape(job)
-    shared = {"name": "shared-memory", "emptyDir": {"medium": "Memory"}}
-    container = {"name": "pytorch"} | _container(command, job)
-    container["volumeMounts"] = [{"name": "shared-memory", "mountPath": "/dev/shm"}]
+    container = {"name": "pytorch"} | _container(command) | {"resources": _resources(job)}
+    pod = {"containers": [{**container, "volumeMounts": _mounts()}], **_pod()}
 
     def replicas(count: int) -> dict[str, object]:
-        pod = {"spec": {"containers": [container], "volumes": [shared]}}
-        return {"replicas": count, "restartPolicy": "OnFailure", "template": pod}
+        return {"replicas": count, "restartPolicy": "OnFailure", "template": {"spec": pod}}
 
     specs = {"Master": replicas(1)} | ({"Worker": replicas(nodes - 1)} if nodes > 1 else {})
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
-        "metadata": {"name": object_name(settings.name)},
+        "metadata": _about(settings),
         "spec": {"nprocPerNode": Quoted(ranks), "pytorchReplicaSpecs": specs},
     }
 
@@ -116,20 +164,20 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     """Return the submitting script and both manifests."""
     note = (
         "The image's working folder is the runtime's checkout; paths are those in the container.\n"
-        f"Submit it with {NAME}, which puts the variables in."
+        f"Submit it with {NAME}, which puts the variables in and turns comments on where theirs are set."
     )
     start = f"Start it where kubectl reaches the cluster: bash {NAME} (or: bash {NAME} pytorchjob.yaml)"
     script = (
         head(settings, start)
         + "set -euo pipefail\n\n"
-        + variable_block(command, settings, ("IMAGE",), ())
-        + SUBMIT.replace("NAMES", " ".join((*command.variables, "IMAGE")))
+        + variable_block(command, settings, ("IMAGE",), OWN)
+        + SUBMIT.replace("FILL", fill_block(OWN, (*command.variables, "IMAGE"), ("IMAGE", *OWN)))
     )
     top = comment(f"{settings.title}\n{note}")
     return {
         NAME: script,
-        "trainjob.yaml": top + yaml_text(train_job(command, job, settings)),
-        "pytorchjob.yaml": top + yaml_text(pytorch_job(command, job, settings)),
+        "trainjob.yaml": top + commented(yaml_text(train_job(command, job, settings))),
+        "pytorchjob.yaml": top + commented(yaml_text(pytorch_job(command, job, settings))),
     }
 
 

@@ -60,11 +60,13 @@ def settle():
     if os.environ["SMOKE"] and NO_SMOKE:
         sys.exit(f"There is no smoke run: {NO_SMOKE}.")
     needed = [*NEEDS, *([] if os.environ["SMOKE"] else PRODUCTION_NEEDS)]
+    needed += [] if os.environ.get("STORAGE_PATH") else ["OUTPUT_DIR"]
     missing = next((name for name in needed if not os.environ.get(name)), None)
     if missing:
         sys.exit(f"Set the variable {missing} to {MEANINGS[missing]} before starting this script.")
     for name in MEANINGS:
         os.environ[name] = os.environ.get(name) or filled(DEFAULTS.get(name, ""))
+    os.environ["STORAGE_PATH"] = os.environ["STORAGE_PATH"] or os.environ["OUTPUT_DIR"]
 
 
 def main():
@@ -76,7 +78,7 @@ def main():
     scaling = ScalingConfig(
         num_workers=WORKERS, use_gpu=True, resources_per_worker={"GPU": 1}, placement_strategy="PACK"
     )
-    run = RunConfig(name=JOB, storage_path=os.environ["OUTPUT_DIR"])
+    run = RunConfig(name=JOB, storage_path=os.environ["STORAGE_PATH"])
     TorchTrainer(train, scaling_config=scaling, run_config=run).fit()
     if os.environ["SMOKE"]:
         print(f"Hold it against the estimate: planner mfu {os.path.join(here, PLAN)} {MEASURE}")
@@ -104,11 +106,11 @@ def _constants(command: Command, job: Job, settings: Settings) -> str:
     nodes, ranks = node_shape(job)
     program = [part for part in placed(command) if part != "-m" or not command.module]
     line = command.step_line or StepLine("")
-    known = (*command.variables, "OUTPUT_DIR")
+    known = (*command.variables, "OUTPUT_DIR", "STORAGE_PATH")
     return "".join(
         [
             _mapping("MEANINGS", ((name, VARIABLES[name]) for name in dict.fromkeys(known))),
-            _listing("NEEDS", dict.fromkeys((*command.needs, "OUTPUT_DIR"))),
+            _listing("NEEDS", command.needs),
             _listing("PRODUCTION_NEEDS", command.production_needs),
             _mapping("DEFAULTS", command.defaults.items()),
             _literal("DEFAULT_SMOKE", "1" if settings.smoke else ""),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.launchers._family import Launcher, Settings, node_shape
-from planner.launchers._runs import start_block, training_block, variable_block
+from planner.launchers._optional import commented, fill_block, optional
+from planner.launchers._runs import default_block, start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, comment, environment_block, file_block, head
-from planner.launchers._yaml import Script, yaml_text
+from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
@@ -28,6 +30,20 @@ ACCELERATORS: Final = {
 }
 """The planner's name of an accelerator to SkyPilot's."""
 
+OWN: Final = ("BUCKET", "MOUNT")
+"""Variables of the task that may be unset; without a bucket it is launched as it is."""
+
+LAUNCH: Final = """\
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+task=${HERE}/TASK
+if [[ -n "${BUCKET}" ]]; then
+  export MOUNT=${MOUNT:-/workspace}
+  text=$(<"${task}")
+FILL  task=$(mktemp -t task.XXXXXX.yaml)
+  printf '%s\n' "${text}" > "${task}"
+fi
+"""
+
 LEAD = 'launch+=(--node-rank "${SKYPILOT_NODE_RANK}" --master-addr "${SKYPILOT_NODE_IPS%%$\'\\n\'*}")\n'
 
 
@@ -39,12 +55,20 @@ def _run(command: Command, job: Job, settings: Settings) -> str:
         "set -euo pipefail\n"
         + ("HERE=$(mktemp -d)\n" if files else "")
         + file_block(files)
+        + default_block(command)
         + environment_block(command)
         + f"launch=(\n{argument_lines(launch)})\n"
         + LEAD
         + training_block(command)
         + start_block(command, 'torchrun "${launch[@]}" "${training[@]}"', ends=False)
     )
+
+
+def _variables(command: Command, settings: Settings) -> dict[str, str | None]:
+    """Return the variables; SkyPilot asks for those without a value, which a run cannot do without."""
+    needed = (*command.needs, *(() if settings.smoke else command.production_needs))
+    known: dict[str, str | None] = dict.fromkeys(command.variables, "")
+    return known | {"SMOKE": "1" if settings.smoke else ""} | dict.fromkeys(needed)
 
 
 def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
@@ -66,7 +90,10 @@ def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
         "name": settings.name,
         "num_nodes": nodes,
         "resources": {"accelerators": f"{ACCELERATORS[accelerator]}:{ranks}", "network_tier": "best"},
-        "envs": dict.fromkeys(command.variables, "") | dict.fromkeys(command.needs),
+        optional("BUCKET", "file_mounts"): {
+            Quoted("{{MOUNT}}"): {"source": placeholder("BUCKET"), "mode": "MOUNT_CACHED"}
+        },
+        "envs": _variables(command, settings),
         "run": Script(f"(\n{_run(command, job, settings)})\n"),
     }
 
@@ -77,16 +104,17 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     script = (
         head(settings, f"Start it where SkyPilot is set up: bash {NAME}")
         + "set -euo pipefail\n\n"
-        + variable_block(command, settings, ("IMAGE",), ())
-        + 'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\n'
-        + f'exec sky launch --image-id "docker:${{IMAGE}}" {passed} "${{HERE}}/{TASK}"\n'
+        + variable_block(command, settings, ("IMAGE",), OWN)
+        + LAUNCH.replace("FILL", indent(fill_block(OWN), "  ")).replace("TASK", TASK)
+        + f'exec sky launch --image-id "docker:${{IMAGE}}" {passed} "${{task}}"\n'
     )
     note = (
-        "The image's working folder is the root of the runtime's checkout; the paths are those on the nodes."
+        "The image's working folder is the root of the runtime's checkout; paths are those on the nodes.\n"
+        f"{NAME} turns the comment about a bucket on where BUCKET is set."
     )
     return {
         NAME: script,
-        TASK: comment(f"{settings.title}\n{note}") + yaml_text(task(command, job, settings)),
+        TASK: comment(f"{settings.title}\n{note}") + commented(yaml_text(task(command, job, settings))),
     }
 
 

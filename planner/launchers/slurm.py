@@ -13,16 +13,41 @@ from planner.runtimes._variables import PATHS
 NAME = "train.sbatch"
 NEEDS = ("OUTPUT_DIR", "ACCOUNT", "PARTITION")
 
+OPTIONAL = ("IMAGE", "TIME_LIMIT", "QOS", "RESERVATION")
+LEAD_MINUTES = 10
+"""How long before its end a job saves: longer than a checkpoint of any size should take. [min]"""
+GRACE_SECONDS = 240
+"""What is left to save in after a signal, for a job that is pushed out or about to reach its end. [s]"""
+
 SUBMIT = """\
 if [[ -z "${SLURM_JOB_ID:-}" ]]; then
   HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
   export HERE
   mkdir -p "${OUTPUT_DIR}"
-  exec sbatch --account="${ACCOUNT}" --partition="${PARTITION}" --output="${OUTPUT_DIR}/slurm-%j.out" \\
-    "${BASH_SOURCE[0]}"
+  options=(--account="${ACCOUNT}" --partition="${PARTITION}" --output="${OUTPUT_DIR}/slurm-%j.out")
+  if [[ -n "${TIME_LIMIT}" ]]; then options+=(--time="${TIME_LIMIT}"); fi
+  if [[ -n "${QOS}" ]]; then options+=(--qos="${QOS}"); fi
+  if [[ -n "${RESERVATION}" ]]; then options+=(--reservation="${RESERVATION}"); fi
+  exec sbatch "${options[@]}" "${BASH_SOURCE[0]}"
 fi
 HERE=${HERE:-${SLURM_SUBMIT_DIR}}
 
+"""
+
+CLOCK = f"""\
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT={GRACE_SECONDS}
+if [[ -z "${{MINUTES}}" && -n "${{SLURM_JOB_END_TIME:-}}" ]]; then
+  export MINUTES=$(((SLURM_JOB_END_TIME - $(date +%s)) / 60 - {LEAD_MINUTES}))
+  if ((MINUTES < 1)); then MINUTES=1; fi
+fi
+"""
+"""Lets the runtime end by itself before the job does; torchrun waits for ranks that save after a signal."""
+
+AGAIN = """\
+if [[ -n "${MINUTES}" ]] && ((SECONDS >= MINUTES * 60)); then
+  echo "Saved before the time limit; the job queues again and goes on from there."
+  scontrol requeue "${SLURM_JOB_ID}"
+fi
 """
 
 RUN = """\
@@ -51,7 +76,7 @@ node='exec torchrun --node-rank "${SLURM_NODEID}" "$@"'
 """
 
 
-def _directives(job: Job, settings: Settings) -> str:
+def _directives(command: Command, job: Job, settings: Settings) -> str:
     nodes, ranks = node_shape(job)
     pool = job.hardware.pool
     domain = pool.scaleup_domain // pool.gpus_per_node
@@ -64,9 +89,16 @@ def _directives(job: Job, settings: Settings) -> str:
         "--requeue",
         "--open-mode=append",
     ]
+    if _saves(command):
+        lines.append(f"--signal=TERM@{GRACE_SECONDS + 60}")
     if nodes > 1:
         lines += _together(pool, nodes) if domain > 1 else ["--switches=1@00:10:00"]
     return "".join(f"#SBATCH {line}\n" for line in lines)
+
+
+def _saves(command: Command) -> bool:
+    """Whether the runtime saves and ends by itself, after some minutes or a signal."""
+    return "MINUTES" in command.where_set
 
 
 def _together(pool: Pool, nodes: int) -> list[str]:
@@ -82,16 +114,18 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     shebang, comments = head(settings, start).split("\n", 1)
     launch = ("--nnodes", str(nodes), "--nproc-per-node", str(ranks), "--master-port", str(settings.port))
     text = (
-        f"{shebang}\n{_directives(job, settings)}{comments}"
+        f"{shebang}\n{_directives(command, job, settings)}{comments}"
         + "set -euo pipefail\n\n"
-        + variable_block(command, settings, NEEDS, ("IMAGE",))
+        + variable_block(command, settings, NEEDS, OPTIONAL)
         + SUBMIT
         + environment_block(command)
+        + (CLOCK if _saves(command) else "")
         + f"launch=(\n{argument_lines(launch)})\n"
         + training_block(command)
         + _container(command)
         + NODE
         + start_block(command, START, "${HERE}/", ends=False)
+        + (AGAIN if _saves(command) else "")
     )
     return {NAME: text, **(command.files or {})}
 

@@ -88,7 +88,9 @@ class Command:
     defaults : mapping
         User variables that may be unset, with their values then; a value may refer to other variables.
     where_set : mapping
-        Arguments of a real run that are there only where the user sets a variable, by its name.
+        Arguments of a real run that are there only where a variable is set, by its name; none where a script
+        of the planner's own reads it. A runtime that knows ``MINUTES`` saves and ends when they are over, and
+        when it is told to end; a scheduler with a time limit sets them.
     step_line : StepLine, optional
         Where the log says how fast it is.
     module : bool

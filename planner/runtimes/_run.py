@@ -69,12 +69,17 @@ class Run:
     def defaults(self, *names: str) -> dict[str, str]:
         """Return the user's variables of these names with their defaults, as `Command.defaults` takes them.
 
+        Where the user may set the steps, the rate falls until the last of them.
+
         Examples
         --------
-        >>> Run(100, 10, 100, 3e-4, 3e-5, 0).defaults("LEARNING_RATE", "SEED")
-        {'LEARNING_RATE': '0.0003', 'SEED': '1234'}
+        >>> Run(100, 10, 100, 3e-4, 3e-5, 0).defaults("DECAY_STEPS", "SEED", "TRAIN_STEPS")
+        {'TRAIN_STEPS': '100', 'DECAY_STEPS': '${TRAIN_STEPS}', 'SEED': '1234'}
         """
-        return {name: f"{getattr(self, FIELDS[name]):.15g}" for name in names}
+        first = ("TRAIN_STEPS",) if "TRAIN_STEPS" in names else ()
+        found = {name: f"{getattr(self, FIELDS[name]):.15g}" for name in dict.fromkeys((*first, *names))}
+        follows = {"DECAY_STEPS": "${TRAIN_STEPS}"} if {"TRAIN_STEPS", "DECAY_STEPS"} <= found.keys() else {}
+        return found | follows
 
 
 FIELDS: Final = MappingProxyType(
@@ -117,7 +122,7 @@ def run_of(job: Job) -> Run:
     Examples
     --------
     >>> from planner.inputs.load_hardware import load_hardware
-    >>> from planner.inputs.load_model import load_model
+    >>> from planner.inputs.load import load_model
     >>> from planner.inputs.workload import Workload
     >>> work = Workload(seq_len=8192, global_batch=512, tokens=1e12)
     >>> run = run_of(Job(load_model("llama3-70b"), load_hardware("dgx-h100"), 512, work))

@@ -37,8 +37,10 @@ VARIABLES: Final = {
     "RDMA_RESOURCE": "the resource of network devices, such as rdma/hca",
     "RDMA_COUNT": "network devices of a node",
     "VOLUME": "the volume claim that holds the folders",
-    "MOUNT": "where that volume is mounted",
-    "BUCKET": "the bucket that the nodes see as folders",
+    "HOST_PATH": "the folder of the nodes that holds the folders",
+    "BUCKET": "the bucket that holds the folders, such as s3://name",
+    "MOUNT": "where the nodes see it",
+    "STORAGE_PATH": "the folder or bucket where Ray keeps results, OUTPUT_DIR otherwise",
 }
 """The variables that launch files take from the environment, with what each means."""
 

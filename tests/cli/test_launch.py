@@ -9,7 +9,9 @@ import yaml
 
 from planner.inputs.load import load_model
 from planner.inputs.model_yaml import model_yaml
+from planner.runtimes import runtimes
 from tests.helpers import run_planner
+from tests.validate.megatron import cases
 
 CLUSTER = ("--hardware", "dgx-h100", "--gpus", "16", "--seq-len", "4096", "--global-batch", "64")
 
@@ -76,3 +78,23 @@ def test_the_folder_holds_a_users_own_model_and_cluster(tmp_path: Path) -> None:
     scripts = [(tmp_path / folder / "train.sh").read_text() for folder in ("first", "second")]
     assert scripts[0] == scripts[1]
     assert not (tmp_path / "pwned").exists()
+
+
+def test_smoke_files_are_asked_for_by_name(plan: Path) -> None:
+    make = runtimes()["megatron-lm"].command
+    assert make is not None
+    own = make(cases.plan(8, 64), cases.job("llama3-8b", 8), "0.20")
+    done = run_planner("emit", plan.name, "--out", "trial", "--smoke", cwd=plan.parent)
+    if own.smoke is None:
+        assert done.returncode == 1
+        assert f"megatron-lm has no smoke run: {own.no_smoke}" in " ".join(done.stderr.split())
+        assert not (plan.parent / "trial").exists()
+    else:
+        assert done.returncode == 0
+        assert "export SMOKE=${SMOKE-1}" in (plan.parent / "trial" / "train.sh").read_text()
+
+
+def test_smoke_files_of_a_search_need_a_folder(tmp_path: Path) -> None:
+    done = run_planner("search", "llama3-8b", *CLUSTER, "--smoke", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--smoke: found no --emit; expected a folder for the files" in done.stderr

@@ -41,7 +41,7 @@ def both(**fields: Any) -> Command:
         "closing": ("--last",),
         "production_needs": ("DATA_PATH", "OUTPUT_DIR"),
         "defaults": {"SEED": "1234", "DATA_CACHE": "${OUTPUT_DIR}/cache"},
-        "where_set": {"TENSORBOARD_DIR": ("--tensorboard", "${TENSORBOARD_DIR}")},
+        "where_set": {"TENSORBOARD_DIR": ("--tensorboard", "${TENSORBOARD_DIR}"), "WANDB_PROJECT": ()},
         "step_line": STEP,
     }
     return Command(**(known | fields))
@@ -268,3 +268,23 @@ def test_a_short_run_warms_up_for_a_tenth_of_it(tokens: float | None, warm: int)
     run = run_of(cases.job("llama3-8b", 64, seq_len=8192, global_batch=64, tokens=tokens))
     assert run.warmup_steps == warm
     assert run.decay_steps == run.train_steps >= run.warmup_steps
+
+
+def test_the_rate_falls_until_the_last_step_that_the_user_sets(tmp_path: Path) -> None:
+    numbers = run_of(cases.job("llama3-8b", 16, seq_len=8192, global_batch=64)).defaults(*FIELDS)
+    _, env, _ = started("torchrun", tmp_path, both(defaults=numbers), SMOKE="1", TRAIN_STEPS="77")
+    assert (env["TRAIN_STEPS"], env["DECAY_STEPS"], env["SEED"]) == ("77", "77", "1234")
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
+@pytest.mark.parametrize("smoke", ["1", ""])
+def test_a_run_that_fails_is_not_told_as_one_that_ran(launcher: str, smoke: str, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    stand_in(programs, "torchrun", "#!/bin/bash\necho elapsed time per iteration \\(ms\\): 1\nexit 3\n")
+    stand_in(programs, "scontrol", "#!/bin/bash\necho first\n")
+    stand_in(programs, "srun", SRUN)
+    files = written(launcher, tmp_path, both())
+    user = INSIDE | {"ACCOUNT": "a", "PARTITION": "p", "OUTPUT_DIR": str(tmp_path / "o"), "MASTER_ADDR": "m"}
+    done = run(tmp_path / next(iter(files)), programs, **user, **DATA, SMOKE=smoke)
+    assert done.returncode == 3
+    assert "planner mfu" not in done.stdout

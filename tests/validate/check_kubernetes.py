@@ -1,10 +1,13 @@
 """Read manifests with Kubeflow's own definitions; run by an interpreter that has jsonschema and PyYAML.
 
+With kubernetes-validate too, pods are checked against the schemas of Kubernetes itself, of RELEASE, strictly.
+
 Takes lines of JSON on stdin, each with the ``manifest`` as text and the folder of its ``definitions``, and
 answers each with a line of JSON: what the definition refused, or the object's name. Unknown fields are
 refused, as ``kubectl apply --validate=strict`` does. Rules on the whole object are evaluated here.
 """
 
+import contextlib
 import functools
 import re
 from pathlib import Path
@@ -13,6 +16,10 @@ import jsonschema
 import yaml
 from answering import answer_lines
 
+with contextlib.suppress(ImportError):
+    import kubernetes_validate
+
+RELEASE = "1.33"
 MATCHES = re.compile(r"self\.metadata\.name\.matches\('(.*)'\)")
 LENGTH = re.compile(r"size\(self\.metadata\.name\) <= (\d+)")
 
@@ -57,6 +64,30 @@ def check_rules(schema, name):
             raise ValueError(f"{name}: {rule['message']}")
 
 
+def pods(value):
+    """Yield the specifications of the pods that a resource holds."""
+    if isinstance(value, dict):
+        if "containers" in value:
+            yield value
+        for part in value.values():
+            yield from pods(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from pods(part)
+
+
+def check_pods(document):
+    """Check every pod against the schema of Kubernetes; a patch of one needs an image to be whole."""
+    if "kubernetes_validate" not in globals():
+        return 0
+    found = list(pods(document["spec"]))
+    for spec in found:
+        whole = spec | {"containers": [{"image": "i"} | container for container in spec["containers"]]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": whole}
+        kubernetes_validate.validate(pod, RELEASE, strict=True)
+    return len(found)
+
+
 def derive(case):
     """Return what Kubeflow makes of one manifest."""
     document = yaml.safe_load(case["manifest"])
@@ -69,7 +100,7 @@ def derive(case):
     if errors:
         raise ValueError(f"{'/'.join(map(str, errors[0].absolute_path))}: {errors[0].message}")
     check_rules(schema, document["metadata"]["name"])
-    return {"name": document["metadata"]["name"]}
+    return {"name": document["metadata"]["name"], "pods": check_pods(document)}
 
 
 if __name__ == "__main__":

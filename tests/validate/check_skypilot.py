@@ -35,6 +35,7 @@ def derive(case):
         "image": list(resources.image_id.values()),
         "network": str(resources.network_tier),
         "envs": dict(task.envs),
+        "mounts": task.to_yaml_config().get("file_mounts") or {},
         "run": task.run,
     }
 

@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,16 @@ USER = {
     "CHECKPOINT": "c",
     "IMAGE": "host/image:1",
 }
-RECORDER = '#!/bin/bash\nprintf "%s\\0" "$@" > "${RECORD}/argv"\n[[ -t 0 ]] || cat > "${RECORD}/stdin"\n'
+OPTIONS = {
+    "QUEUE": "team-a", "PULL_SECRET": "registry", "RDMA_RESOURCE": "rdma/hca_shared", "RDMA_COUNT": "4",
+}  # fmt: skip
+FOLDERS = ({"VOLUME": "shared-claim", "MOUNT": "/data"}, {"HOST_PATH": "/mnt/all"}, {})
+"""What a user may set for Kubernetes beside what has to be set."""
+
+RECORDER = (
+    '#!/bin/bash\nprintf "%s\\0" "$@" > "${RECORD}/argv"\nenv -0 > "${RECORD}/env"\n'
+    '[[ -t 0 ]] || cat > "${RECORD}/stdin"\n'
+)
 KUBEFLOW = {"trainjob.yaml": "KUBEFLOW_TRAINER", "pytorchjob.yaml": "KUBEFLOW_V1"}
 
 
@@ -49,19 +59,29 @@ def written(launcher: str) -> Iterator[tuple[Job, Plan, dict[str, str]]]:
     for name in ("megatron-lm", "megatron-bridge"):
         wanted = target(runtimes()[name], launchers()[launcher])
         for job, plan in legal_plans(SEED, COUNT, wanted.runtime):
+            if plan.offload == "optimizer":  # whether a node's memory holds it is no question of launchers
+                plan = replace(plan, offload="none")
             yield job, plan, launch_files(plan, job, wanted, Card())
 
 
-def started(folder: Path, program: str, files: dict[str, str], *arguments: str) -> tuple[list[str], str]:
+def started(
+    folder: Path, program: str, files: dict[str, str], *arguments: str, **options: str
+) -> tuple[list[str], str]:
     """Run the main script with a stand-in for ``program``; return its arguments and its standard input."""
     for name, text in {program: RECORDER, **files}.items():
         (folder / name).write_text(text)
     (folder / program).chmod(0o755)
-    environment = USER | {"RECORD": str(folder), "PATH": f"{folder}:{os.environ['PATH']}"}
+    environment = USER | options | {"RECORD": str(folder), "PATH": f"{folder}:{os.environ['PATH']}"}
     main = ["bash", str(folder / next(iter(files))), *arguments]
     subprocess.run(main, env=environment, cwd=folder, check=True, stdin=subprocess.DEVNULL)
     assert not (folder / "pwned").exists()
     return (folder / "argv").read_text().split("\0")[:-1], (folder / "stdin").read_text()
+
+
+def exported(folder: Path) -> dict[str, str]:
+    """Return the environment that the stand-in was started with."""
+    lines = (folder / "env").read_text().split("\0")[:-1]
+    return dict(line.split("=", 1) for line in lines)
 
 
 def answers(check: str, questions: list[dict[str, Any]], home: Path) -> list[dict[str, Any]]:
@@ -87,8 +107,11 @@ def test_skypilot_reads_every_task_as_meant(tmp_path: Path) -> None:
     for number, (_, _, files) in enumerate(cases_):
         folder = tmp_path / str(number)
         folder.mkdir()
-        questions.append({"arguments": started(folder, "sky", files)[0], "environment": USER})
-    for (job, _, files), found in zip(cases_, answers("check_skypilot.py", questions, tmp_path), strict=True):
+        bucket = {"BUCKET": "s3://data", "TMPDIR": str(folder)} if number % 4 == 0 else {}
+        arguments = started(folder, "sky", files, **bucket)[0]
+        questions.append({"arguments": arguments, "environment": exported(folder)})
+    told = answers("check_skypilot.py", questions, tmp_path)
+    for (job, _, files), question, found in zip(cases_, questions, told, strict=True):
         task = yaml.safe_load(files["task.yaml"])
         ranks = min(8, job.gpus)
         assert found["nodes"] * ranks == job.gpus
@@ -96,7 +119,11 @@ def test_skypilot_reads_every_task_as_meant(tmp_path: Path) -> None:
         assert found["accelerators"] == {kind: ranks}
         assert (found["run"], found["name"]) == (task["run"], task["name"])
         assert found["image"] == ["docker:host/image:1"]
-        assert found["envs"] == {name: USER[name] for name in task["envs"]}
+        assert found["envs"] == {name: question["environment"][name] for name in task["envs"]}
+        assert found["envs"].items() >= {name: USER[name] for name in ("DATA_PATH", "OUTPUT_DIR")}.items()
+        bucket = {"source": "s3://data", "mode": "MOUNT_CACHED", "persistent": True}
+        mounted = {"/workspace": bucket} if question["environment"]["BUCKET"] else {}
+        assert found["mounts"] == mounted
 
 
 @pytest.mark.skipif(not has("sky"), reason="no interpreter with skypilot in VALIDATE_PYTHON")
@@ -105,7 +132,8 @@ def test_skypilot_knows_the_names_of_accelerators(name: str, tmp_path: Path) -> 
     gpus = load_hardware(name).pool.gpus_per_node
     job, plan = cases.job("llama3-8b", gpus, hardware=name), cases.plan(gpus, 512)
     files = launch_files(plan, job, target(runtimes()["megatron-lm"], launchers()["skypilot"]), Card())
-    question = {"arguments": started(tmp_path, "sky", files)[0], "environment": USER}
+    arguments = started(tmp_path, "sky", files)[0]
+    question = {"arguments": arguments, "environment": exported(tmp_path)}
     (found,) = answers("check_skypilot.py", [question], tmp_path)
     assert found["accelerators"] == {ACCELERATORS[job.hardware.pool.accelerator.name]: gpus}
 
@@ -120,9 +148,12 @@ def test_kubeflow_takes_every_manifest(manifest: str, tmp_path: Path) -> None:
     for number, (_, _, files) in enumerate(written("kubernetes")):
         folder = tmp_path / str(number)
         folder.mkdir()
-        sent = started(folder, "kubectl", files, manifest)[1]
+        options = (OPTIONS if number % 2 else {}) | FOLDERS[number % 3]
+        sent = started(folder, "kubectl", files, manifest, **options)[1]
         questions.append({"manifest": sent, "definitions": checkout})
-    answers("check_kubernetes.py", questions, tmp_path)
+    found = answers("check_kubernetes.py", questions, tmp_path)
+    if has("kubernetes_validate"):
+        assert all(answer["pods"] for answer in found)
 
 
 def slurm_options(program: str) -> dict[str, str]:
@@ -166,6 +197,8 @@ def test_slurm_has_every_option() -> None:
         calls = {"sbatch": directives, "srun": []}
         for program, call in re.findall(r"\b(sbatch|srun) (--(?:[^\n]|\\\n)*)", text.replace("\\\n", " ")):
             calls[program] += shlex.split(call.partition(" bash -c")[0])
+        for options in re.findall(r"^ +(?:if .*)?options\+?=\((.*?)\)", text, re.MULTILINE):
+            calls["sbatch"] += shlex.split(options)
         calls["srun"] += re.findall(r"--container-\w+=", text) if os.environ.get("PYXIS") else []
         for program, words in calls.items():
             for name, given in used(words).items():
@@ -173,3 +206,4 @@ def test_slurm_has_every_option() -> None:
                 assert takes in (given, "optional"), f"{program} --{name}: {takes}, given {given}"
                 seen.add(name)
     assert {"job-name", "nodes", "switches", "segment", "kill-on-bad-exit", "account"} <= seen
+    assert {"time", "qos", "reservation"} <= seen

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from planner.errors import InputError, Problem
+from planner.runtimes._imports.branches import Branches
 
 MOST_CHARACTERS: Final = 1_000_000
 """Length of a variable's value, or of all commands together, beyond which a script is refused."""
@@ -21,7 +22,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _BRACED: Final = re.compile(
     r"(!?)([A-Za-z_]\w*|[0-9@*]+)(\[(?:[@*]|\d{1,4})\])?(?:(:?[-=+?])(.*))?", re.DOTALL
 )
-_REDIRECT: Final = re.compile(r"\d*(?:<<-?|<<<|<>|>>|>&|<&|>\||&>>|&>|>|<)")
+_REDIRECT: Final = re.compile(r"\d*(?:<<<|<<-?|<>|>>|>&|<&|>\||&>>|&>|>|<)")
 _DIRECTIVE: Final = re.compile(r"^#SBATCH\s+(--[\w-]+)(?:[=\s]+(\S+))?", re.MULTILINE)
 _ARGUMENTS: Final = re.compile(
     r'"\$(?:[@*]|\{[@*](?::\d+)?\})"|\$(?:[@*]|\{[@*](?::\d+)?\})'  # "$@", ${@:2}, $*
@@ -112,6 +113,7 @@ class _Reader:
         self.sources: dict[str, set[str]] = {}
         self.used: list[set[str]] = []
         self.depth = 0
+        self.branches = Branches()
         self.heredocs: list[str] = []
 
     def fault(self, found: str, expected: str) -> InputError:
@@ -144,6 +146,7 @@ class _Reader:
         found = self.word()
         if not words and len(found) == 1 and found[0] in _WORDS:
             self.depth = max(0, self.depth + (found[0] in _OPENS) - (found[0] in _CLOSES))
+            self.branches.keyword(found[0])
             return words
         return words + found
 
@@ -152,7 +155,8 @@ class _Reader:
         self.size += sum(map(len, words))
         if self.size > MOST_CHARACTERS:
             raise self.fault("commands without end", "a script that people write")
-        if words and words[0] not in _DECLARES:
+        self.branches.command(words)
+        if words and words[0] not in _DECLARES and not self.branches.left_out:
             self.commands.append(words)
             self.used.append(self.using)
         self.using = set()
@@ -190,7 +194,7 @@ class _Reader:
         while self.at < len(self.text) and self.text[self.at] in " \t":
             self.at += 1
         target = "".join(self.word())
-        if match[0].endswith(("<<", "<<-")):
+        if match[0].lstrip("0123456789") in ("<<", "<<-"):
             self.heredocs.append(target)
         return True
 
@@ -201,13 +205,17 @@ class _Reader:
         self.heredocs = []
 
     def assign(self, name: str, parts: list[str], appended: bool) -> None:
+        if self.branches.left_out:
+            self.using = set()
+            return
+        unsure = self.depth > self.branches.certain
         before = self.variables.get(name, [])
         grows = appended or name in self.using
         self.sources.setdefault(name, set()).update(self.using - {name})
         self.using = set()
-        if self.depth and before and (appended or before != parts):
+        if unsure and before and (appended or before != parts):
             self.doubtful.add(name)
-        if self.depth and before and not grows:
+        if unsure and before and not grows:
             return
         if appended and len(parts) == 1 and len(before) == 1 and self.text[self.at - 1] != ")":
             parts = [before[0] + parts[0]]

@@ -6,6 +6,7 @@ from typing import Final
 
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Job
+from planner.runtimes._rocm import on_vendor
 
 BLACKWELL: Final = 10.0
 """Compute capability from which on the order of kernels no longer hangs on one hardware queue."""
@@ -29,4 +30,4 @@ def environment(plan: Plan, job: Job) -> dict[str, str]:
         variables["CUDA_DEVICE_MAX_CONNECTIONS"] = "8"
     elif (plan.tp > 1 or plan.cp > 1) and before_blackwell:
         variables["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
-    return dict(sorted(variables.items()))
+    return dict(sorted(on_vendor(variables, job.hardware.pool.accelerator).items()))

@@ -39,7 +39,13 @@ def told(folder: Path) -> dict[str, str]:
 
 
 def test_a_users_numbers_stand_in_place_of_the_plans(tmp_path: Path) -> None:
-    numbers = {"LEARNING_RATE": "1e-3", "WARMUP_STEPS": "7", "DECAY_STEPS": "50", "SEED": "3", "TRAIN_STEPS": "60"}
+    numbers = {
+        "LEARNING_RATE": "1e-3",
+        "WARMUP_STEPS": "7",
+        "DECAY_STEPS": "50",
+        "SEED": "3",
+        "TRAIN_STEPS": "60",
+    }
     found = resolved(tmp_path, **told(tmp_path), **numbers, SAVE_INTERVAL="5")
     rates = found["optimizer"]["learning_rate_scheduler"]
     assert (rates["learning_rate"], rates["lr_warmup_steps"]) == (1e-3, 7)

@@ -62,7 +62,10 @@ def numbers_of(layer, model):
     """Return a layer's positions, norms, initialiser and router as torchtitan has them."""
     rope, norm = layer.attention.rope, layer.attention_norm
     found = {name: getattr(rope, name) for name in ROPE if hasattr(rope, name)}
-    found |= {"norm_eps": {norm.eps, layer.ffn_norm.eps, model.norm.eps}.pop(), "rope": type(rope).__qualname__}
+    found |= {
+        "norm_eps": {norm.eps, layer.ffn_norm.eps, model.norm.eps}.pop(),
+        "rope": type(rope).__qualname__,
+    }
     found["init_std"] = model.lm_head.param_init["weight"].keywords["std"]
     if layer.moe is not None:
         router = layer.moe.router
@@ -93,7 +96,8 @@ def derive(case):
         "pp_microbatches": config.parallelism.num_pp_microbatches,
         "recompute": type(config.activation_checkpoint).__qualname__,
         "sequence_parallel": config.parallelism.enable_sequence_parallel,
-        "run": run_of(config), "dtype": config.training.dtype, "tied": config.model_spec.model.enable_weight_tying,
+        "run": run_of(config), "dtype": config.training.dtype,
+        "tied": config.model_spec.model.enable_weight_tying,
         "numerics": [numbers_of(layer, config.model_spec.model) for layer in config.model_spec.model.layers],
     }  # fmt: skip
     if smoke is not None:

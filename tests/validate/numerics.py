@@ -51,13 +51,25 @@ def known(model: ModelSpec, runtime: str, rng: random.Random) -> ModelSpec:
 def hub_says(model: ModelSpec) -> dict[str, Any]:
     """Return what ``check_hub.numbers_of`` should find."""
     own, kind = model.numerics, architecture(model)
-    wanted: dict[str, Any] = {"epsilon": own.norm_epsilon, "init_std": own.init_std, "tied": model.tied_embeddings}
+    wanted: dict[str, Any] = {
+        "epsilon": own.norm_epsilon,
+        "init_std": own.init_std,
+        "tied": model.tied_embeddings,
+    }
     if kind == "gpt2":
         return wanted
     scaling = own.rope_scaling
     wanted["rope"] = {"theta": own.rope_theta, "kind": scaling.kind if scaling else "default"}
     if scaling is not None:
-        names = ("factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim")
+        names = (
+            "factor",
+            "low_freq_factor",
+            "high_freq_factor",
+            "beta_fast",
+            "beta_slow",
+            "mscale",
+            "mscale_all_dim",
+        )
         wanted["rope"] |= {name: value for name in names if (value := getattr(scaling, name)) is not None}
         wanted["rope"]["original"] = scaling.original_positions
     router = own.router
@@ -84,11 +96,19 @@ def titan_says(model: ModelSpec, layer: str) -> dict[str, Any]:
         wanted |= {"high_freq_factor": scaling.high_freq_factor}
         wanted |= {"original_max_position_embeddings": scaling.original_positions}
     elif scaling is not None:
-        wanted |= {"rope_factor": scaling.factor, "beta_fast": scaling.beta_fast, "beta_slow": scaling.beta_slow}
+        wanted |= {
+            "rope_factor": scaling.factor,
+            "beta_fast": scaling.beta_fast,
+            "beta_slow": scaling.beta_slow,
+        }
         wanted |= {"original_seq_len": scaling.original_positions}
     ffn, router = model.blocks[layer].ffn, own.router
     if ffn.kind == "moe" and router is not None:
-        wanted |= {"score_func": router.score, "route_norm": router.normalize, "route_scale": router.scale or 1.0}
+        wanted |= {
+            "score_func": router.score,
+            "route_norm": router.normalize,
+            "route_scale": router.scale or 1.0,
+        }
         grouped = (router.groups, router.top_groups) if router.grouped else (None, None)
         wanted |= dict(zip(("num_expert_groups", "num_limited_groups"), grouped, strict=True))
         wanted["top_k"] = getattr(ffn, "topk")  # noqa: B009

@@ -1,6 +1,7 @@
 """The scripts that are written for DeepSpeed and for FSDP, really run: two ranks on processors, over gloo.
 
-VALIDATE_PYTHON names an interpreter with torch, deepspeed, accelerate and transformers; `make validate` makes one.
+VALIDATE_PYTHON names an interpreter with torch, deepspeed, accelerate, transformers and datasets; `make
+validate` makes one.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def corpus(folder: Path) -> dict[str, str]:
     data.mkdir()
     words.mkdir()
     for split, count in (("train", 90), ("validation", 20)):
-        texts = (" ".join(f"w{rng.randrange(512)}" for _ in range(rng.randrange(40, 120))) for _ in range(count))
+        texts = (
+            " ".join(f"w{rng.randrange(512)}" for _ in range(rng.randrange(40, 120))) for _ in range(count)
+        )
         lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
         (data / f"{split}.jsonl").write_text(lines)
     vocabulary = {f"w{number}": number for number in range(512)}
@@ -119,7 +122,8 @@ def test_a_smoke_run_needs_nothing_and_says_its_step_time(
     assert [int(number) for number, *_ in steps] == list(range(1, 21))
     said = re.search(r"planner mfu \S*plan.yaml --step-time ([0-9.]+)$", printed, re.MULTILINE)
     last = sorted(float(seconds) for *_, seconds in steps[-10:])
-    assert said and float(said[1]) in last
+    assert said
+    assert float(said[1]) in last
     assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"__pycache__", "hub"}
 
 
@@ -160,7 +164,8 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     again = environment(tmp_path, layout, runtime, **told, OUTPUT_DIR=str(tmp_path / "parts"))
     first = stopped(tmp_path, again, after=5)
     last = re.search(r"stopped after step (\d+)", first)
-    assert last and 5 <= int(last[1]) < 30
+    assert last
+    assert 5 <= int(last[1]) < 30
     second = losses(run(tmp_path, again))
     assert list(second) == list(range(int(last[1]) + 1, 31))
     assert losses(first) | second == wanted

@@ -309,7 +309,9 @@ def toml_command(plan: Plan, job: Job, version: str, choice: Choice) -> Command:
     return Command(
         program=("torchtitan.train", "--job.config_file", f"{MODULE}.toml"),
         environment=GROWING_SEGMENTS,
-        production=tuple(part for name, variable in options.items() for part in (f"--{name}", f"${{{variable}}}")),
+        production=tuple(
+            part for name, variable in options.items() for part in (f"--{name}", f"${{{variable}}}")
+        ),
         smoke=("--training.steps", str(SMOKE_STEPS), "--checkpoint.no-enable"),
         production_needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         defaults=run_of(job).defaults(*known),

@@ -173,8 +173,8 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
             *unknown_numerics(job.model),
             *((UNBALANCED,) if job.model.expert_kinds else ()),
             "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. nanotron saves "
-            "at intervals alone, not when it is told to stop, evaluates nothing, and its own collectives wait "
-            "20 minutes.",
+            "at intervals alone, not when it is told to stop, evaluates nothing, and its collectives wait 20 "
+            "minutes.",
             "Checkpoints: weights and optimizer states load under another tp or dp; under another pp, "
             "nanotron warns, the states have not been checked.",
             *trial_note(job.workload),

@@ -206,7 +206,8 @@ def resumed(engine, reader, folder):
     place = Path(folder) / f"step-{state['step']}"
     if apart:
         part = torch.load(place / f"optimizer-{comm.get_rank()}.pt", weights_only=False)
-        engine.optimizer.load_state_dict({comm.get_rank(group=engine.optimizer.dp_process_group): part})
+        rank = comm.get_rank(group=engine.optimizer.dp_process_group)
+        engine.optimizer.load_state_dict({rank: part}, load_from_fp32_weights=True)
     restore_reader(place, reader)
     return state["step"]
 

@@ -13,7 +13,7 @@ def words_of(given):
 
 
 def documents(split, seed):
-    """Return the stream of documents of DATA_PATH: folders, files or names of data sets, in a blend or not."""
+    """Return the stream of documents of DATA_PATH: folders, files, names of data sets, or a blend."""
     from datasets import interleave_datasets, load_dataset
 
     formats = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".txt": "text"}
@@ -69,7 +69,7 @@ class Reader:
                     block, self.held = self.held[: SEQ_LEN + 1], self.held[SEQ_LEN:]
                     yield block
             if not start and not found:
-                sys.exit(f"The split {self.split} of DATA_PATH has fewer documents than readers: {self.parts}.")
+                sys.exit(f"DATA_PATH has fewer documents ({self.split}) than readers: {self.parts}.")
             self.document = 0
 
 

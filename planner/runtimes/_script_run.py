@@ -13,7 +13,7 @@ VARIABLES: Final = (
 )  # fmt: skip
 """The user's variables that a script takes, each as the option of its name in small letters."""
 
-WHERE_SET: Final = {
+WHERE_SET: Final[dict[str, tuple[str, ...]]] = {
     "MINUTES": ("--minutes", "${MINUTES}"),
     "TENSORBOARD_DIR": ("--tensorboard_dir", "${TENSORBOARD_DIR}"),
     "WANDB_PROJECT": ("--wandb_project", "${WANDB_PROJECT}"),
@@ -31,6 +31,11 @@ def production() -> tuple[str, ...]:
     """Return the arguments of a real run, each a variable of the user's."""
     named = (part for name in VARIABLES for part in (f"--{name.lower()}", f"${{{name}}}"))
     return (*named, "--output_dir", "${OUTPUT_DIR}")
+
+
+def where_set(method: str, piped: bool = False) -> dict[str, tuple[str, ...]]:
+    """Return them, and weights to start from where these may be left out and a script reads them."""
+    return WHERE_SET | ({"CHECKPOINT": ()} if method == "full" and not piped else {})
 
 
 def defaults(run: Run) -> dict[str, str]:

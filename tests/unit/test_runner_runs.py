@@ -98,7 +98,7 @@ def rate_at(step: int, **options: Any) -> float:
 
 
 def test_the_rate_rises_in_a_line_and_falls_in_a_cosine() -> None:
-    """By hand: a tenth of the way up a step; half of the depth at half of the way down; the lowest ever after."""
+    """By hand: a tenth of the way up a step; half of the depth half of the way down; then the lowest."""
     assert [rate_at(step) for step in (1, 5, 10)] == pytest.approx([0.1, 0.5, 1.0])
     assert rate_at(60) == pytest.approx(0.55)
     assert [rate_at(step) for step in (110, 500)] == pytest.approx([0.1, 0.1])
@@ -121,7 +121,7 @@ LLAMA = {
 def test_torchtitan_stretches_llamas_positions_where_they_are_complex_alone(
     model: Any, refused: bool
 ) -> None:
-    """Torchtitan b5bcd76c, models/common/rope.py: "Cos/sin RoPE does not support Llama scaling"; Qwen3's are."""
+    """Cosines and sines, as of Qwen3's code, do not stretch so (b5bcd76c, models/common/rope.py)."""
     own = Numerics.model_validate({"rope_theta": 5e5, "rope_scaling": LLAMA})
     task = job(model.model_copy(update={"numerics": own}), 8, seq_len=2048, global_batch=64)
     runtime = runtimes()["torchtitan"]

@@ -107,7 +107,11 @@ def _question(case: Case, command: Command, place: Path) -> dict[str, Any]:
 def spoken(command: Command, parts: Iterable[str]) -> list[str]:
     """Return arguments with the user's variables as they are where the user sets none, or their names."""
     values = {name: name.lower() for name in VARIABLES} | dict(command.defaults)
-    return [re.sub(r"\$\{(\w+)(\[@\])?\}", lambda found: values[found[1]], part) for part in parts]
+
+    def filled(part: str) -> str:
+        return re.sub(r"\$\{(\w+)(\[@\])?\}", lambda found: filled(values[found[1]]), part)
+
+    return [filled(part) for part in parts]
 
 
 def refusals(verdicts: list[Verdict]) -> list[str]:

@@ -191,7 +191,8 @@ def derive(case, get_config_from_file, context):
         "global_batch": config.global_batch_size, "zero": config.optimizer.zero_stage,
         "costs": np.cumsum(blocks_of(config.model.model_config)).tolist(),
         "numbers": numbers_of(config), "run": run_of(config),
-        "smoke": smoke_of(case["folder"], get_config_from_file), "model": type(config.model.model_config).__name__, "stage_params": params,
+        "smoke": smoke_of(case["folder"], get_config_from_file),
+        "model": type(config.model.model_config).__name__, "stage_params": params,
     }  # fmt: skip
 
 

@@ -96,7 +96,8 @@ def derive(case):
         "pp_microbatches": config.parallelism.num_pp_microbatches,
         "recompute": type(config.activation_checkpoint).__qualname__,
         "sequence_parallel": config.parallelism.enable_sequence_parallel,
-        "run": run_of(config), "dtype": config.training.dtype, "tied": config.model_spec.model.enable_weight_tying,
+        "run": run_of(config), "dtype": config.training.dtype,
+        "tied": config.model_spec.model.enable_weight_tying,
         "numerics": [numbers_of(layer, config.model_spec.model) for layer in config.model_spec.model.layers],
     }  # fmt: skip
     if smoke is not None:

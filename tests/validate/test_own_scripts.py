@@ -1,6 +1,7 @@
 """The scripts that are written for DeepSpeed and for FSDP, really run: two ranks on processors, over gloo.
 
-VALIDATE_PYTHON names an interpreter with torch, deepspeed, accelerate and transformers; `make validate` makes one.
+VALIDATE_PYTHON names an interpreter with torch, deepspeed, accelerate, transformers and datasets; `make
+validate` makes one.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ LIMIT = 900
 STEP = re.compile(r"^step (\d+) loss ([0-9.]+) rate (\S+) seconds ([0-9.]+)$", re.MULTILINE)
 
 
-def emitted(runtime: str, folder: Path, what: ModelSpec = TINY, **axes: Any) -> Plan:
+def emitted(
+    runtime: str, folder: Path, what: ModelSpec = TINY, version: str | None = None, **axes: Any
+) -> Plan:
     """Write the files of a plan on two ranks, two micro-batches of one sequence each where it has dp 2."""
     task = job(what, 2, seq_len=64, global_batch=4)
     layout = plan(task, **axes)
-    wanted = target(runtimes()[runtime], launchers()["torchrun"])
+    wanted = target(runtimes()[runtime], launchers()["torchrun"], version)
     for name, text in launch_files(layout, task, wanted, Card()).items():
         (folder / name).write_text(text)
     return layout
@@ -59,7 +62,7 @@ def environment(folder: Path, layout: Plan, runtime: str, **user: str) -> dict[s
     own |= {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     own |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub")}
     if runtime == "fsdp" and layout.zero:
-        own["PYTHONPATH"] = str(ROOT / "tests/validate/processors")
+        own["PYTHONPATH"] = str(ROOT / "tests/validate/processors/accelerate")
     else:
         own["ACCELERATE_USE_CPU"] = "true"
     return own | user
@@ -119,7 +122,8 @@ def test_a_smoke_run_needs_nothing_and_says_its_step_time(
     assert [int(number) for number, *_ in steps] == list(range(1, 21))
     said = re.search(r"planner mfu \S*plan.yaml --step-time ([0-9.]+)$", printed, re.MULTILINE)
     last = sorted(float(seconds) for *_, seconds in steps[-10:])
-    assert said and float(said[1]) in last
+    assert said
+    assert float(said[1]) in last
     assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"__pycache__", "hub"}
 
 
@@ -160,7 +164,15 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     again = environment(tmp_path, layout, runtime, **told, OUTPUT_DIR=str(tmp_path / "parts"))
     first = stopped(tmp_path, again, after=5)
     last = re.search(r"stopped after step (\d+)", first)
-    assert last and 5 <= int(last[1]) < 30
+    assert last
+    assert 5 <= int(last[1]) < 30
     second = losses(run(tmp_path, again))
     assert list(second) == list(range(int(last[1]) + 1, 31))
-    assert losses(first) | second == wanted
+    found = losses(first) | second
+    assert {step: rate for step, (_, rate) in found.items()} == {
+        step: rate for step, (_, rate) in wanted.items()
+    }
+    exact = runtime == "fsdp"  # DeepSpeed's ZeRO adds in 16 bits, in no fixed order
+    for step, (loss, _) in found.items():
+        bound = 0 if exact or step <= int(last[1]) else 0.005 if step <= int(last[1]) + 5 else 0.05
+        assert abs(float(loss) - float(wanted[step][0])) <= bound, step

@@ -58,7 +58,8 @@ def assert_run(derived: dict[str, Any], run: Run) -> None:
     wanted = {
         "steps": run.train_steps, "rate": run.learning_rate, "betas": [run.beta1, run.beta2],
         "weight_decay": run.weight_decay, "clip": run.clip, "warmup": run.warmup_steps,
-        "decay": run.decay_steps, "decay_style": "cosine", "lowest": run.min_learning_rate / run.learning_rate,
+        "decay": run.decay_steps, "decay_style": "cosine",
+        "lowest": run.min_learning_rate / run.learning_rate,
         "saves": True, "save_interval": run.save_interval, "seed": run.seed, "timeout": 600,
     }  # fmt: skip
     assert derived["run"] == wanted

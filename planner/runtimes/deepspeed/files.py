@@ -12,7 +12,7 @@ from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, adapter_settings, hub_config
 from planner.runtimes._offered import stage_layers, trial_note
 from planner.runtimes._run import Run, run_of
-from planner.runtimes._script_run import SMOKE, STEP_LINE, WHERE_SET, defaults, production
+from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
 
@@ -71,7 +71,7 @@ SETTINGS: Final[Settings] = {
 
 
 def ds_config(plan: Plan, work: Workload, run: Run, changes: Changes = NO_CHANGES) -> dict[str, object]:
-    """Return the whole of ``ds_config.json`` with resolved values only; the script sets the rate of each step."""
+    """Return the whole of ``ds_config.json``, resolved values only; the script sets the rate of each step."""
     gradient = changes.get("gradient_dtype") or work.gradient_dtype or work.precision
     config = _batch_config(plan, work)
     config |= {
@@ -105,7 +105,8 @@ def ds_config(plan: Plan, work: Workload, run: Run, changes: Changes = NO_CHANGE
 def notes(work: Workload) -> tuple[str, ...]:
     """Return what a user should know before starting."""
     return (
-        "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint, data included. Checkpoints: ZeRO writes one part for each rank. To go on under other degrees, convert them with "
+        "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint, data included.",
+        "Checkpoints: ZeRO writes one part for each rank. To go on under other degrees, convert them with "
         "python -m deepspeed.checkpoint.ds_to_universal and set checkpoint.load_universal in ds_config.json; "
         "zero_to_fp32.py, which is saved beside them, makes whole weights.",
         *trial_note(work),
@@ -144,7 +145,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
             "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", *(("CHECKPOINT",) if work.method != "full" else ()),
         ),
         defaults=defaults(run),
-        where_set=WHERE_SET,
+        where_set=where_set(work.method, bool(plan.pp > 1)),
         step_line=STEP_LINE,
         files={
             "ds_config.json": json.dumps(ds_config(plan, work, run, changes), indent=2) + "\n",

@@ -7,8 +7,8 @@ HEAD = '''"""Train the model of config.json with the settings of ds_config.json.
 
 Needs torch 2.13, deepspeed 0.19.8 and transformers 5; datasets where it is no smoke run. It goes on from the
 last checkpoint in the output folder; without one, weights are random, or those of the folder CHECKPOINT where
-that is set (without a pipeline). On SIGTERM or SIGUSR1 it ends the step, saves and stops. Start it with torchrun
-or with the deepspeed launcher.
+that is set (without a pipeline). On SIGTERM or SIGUSR1 it ends the step, saves and stops. Start it with
+torchrun or with the deepspeed launcher.
 """
 
 import argparse
@@ -192,13 +192,37 @@ def stepped(engine, data, rate):
     return train_step(engine, data)
 
 
+def keeps_its_part(engine):
+    """Whether each rank has a part of the states that DeepSpeed 0.19 saves for the first rank alone."""
+    return type(engine.optimizer).__name__ == "BF16_Optimizer" and not engine.zero_optimization()
+
+
 def resumed(engine, reader, folder):
     """Load the last checkpoint in ``folder``, if there is one, and return its step."""
-    path, state = (None, None) if folder is None else engine.load_checkpoint(folder)
-    if path is None:
+    if folder is None or not (Path(folder) / "latest").exists():
         return 0
-    restore_reader(Path(folder) / f"step-{state['step']}", reader)
+    apart = keeps_its_part(engine)
+    path, state = engine.load_checkpoint(folder, load_optimizer_states=not apart)
+    place = Path(folder) / f"step-{state['step']}"
+    if apart:
+        part = torch.load(place / f"optimizer-{comm.get_rank()}.pt", weights_only=False)
+        rank = comm.get_rank(group=engine.optimizer.dp_process_group)
+        engine.optimizer.load_state_dict({rank: part}, load_from_fp32_weights=True)
+    restore_reader(place, reader)
     return state["step"]
+
+
+def save_to(engine, reader, folder, step):
+    """Save everything under the number of a step; it is the last checkpoint once it is whole."""
+    name, latest = f"step-{step}", Path(folder) / "latest"
+    engine.save_checkpoint(folder, tag=name, client_state={"step": step}, save_latest=False)
+    if keeps_its_part(engine):
+        torch.save(engine.optimizer.state_dict(), Path(folder) / name / f"optimizer-{comm.get_rank()}.pt")
+    keep_reader(Path(folder) / name, reader)
+    comm.barrier()
+    if comm.get_rank() == 0:
+        latest.with_suffix(".new").write_text(name)
+        latest.with_suffix(".new").replace(latest)
 
 
 def main():
@@ -217,18 +241,17 @@ def main():
     data = reader.batches(micro_batch, engine.device)
     held = examples(options, micro_batch, part, parts, engine.device)
 
-    def save(step):
-        engine.save_checkpoint(options.output_dir, tag=f"step-{step}", client_state={"step": step}, save_latest=False)
-        keep_reader(Path(options.output_dir) / f"step-{step}", reader)
-        comm.barrier()
-        if comm.get_rank() == 0:
-            latest = Path(options.output_dir) / "latest"
-            latest.with_suffix(".new").write_text(f"step-{step}")
-            latest.with_suffix(".new").replace(latest)
-
     evaluate = None if held is None else lambda: evaluated(engine, held, options.eval_steps)
     leads = comm.get_rank() == 0
-    train(options, first, lambda rate: stepped(engine, data, rate), evaluate, save, leads, engine.device)
+    train(
+        options,
+        first,
+        lambda rate: stepped(engine, data, rate),
+        evaluate,
+        lambda step: save_to(engine, reader, options.output_dir, step),
+        leads,
+        engine.device,
+    )
     comm.destroy_process_group()
 
 

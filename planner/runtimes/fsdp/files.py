@@ -14,7 +14,7 @@ from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, adapter_settings, architecture, hub_config
 from planner.runtimes._offered import trial_note
 from planner.runtimes._run import run_of
-from planner.runtimes._script_run import SMOKE, STEP_LINE, WHERE_SET, defaults, production
+from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.fsdp.script import SCRIPT
 
@@ -172,7 +172,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
             "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", *(("CHECKPOINT",) if method != "full" else ()),
         ),
         defaults=defaults(run_of(job)),
-        where_set=WHERE_SET,
+        where_set=where_set(method),
         step_line=STEP_LINE,
         files={
             "accelerate.yaml": f"# Accelerate {version}\n# {start}\n"

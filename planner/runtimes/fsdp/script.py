@@ -5,9 +5,9 @@ from planner.runtimes._script_run import LOOP
 
 HEAD = '''"""Train the model of config.json from random weights, or from the folder CHECKPOINT if set.
 
-Needs torch 2.13, accelerate 1.15 and transformers; datasets where it is no smoke run. Tensor parallelism needs
-transformers 4.57 to 5.0, whose plans Accelerate's FSDP2 path uses. It goes on from the last checkpoint in the
-output folder. On SIGTERM or SIGUSR1 it ends the step, saves and stops. Start it with torchrun and the
+Needs torch 2.13, accelerate 1.15 and transformers; datasets where it is no smoke run. Tensor parallelism
+needs transformers 4.57 to 5.0, whose plans Accelerate's FSDP2 path uses. It goes on from the last checkpoint
+in the output folder. On SIGTERM or SIGUSR1 it ends the step, saves and stops. Start it with torchrun and the
 environment of the launch file, or with: accelerate launch --config_file accelerate.yaml train.py ARGUMENTS
 """
 

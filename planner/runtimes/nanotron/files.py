@@ -143,7 +143,7 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
 
 
 STEP_LINE = StepLine(r"time_per_iteration_ms: ([0-9.]+)K")
-"""The log has three digits and a letter, so that a step of a second or more is in thousands of milliseconds."""
+"""The log has three digits and a letter: a step of a second or more is in thousands of milliseconds."""
 
 VARIABLES = (
     "TRAIN_STEPS", "LEARNING_RATE", "MIN_LEARNING_RATE", "WARMUP_STEPS", "DECAY_STEPS", "SEED",
@@ -172,8 +172,8 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
         notes=(
             *unknown_numerics(job.model),
             *((UNBALANCED,) if job.model.expert_kinds else ()),
-            "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. nanotron saves at "
-            "intervals alone, not when it is told to stop, evaluates nothing, and its own collectives wait 20 "
+            "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. nanotron saves "
+            "at intervals alone, not when it is told to stop, evaluates nothing, and its collectives wait 20 "
             "minutes.",
             "Checkpoints: weights and optimizer states load under another tp or dp; under another pp, "
             "nanotron warns, the states have not been checked.",

@@ -68,8 +68,8 @@ def _notes(plan: Plan, job: Job, wanted: bool) -> tuple[str, ...]:
     said = [
         *unknown_numerics(job.model),
         *_balance(job),
-        "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. torchtitan saves at "
-        "intervals alone, not when it is told to stop: steps after the last SAVE_INTERVAL are trained again.",
+        "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. torchtitan saves "
+        "at intervals alone, not when it is told to stop: steps after the last one are trained again.",
         "Checkpoints: distributed, so that they load under any other degrees; "
         "scripts/checkpoint_conversion/convert_to_hf.py makes Hugging Face weights of it.",
         *trial_note(job.workload),

@@ -2,32 +2,29 @@
 
 import sys
 from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 
 
 class Finder(MetaPathFinder):
+    """Loads ``accelerate.state`` and changes what it says of the device."""
+
     def find_spec(self, name, path=None, target=None):
+        """Return the module's spec with a changed loader."""
         if name != "accelerate.state":
             return None
         sys.meta_path.remove(self)
-        from importlib.util import find_spec
-
         spec = find_spec(name)
-        run = spec.loader.exec_module
+        load = spec.loader.exec_module
 
-        def exec_module(module):
-            run(module)
+        def changed(module):
+            load(module)
             import torch
 
-            kinds = module.DistributedType
-            state = module.PartialState
-
-            def set_device(self):
-                self.device = torch.device("cpu")
-
-            state.set_device = set_device
+            kinds, state = module.DistributedType, module.PartialState
+            state.set_device = lambda self: setattr(self, "device", torch.device("cpu"))
             state._prepare_backend = lambda self, *_, **__: ("gloo", kinds.MULTI_GPU)
 
-        spec.loader.exec_module = exec_module
+        spec.loader.exec_module = changed
         return spec
 
 

@@ -38,7 +38,6 @@ from tests.unit.cost_jobs import (
     random_plans,
     runtime,
 )
-from tests.unit.test_activation_offload import linked
 
 
 def passes(known: Estimate) -> float:
@@ -208,24 +207,6 @@ def test_modules_take_the_place_of_whole_layers(pp: int) -> None:
     assert found.peak <= enough.peak
     assert found.step <= enough.step
     assert found.plan.recompute.startswith("selective:")
-
-
-def test_no_more_activations_leave_than_must() -> None:
-    """Where the user asks for activations on the host, the search finds how many layers of them."""
-    work = linked(WORK, 1e9)
-    plan = plan_of(work, tp=2, ep=2, zero=1, sequence_parallel=True, offload="activations:4")
-    known = {n: estimate(replace(plan, offload=f"activations:{n}"), work, runtime()) for n in range(1, 7)}
-    assert known[2].peak > known[3].peak
-    fixed = {"cp_method": "ring", "offload": "activations", "zero": 1, "recompute": "none"}
-    choices = choices_of(runtime(), fixed)
-    assert len(choices.offload) > 3
-    limit = known[3].peak
-    asked = Scan(work, runtime(), make_space(work, {"cp": 1}), choices, limit, limit)
-    found = Improver(asked).best(plan)
-    assert found is not None
-    assert found.plan.offload == "activations:3"
-    one = replace(asked, choices=replace(choices, offload=("activations:4",)))
-    assert Improver(one).best(plan) is None
 
 
 def test_no_more_layers_recompute_than_must(monkeypatch: pytest.MonkeyPatch) -> None:

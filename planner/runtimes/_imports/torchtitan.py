@@ -86,6 +86,7 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported
 
 
 def mesh(sheet: Sheet, gpus: int | None) -> None:
+    """Say the degrees, with what is left of the accelerators for the shards."""
     names = {
         "tp": "tensor_parallel",
         "cp": "context_parallel",
@@ -122,6 +123,7 @@ def mesh(sheet: Sheet, gpus: int | None) -> None:
 
 
 def stages(sheet: Sheet, parts: Any) -> None:
+    """Say the schedule, its micro-batches and the layers of each virtual stage."""
     schedule = sheet.take(f"{P}pipeline_parallel_schedule")
     pp = int(sheet.options.get("pp", "1"))
     if pp <= 1:
@@ -139,6 +141,7 @@ def stages(sheet: Sheet, parts: Any) -> None:
 
 
 def rest(sheet: Sheet, mode: Any) -> None:
+    """Say recompute, optimizer, precision and what else decides a price."""
     sheet.say("recompute", mode or "none", "activation_checkpoint.mode")
     kind = sheet.take("optimizer.name")
     sheet.say("optimizer", str(kind).lower() if kind is not None else None, "optimizer.name")
@@ -169,6 +172,7 @@ def rest(sheet: Sheet, mode: Any) -> None:
 
 
 def done(sheet: Sheet, known: str | None) -> Imported:
+    """Check the values and sums of a sheet, and return what it says."""
     check_values(sheet)
     tp, cp = (int(sheet.options.get(name, "1")) for name in ("tp", "cp"))
     check_tokens(sheet, tp, cp, sheet.options.get("sequence_parallel") == "true")

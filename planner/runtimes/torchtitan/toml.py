@@ -8,7 +8,7 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
-from planner.runtimes._run import SMOKE_STEPS, run_of
+from planner.runtimes._run import SMOKE_STEPS, Run, run_of
 from planner.runtimes.torchtitan.choice import RECIPES, STEP_LINE, WHERE_SET, Choice
 from planner.runtimes.torchtitan.current import MODULE, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
@@ -177,6 +177,25 @@ def _ffns(job: Job) -> list[DenseFfn | Experts]:
     return [block.ffn for block in job.model.blocks.values()]
 
 
+def _optimizer(run: Run) -> dict[str, dict[str, object]]:
+    """Return the tables of the optimizer and of its rate."""
+    return {
+        "optimizer": {
+            "name": "AdamW",
+            "lr": run.learning_rate,
+            "beta1": run.beta1,
+            "beta2": run.beta2,
+            "weight_decay": run.weight_decay,
+            "implementation": "fused",
+        },
+        "lr_scheduler": {
+            "warmup_steps": run.warmup_steps,
+            "decay_type": run.decay_style,
+            "min_lr_factor": run.min_learning_rate / run.learning_rate,
+        },
+    }
+
+
 def job_config(plan: Plan, job: Job, choice: Choice) -> dict[str, dict[str, object]]:
     """Return the tables of the TOML, every degree said."""
     work, run = job.workload, run_of(job)
@@ -209,19 +228,7 @@ def job_config(plan: Plan, job: Job, choice: Choice) -> dict[str, dict[str, obje
         "model": {"name": "titan_plan", "flavor": "plan", **_converters(job)},
         **_quantised(job, choice),
         "experimental": {"custom_import": MODULE},
-        "optimizer": {
-            "name": "AdamW",
-            "lr": run.learning_rate,
-            "beta1": run.beta1,
-            "beta2": run.beta2,
-            "weight_decay": run.weight_decay,
-            "implementation": "fused",
-        },
-        "lr_scheduler": {
-            "warmup_steps": run.warmup_steps,
-            "decay_type": run.decay_style,
-            "min_lr_factor": run.min_learning_rate / run.learning_rate,
-        },
+        **_optimizer(run),
         "training": {
             "dataset": "c4_test",
             "local_batch_size": int(local),

@@ -1,9 +1,10 @@
-"""Candidates of a scan: priced rows that are kept, and how the least of them are."""
+"""What a scan reports: counts, and candidates, which are priced rows that are kept; and how the least are."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -23,6 +24,57 @@ class Candidate:
     bound: float
     total_bytes: float
     plan: Plan
+
+
+@dataclass
+class ScanReport:
+    """What a scan saw: counts by rule, and candidates.
+
+    Parameters
+    ----------
+    enumerated, valid, fits, close : int
+        Cells, legal plans, those that fit, and of these those too close to the limit to be offered.
+    seconds : float
+        Time spent in pricing. [s]
+    skipped : int
+        Legal plans with replicas of shards whose passes alone take too long to be kept: not priced.
+    removed : Counter
+        Cells by the first rule that they break.
+    best, promising : list of Candidate
+        The safe plans of least value, and of least bound.
+    smallest : Candidate, optional
+        The legal plan that needs the least memory.
+    tight : list of Candidate
+        Plans of least bound that are not safe with their default split, and may be with another one; where
+        memory is the value, those that may need less than the best, by what any split of them needs.
+    squeezed : list of Candidate
+        Safe plans that are not safe without recompute, by the time to expect of them with as little as they
+        need; their bound is that without recompute.
+    hosted : list of Candidate
+        Plans that are not safe, and may be with activations of some layers on the host, by the time that they
+        then take at least: that is their bound too; where memory is the value, by the memory that they then
+        need at least.
+    """
+
+    enumerated: int = 0
+    valid: int = 0
+    fits: int = 0
+    close: int = 0
+    seconds: float = 0.0
+    skipped: int = 0
+    removed: Counter[str] = field(default_factory=Counter)
+    best: list[Candidate] = field(default_factory=list)
+    promising: list[Candidate] = field(default_factory=list)
+    smallest: Candidate | None = None
+    tight: list[Candidate] = field(default_factory=list)
+    squeezed: list[Candidate] = field(default_factory=list)
+    hosted: list[Candidate] = field(default_factory=list)
+
+    @property
+    def least_bound(self) -> float:
+        """Seconds that no safe plan beats, whatever its split; infinite where there is none. [s]"""
+        first = (*self.promising[:1], *self.tight[:1], *self.hosted[:1])
+        return min((one.bound for one in first), default=np.inf)
 
 
 by_value: Final = attrgetter("value")

@@ -13,8 +13,9 @@ from planner.cost.stages import Stages
 from planner.cost.step import device_bytes, mean_weights
 from planner.numeric import Column, Num
 from planner.plan import Plan
+from planner.search.candidates import ScanReport
 from planner.search.legality import LAYOUT_AXES, Choices, StateNames, named, plan_rows, twin_states
-from planner.search.scan import CHUNK_ROWS, Scan, ScanReport
+from planner.search.scan import CHUNK_ROWS, Scan
 from planner.search.space import Space
 from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives
 from planner.techniques.schedules import SCHEDULES

@@ -71,18 +71,63 @@ def least_hosted_seconds(
     A byte that leaves frees itself and the allocator's reserve beside it, and no more. Calls for memory that
     are tried again are left out of what a step takes, since they depend on what is there.
     """
-    size = np.asarray(result.total_bytes).size
-    layers = LayerPasses(*(_of_first_stage(one, rows, size) for one in vars(passes.layers).values()))
+    layers = _layers_of(passes, result, rows)
     missing = np.asarray(result.total_bytes)[rows] - limit
-    freed = (1.0 + case.traits.reserve_share) * layers.saved / layers.count
-    wanted = case.offload.layers + missing / np.maximum(freed, 1.0)
-    beside = replace(case, offload=HOSTED.of(wanted))
+    wanted = case.offload.layers + missing / np.maximum(_freed_bytes(case, layers), 1.0)
+    seconds = _seconds_with(wanted, case, plan, layers, result, rows)
+    return np.where(wanted <= layers.count - 1.0, seconds, np.inf)
+
+
+def least_hosted_bytes(
+    case: Case, plan: Plan, passes: PassPrice, result: StepPrice, rows: Rows, within: float
+) -> Column:
+    """Bytes that a rank needs at least with as many layers on the host as a step has time for. [byte]
+
+    Parameters
+    ----------
+    case, plan, passes, result, rows
+        As in `least_hosted_seconds`.
+    within : float
+        Seconds that a step may take. [s]
+
+    Returns
+    -------
+    array
+        Of each row; infinite where not even the fewest layers are in time.
+    """
+    layers = _layers_of(passes, result, rows)
+    fewest = np.full(rows.size, max(1.0, float(case.offload.layers)))
+    low, high = fewest - 1.0, np.maximum(layers.count - 1.0, fewest - 1.0)
+    while np.any(low < high):
+        middle = np.ceil((low + high) / 2.0)
+        in_time = _seconds_with(middle, case, plan, layers, result, rows) <= within
+        low, high = np.where(in_time, middle, low), np.where(in_time, high, middle - 1.0)
+    gone = _freed_bytes(case, layers) * (low - case.offload.layers)
+    return np.where(low >= fewest, np.asarray(result.total_bytes)[rows] - gone, np.inf)
+
+
+def _layers_of(passes: PassPrice, result: StepPrice, rows: Rows) -> LayerPasses:
+    """Return the layers of the first stage of some rows."""
+    size = np.asarray(result.total_bytes).size
+    return LayerPasses(*(_of_first_stage(one, rows, size) for one in vars(passes.layers).values()))
+
+
+def _freed_bytes(case: Case, layers: LayerPasses) -> Column:
+    """Bytes that a layer on the host frees at most. [byte]"""
+    return np.asarray((1.0 + case.traits.reserve_share) * layers.saved / layers.count)
+
+
+def _seconds_with(
+    hosted: Column, case: Case, plan: Plan, layers: LayerPasses, result: StepPrice, rows: Rows
+) -> Column:
+    """Seconds that a step takes at least with so many layers on the host. [s]"""
+    beside = replace(case, offload=HOSTED.of(hosted))
     exposed = np.asarray(exposed_copies_seconds(beside, plan, layers))
     known = np.asarray(result.step)[rows] - np.asarray(exposed_copies_seconds(case, plan, layers))
     if case.traits.retry_seconds:
         known = np.asarray(result.bound)[rows]
     seconds: Column = known + exposed
-    return np.where(wanted <= layers.count - 1.0, seconds, np.inf)
+    return seconds
 
 
 def _of_first_stage(column: object, rows: Rows, size: int) -> Column:

@@ -1,14 +1,12 @@
-"""Activations on the host: as few layers as memory wants."""
+"""Activations on the host: as few layers as memory wants, or as many as time allows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from planner.cost.estimate import Estimate
-from planner.search.assign.improve import MOST_TRIED, Improver
+from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate
-from planner.search.request import objective_column
-from planner.search.scan import Scan
 from planner.techniques.offload import HOSTED, OFFLOADS
 from planner.techniques.offload._family import read_offload
 
@@ -42,11 +40,27 @@ def activation_layers(known: Estimate) -> float:
     return float(read_offload(OFFLOADS, known.plan.offload).layers)
 
 
-def fastest_seconds(scan: Scan) -> float:
-    """Seconds of the fastest safe plan of a scan, activations on the host included; infinite if none. [s]"""
-    report, improver = scan.run(objective_column("time")), Improver(scan)
-    best = report.best[0].value if report.best else float("inf")
-    for candidate in report.hosted[:MOST_TRIED]:
-        if candidate.bound < best and (found := fewest_hosted(improver, candidate)) is not None:
-            best = min(best, found.step)
-    return best
+def most_hosted(improver: Improver, candidate: Candidate, within: float) -> Estimate | None:
+    """Return a plan with the activations of as many layers on the host as are in time; None where none is.
+
+    Each layer on the host frees memory of the device, takes time, and needs the host's own memory.
+
+    Parameters
+    ----------
+    improver : Improver
+        Prices plans.
+    candidate : Candidate
+        A plan that may have activations on the host.
+    within : float
+        Seconds that a step may take. [s]
+    """
+    plan = replace(candidate.plan, stage_layers=improver.scan.split)
+    low, high, best = 1, improver.scan.job.model.num_layers - 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        known = improver.price(replace(plan, offload=HOSTED.of(middle).spelled))
+        if known.step <= within and not known.violations:
+            best, low = known, middle + 1
+        else:
+            high = middle - 1
+    return best if best is not None and improver.is_safe(best) else None

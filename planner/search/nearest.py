@@ -18,10 +18,10 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.assign.plan_costs import is_assignable
 from planner.search.assign.problem import NoAssignment
 from planner.search.assign.uneven import missing_memory, missing_record
+from planner.search.candidates import ScanReport
 from planner.search.fits import fits_any
 from planner.search.legality import named, plan_rows
 from planner.search.request import Request, scan_of
-from planner.search.scan import ScanReport
 from planner.units import GIB
 
 MOST_SPLIT = 16

@@ -13,8 +13,8 @@ from planner.cost.fit import safe_share
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
+from planner.search.candidates import ScanReport
 from planner.search.guard import Guard
-from planner.search.hosted import fastest_seconds
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
 from planner.search.nearest import nearest_that_fits
@@ -27,7 +27,8 @@ from planner.search.request import (
     objective_value,
     scan_of,
 )
-from planner.search.scan import Scan, ScanReport
+from planner.search.scan import Scan
+from planner.search.smallest import smallest
 from planner.units import percent
 
 Progress = Callable[[float, str], None]
@@ -121,9 +122,12 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
     """Rank the plans of a request that use all accelerators of one of its counts."""
     started = time.perf_counter()
     jobs = list(request.jobs())
-    scans, reports, within = scan_each(request, jobs, progress)
-    guard = Guard()
-    refined = refine_each(request, scans, reports, guard)
+    guard, within = Guard(), float("inf")
+    if request.objective == "memory":
+        scans, reports, refined, within = least_memory(request, jobs, progress, guard)
+    else:
+        scans, reports = scan_each(request, jobs, progress)
+        refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
     ranked = list(shown.plans)
@@ -152,26 +156,44 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
 
 
 def scan_each(
-    request: Request, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None = None
-) -> tuple[list[Scan], list[ScanReport], float]:
-    """Scan every job; for the least memory twice, since plans must be nearly as fast as the fastest of all.
-
-    Returns
-    -------
-    tuple of (list of Scan, list of ScanReport, float)
-        The third is the seconds that a plan of least memory may take.
-    """
-    scans = [scan_of(request, job, runtime) for job, runtime in jobs]
-    within = float("inf")
-    if request.objective == "memory" and request.slowdown < float("inf"):
-        timed = [scan_of(replace(request, objective="time"), *job, keep=1) for job in jobs]
-        within = min(map(fastest_seconds, timed), default=within) * request.slowdown
+    request: Request,
+    jobs: Sequence[tuple[Job, Runtime]],
+    progress: Progress | None = None,
+    within: float = float("inf"),
+) -> tuple[list[Scan], list[ScanReport]]:
+    """Scan every job, by memory for plans that take at most ``within`` seconds."""
+    scans = [scan_of(request, job, runtime, within=within) for job, runtime in jobs]
     reports = []
     for index, (scan, (job, runtime)) in enumerate(zip(scans, jobs, strict=True)):
         if progress is not None:
             progress(index / len(jobs), f"{job.gpus} x {job.hardware.name}, {runtime.name}")
         reports.append(scan.run(objective_column(request.objective, within)))
-    return scans, reports, within
+    return scans, reports
+
+
+def least_memory(
+    request: Request, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None, guard: Guard
+) -> tuple[list[Scan], list[ScanReport], list[Refinement], float]:
+    """Search every job for time, and then for the least memory among plans nearly as fast as the fastest.
+
+    A plan that the search for time finds is never left out for one that needs more.
+
+    Returns
+    -------
+    tuple of (list of Scan, list of ScanReport, list of Refinement, float)
+        The fourth is the seconds that a plan may take.
+    """
+    timely = replace(request, objective="time")
+    timed = refine_each(timely, *scan_each(timely, jobs, progress), guard)
+    found = [[plan for plan in one.plans if why_left_out(plan, request) is None] for one in timed]
+    fastest = min((plan.step for plans in found for plan in plans), default=float("inf"))
+    within = fastest * request.slowdown
+    scans, reports = scan_each(request, jobs, progress, within)
+    refined = [
+        smallest(scan, report, request.top, known, request.memory_limit)
+        for scan, report, known in zip(scans, reports, found, strict=True)
+    ]
+    return scans, reports, refined, within
 
 
 def why_left_out(answer: Estimate, request: Request) -> str | None:
@@ -245,7 +267,9 @@ def _optimality(
         objective_bound(asked, scan.job, one.open_bound) if one.open_bound < float("inf") else float("inf")
         for scan, one in zip(scans, refined, strict=True)
     ]
-    proved = asked == "memory" or min(least) >= best
+    if asked == "memory":
+        least = [one.open_bytes for one in refined]
+    proved = min(least) >= best
     gap = 0.0 if proved else 1.0 - min(least) / best
     lead = next((one.improvement for one in refined if ranked[0] in one.plans and one.improvement), None)
     return {

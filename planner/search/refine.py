@@ -14,11 +14,11 @@ from planner.cost.parts import PlanParts
 from planner.cost.stages import ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, improve
-from planner.search.candidates import Candidate
+from planner.search.candidates import Candidate, ScanReport
 from planner.search.guard import Guard, Key
 from planner.search.hosted import fewest_hosted, has_more_hosted
 from planner.search.request import objective_bound, objective_key, objective_value
-from planner.search.scan import KEEP_HOSTED, Scan, ScanReport
+from planner.search.scan import KEEP_HOSTED, Scan
 
 MOST_REFINED = 256
 """Candidates refined at most: about a millisecond each."""
@@ -53,6 +53,9 @@ class Refinement:
         the default one; 0 where these were not looked at. [s]
     floor : float
         Seconds that no refined plan can beat, however it is played. [s]
+    open_bytes : float
+        Where memory is asked for, what candidates that were not refined need at least; infinite where there
+        is none. [byte]
     """
 
     plans: tuple[Estimate, ...]
@@ -62,6 +65,7 @@ class Refinement:
     improvement: Improvement | None = None
     uneven_bound: float = 0.0
     floor: float = 0.0
+    open_bytes: float = float("inf")
 
     @property
     def bound(self) -> float:
@@ -246,8 +250,6 @@ def refine(
         Plans, best first.
     """
     guard = guard or Guard()
-    if objective == "memory":
-        return _smallest(scan, report, top, memory_limit)
     if objective_bound(objective, scan.job, 1.0) == float("inf"):
         objective = "time"
     work = _Candidates(scan, report, objective, memory_limit)
@@ -298,17 +300,6 @@ def _leader(work: _Candidates, guard: Guard, key: Key) -> Estimate:
         work.until(best)
         if work.place == place:
             return shown[0]
-
-
-def _smallest(scan: Scan, report: ScanReport, top: int, memory_limit: float | None) -> Refinement:
-    """Return the plans that need the least memory, with their default splits: the scan has seen them all."""
-    found = [
-        estimate(replace(candidate.plan, stage_layers=scan.split), scan.job, scan.runtime, memory_limit)
-        for candidate in report.best[: max(top, FIRST)]
-    ]
-    plans = tuple(sorted(found, key=lambda plan: plan.peak))
-    floor = min((plan.floor for plan in plans), default=0.0)
-    return Refinement(plans, len(plans), float("inf"), plans[0].step if plans else float("inf"), floor=floor)
 
 
 def floor_of(done: Mapping[Plan, Estimate]) -> float:

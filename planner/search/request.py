@@ -137,15 +137,15 @@ def _least_phases(job: Job, seconds: float) -> Phases:
     return Phases(computing, 0.0, seconds - computing)
 
 
-def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Scan:
-    """Return the scan of one job."""
+def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256, within: float = np.inf) -> Scan:
+    """Return the scan of one job; by memory, of plans whose steps take at most ``within`` seconds."""
     degrees, split = fixed_degrees(request.fixed)
     capacity = float(job.hardware.pool.accelerator.memory_visible)
     capacity = min(capacity, request.memory_limit or capacity)
     shards = request.fixed.get("zero_shards")
     space = make_space(job, degrees, split, runtime.bare_ends)
     choices = choices_of(runtime, request.fixed, job)
-    is_open = request.fixed.get("offload") in (None, HOSTED.name) and request.objective != "memory"
+    is_open = request.fixed.get("offload") in (None, HOSTED.name)
     return Scan(
         job=job,
         runtime=runtime,
@@ -159,5 +159,6 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256) -> Sc
         uneven=not request.uniform and request.objective != "memory",
         shown=request.top,
         by_memory=request.objective == "memory",
+        within=within,
         hostable=hostable_rows(space, job, runtime, choices) if is_open else None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,9 +21,9 @@ from planner.cost.step_end import StepEnd, step_end
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
-from planner.search.candidates import Candidate, by_bound, by_value, candidate, merged
+from planner.search.candidates import Candidate, ScanReport, by_bound, by_value, candidate, merged
 from planner.search.chunk import Chunk, Ends
-from planner.search.hostable import least_hosted_seconds
+from planner.search.hostable import least_hosted_bytes, least_hosted_seconds
 from planner.search.legality import Choices, Legal, Legality, PassNames, StateNames, named, obeying, plan_rows
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
@@ -39,55 +38,6 @@ KEEP_HOSTED = 256
 
 KEEP_SQUEEZED = 64
 """Candidates kept that might do with less recompute."""
-
-
-@dataclass
-class ScanReport:
-    """What a scan saw: counts by rule, and candidates.
-
-    Parameters
-    ----------
-    enumerated, valid, fits, close : int
-        Cells, legal plans, those that fit, and of these those too close to the limit to be offered.
-    seconds : float
-        Time spent in pricing. [s]
-    skipped : int
-        Legal plans with replicas of shards whose passes alone take too long to be kept: not priced.
-    removed : Counter
-        Cells by the first rule that they break.
-    best, promising : list of Candidate
-        The safe plans of least value, and of least bound.
-    smallest : Candidate, optional
-        The legal plan that needs the least memory.
-    tight : list of Candidate
-        Plans of least bound that are not safe with their default split, and may be with another one.
-    squeezed : list of Candidate
-        Safe plans that are not safe without recompute, by the time to expect of them with as little as they
-        need; their bound is that without recompute.
-    hosted : list of Candidate
-        Plans that are not safe, and may be with activations of some layers on the host, by the time that they
-        then take at least: that is their bound too.
-    """
-
-    enumerated: int = 0
-    valid: int = 0
-    fits: int = 0
-    close: int = 0
-    seconds: float = 0.0
-    skipped: int = 0
-    removed: Counter[str] = field(default_factory=Counter)
-    best: list[Candidate] = field(default_factory=list)
-    promising: list[Candidate] = field(default_factory=list)
-    smallest: Candidate | None = None
-    tight: list[Candidate] = field(default_factory=list)
-    squeezed: list[Candidate] = field(default_factory=list)
-    hosted: list[Candidate] = field(default_factory=list)
-
-    @property
-    def least_bound(self) -> float:
-        """Seconds that no safe plan beats, whatever its split; infinite where there is none. [s]"""
-        first = (*self.promising[:1], *self.tight[:1], *self.hosted[:1])
-        return min((one.bound for one in first), default=np.inf)
 
 
 PLAIN = StateNames(0, "none")
@@ -124,6 +74,8 @@ class Scan:
         Plans of least value to keep, where that is more than ``keep``.
     by_memory : bool
         Whether the value is memory and not seconds.
+    within : float
+        Seconds that a step may take, where memory is the value. [s]
     hostable : array (rows,), optional
         Rows of the space that may keep activations on the host, where the search is to try that.
     """
@@ -140,6 +92,7 @@ class Scan:
     uneven: bool = False
     shown: int = 0
     by_memory: bool = False
+    within: float = np.inf
     hostable: NDArray[np.bool_] | None = None
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
@@ -239,7 +192,7 @@ class Scan:
                 if self.hostable is not None and self._may_host(names, one):
                     among = mask & self.hostable[legal.rows]
                     self._collect_hosted(whole, plan, passes, result, among, report)
-                if self.uneven and self.split is None and is_splittable(whole):
+                if self.splits and is_splittable(whole):
                     self._collect_tight(whole, plan, result, mask, costs, totals, report)
 
     def _price_replicas(
@@ -265,7 +218,7 @@ class Scan:
         report.seconds += time.perf_counter() - started
         every = np.ones(rows.size, dtype=bool)
         self._collect(result, plan, every, objective, report)
-        if self.uneven and self.split is None and is_splittable(case):
+        if self.splits and is_splittable(case):
             costs = chunk.grid.costs(case, [*stages.counts, *totals], places)
             self._collect_tight(case, plan, result, every, costs, totals, report)
 
@@ -290,6 +243,11 @@ class Scan:
         made = partial(candidate, result, plan, values)
         report.best = merged(report.best, values, fits, max(self.keep, self.shown), made, by_value)
         report.promising = merged(report.promising, np.asarray(result.bound), fits, self.keep, made, by_bound)
+
+    @property
+    def splits(self) -> bool:
+        """Whether to look for plans that do better with another split than the default one."""
+        return (self.uneven or self.by_memory) and self.split is None
 
     @property
     def squeezes(self) -> bool:
@@ -337,17 +295,24 @@ class Scan:
         among: NDArray[np.bool_],
         report: ScanReport,
     ) -> None:
-        """Keep plans that do not fit, and could be the fastest with activations on the host."""
+        """Keep plans that could be the best with activations on the host; of the fastest those too large."""
         best = report.best[0].value if report.best else np.inf
-        unsafe = among & (np.asarray(result.total_bytes) > self.limit)
-        rows = np.flatnonzero(unsafe & (np.asarray(result.bound) < best))
+        bounds, used = np.asarray(result.bound), np.asarray(result.total_bytes)
+        hopeful = bounds <= self.within if self.by_memory else (used > self.limit) & (bounds < best)
+        rows = np.flatnonzero(among & hopeful)
         if not rows.size:
             return
-        found = least_hosted_seconds(case, plan_rows(plan, rows), passes, result, rows, self.limit)
+        least, most = (
+            (least_hosted_bytes, self.within) if self.by_memory else (least_hosted_seconds, self.limit)
+        )
+        found = least(case, plan_rows(plan, rows), passes, result, rows, most)
+        if self.by_memory:
+            found = np.where(found <= self.limit, found, np.inf)
 
         def made(index: int) -> Candidate:
-            seconds, nbytes = float(found[index]), float(np.asarray(result.total_bytes)[rows[index]])
-            return Candidate(seconds, seconds, nbytes, plan.row((int(rows[index]),)))
+            row, value = int(rows[index]), float(found[index])
+            bound = float(bounds[row]) if self.by_memory else value
+            return Candidate(value, bound, float(used[row]), plan.row((row,)))
 
         report.hosted = merged(report.hosted, found, found < best, KEEP_HOSTED, made, by_value)
 
@@ -366,10 +331,13 @@ class Scan:
         totals: Mapping[Piece, Num],
         report: ScanReport,
     ) -> None:
-        """Keep plans that could be the fastest, and fit in the mean over their stages only."""
+        """Keep plans that could be the best, and fit in the mean over their stages only."""
         best = report.best[0].value if report.best else np.inf
         worst = report.tight[-1].bound if len(report.tight) >= self.keep_tight else np.inf
-        hopeful = legal & (result.total_bytes > self.limit) & (result.bound < min(best, worst))
+        if self.by_memory:
+            hopeful = legal & (result.bound <= self.within)
+        else:
+            hopeful = legal & (result.total_bytes > self.limit) & (result.bound < min(best, worst))
         pp = np.asarray(plan.pp)
         divided = (pp > 1) & (pp <= case.model.num_layers) & (np.asarray(plan.vpp) == 1)
         rows = np.flatnonzero(hopeful & divided)
@@ -379,10 +347,14 @@ class Scan:
         counts = {piece: count if np.ndim(count) == 0 else count[rows] for piece, count in totals.items()}  # type: ignore[index]
         least = least_bytes(case, plan_rows(plan, rows), some, counts)
         among = np.zeros(len(hopeful), dtype=bool)
-        among[rows] = least <= self.limit
-        made = partial(candidate, result, plan, np.asarray(result.step))
-        bounds = np.asarray(result.bound)
-        report.tight = merged(report.tight, bounds, among, self.keep_tight, made, by_bound)
+        among[rows] = least <= (min(best, self.limit) if self.by_memory else self.limit)
+        values, order = np.asarray(result.step), by_bound
+        if self.by_memory:
+            values, order = np.full(len(hopeful), np.inf), by_value
+            values[rows] = least
+        made = partial(candidate, result, plan, values)
+        keys = values if self.by_memory else np.asarray(result.bound)
+        report.tight = merged(report.tight, keys, among, self.keep_tight, made, order)
 
 
 def worst_kept(scan: Scan, report: ScanReport) -> float:

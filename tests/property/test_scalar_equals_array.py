@@ -11,9 +11,10 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.parts import PlanParts
 from planner.runtimes._family import Runtime
+from planner.search.candidates import ScanReport
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
-from planner.search.scan import Scan, ScanReport
+from planner.search.scan import Scan
 from planner.search.space import make_space
 from tests.contract.formula_inputs import FRACTIONS, PLAIN, RANGES, RECORDS, Formula, formulas, record
 from tests.unit.cost_jobs import MODELS, any_runtime, job, runtime

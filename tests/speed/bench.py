@@ -28,9 +28,10 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
+from planner.search.candidates import ScanReport
 from planner.search.legality import named, plan_rows
 from planner.search.request import Request, objective_column, scan_of
-from planner.search.scan import Scan, ScanReport
+from planner.search.scan import Scan
 from tests.helpers import user_environment
 from tests.speed.accuracy import accuracy_lines, runs_folder
 from tests.speed.rows import row_lines

@@ -17,10 +17,10 @@ from planner.cost.parts import PlanParts
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
-from planner.search.candidates import merged
+from planner.search.candidates import ScanReport, merged
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
-from planner.search.scan import Scan, ScanReport
+from planner.search.scan import Scan
 from planner.search.space import AXES, axis_values, make_space
 from planner.search.tables import distinct
 from tests.unit.cost_jobs import MODELS, is_legal, job, runtime
@@ -164,7 +164,7 @@ def test_merging_keeps_the_least(seed: int) -> None:
     seen: list[float] = []
     for _ in range(6):
         keys = np.where(draw.uniform(size=40) < 0.3, np.inf, draw.integers(0, 60, 40).astype(float))
-        known = merged(known, keys, keys < np.inf, 10, lambda index, keys=keys: float(keys[index]), float)  # type: ignore[misc,arg-type]
+        known = merged(known, keys, keys < np.inf, 10, lambda index, keys=keys: float(keys[index]), float)  # type: ignore[misc,arg-type,assignment]
         seen += keys[np.isfinite(keys)].tolist()
         assert known == sorted(seen)[:10]
 

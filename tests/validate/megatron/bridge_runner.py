@@ -84,6 +84,12 @@ def _missing(name: str) -> bool:
         return True
 
 
+def _fields(record: Any) -> dict[str, Any]:
+    """Return the numbers, names and switches of a section."""
+    plain = (bool, int, float, str, tuple, type(None))
+    return {name: value for name, value in vars(record).items() if isinstance(value, plain)}
+
+
 class Bridge:
     """The checkout's code, ready to judge plans in a loop."""
 
@@ -129,13 +135,13 @@ class Bridge:
         self.specs.get_gpt_mtp_block_spec = local_block
         prepare_local_layers(self.state)
 
-    def judge(self, file: Path, gpus: int, capability: float) -> Verdict:
-        """Return what Megatron-Bridge makes of an emitted file."""
+    def judge(self, file: Path, gpus: int, capability: float, smoke: bool = False) -> Verdict:
+        """Return what Megatron-Bridge makes of an emitted file, or of its smoke run."""
         self.capability = divmod(round(capability * 10), 10)
         verdict, kept = Verdict(), dict(os.environ)
         with contextlib.redirect_stdout(self.log), contextlib.redirect_stderr(self.log):
             try:
-                self._judge(file, gpus, verdict.derived)
+                self._judge(file, gpus, verdict.derived, "smoke_config" if smoke else "build_config")
             except (Exception, SystemExit) as error:
                 verdict.error = f"{type(error).__name__}: {error}"
             finally:
@@ -144,12 +150,12 @@ class Bridge:
                 self._reset()
         return verdict
 
-    def _judge(self, file: Path, gpus: int, derived: dict[str, Any]) -> None:
+    def _judge(self, file: Path, gpus: int, derived: dict[str, Any], named: str) -> None:
         os.environ |= USER | {"CHECKPOINT": str(file.parent), "WORLD_SIZE": str(gpus)}
         os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
         scope: dict[str, Any] = {"__name__": "emitted", "__file__": str(file)}
         exec(compile(file.read_text(), str(file), "exec"), scope)
-        config = scope["build_config"]()
+        config = scope[named]()
         dist = importlib.import_module("torch.distributed")
         dist.init_process_group("fake", store=self.fakes.FakeStore(), rank=0, world_size=gpus)
         self.config.runtime_config_update(config)
@@ -205,6 +211,14 @@ class Bridge:
             fused_weight_gradient=model.gradient_accumulation_fusion,
         )
         derived.update(derived_numerics(model))
+        derived["run"] = {
+            "vocab": (model.vocab_size, model.should_pad_vocab, config.tokenizer.vocab_size),
+            "global_batch": train.global_batch_size,
+            "tokens": (model.seq_length, config.dataset.seq_length),
+            "optimizer": _fields(config.optimizer),
+            "schedule": _fields(config.scheduler),
+            "seed": config.rng.seed,
+        }
         rows = self._params(model, config.peft)
         derived["params"] = [params for params, _ in rows]
         derived["adapters"] = [learned for _, learned in rows] if config.peft else []

@@ -24,6 +24,7 @@ from tests.validate.megatron.tally import differences, settable, tally
 BRIDGE, MEGATRON = os.environ.get("MEGATRON_BRIDGE", ""), os.environ.get("MEGATRON_LM", "")
 COUNT = int(os.environ.get("VALIDATE_PLANS", "20"))
 UNSEEN = ("world",)
+LENGTHS = {"lr_decay_iters", "lr_decay_steps", "wd_incr_steps"}
 SEED = int(os.environ.get("VALIDATE_SEED", "1"))
 
 pytestmark = [
@@ -42,10 +43,10 @@ def bridge() -> Any:
 def judge(bridge: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Verdict]:
     file = tmp_path_factory.mktemp("emitted") / "train.py"
 
-    def judged(job: Job, plan: Plan, changes: Changes = NO_CHANGES) -> Verdict:
+    def judged(job: Job, plan: Plan, changes: Changes = NO_CHANGES, smoke: bool = False) -> Verdict:
         assert ENTRY.command is not None
         file.write_text((ENTRY.command(plan, job, ENTRY.versions[0], changes).files or {})[file.name])
-        return bridge.judge(file, job.gpus, job.hardware.pool.accelerator.compute_capability)
+        return bridge.judge(file, job.gpus, job.hardware.pool.accelerator.compute_capability, smoke)
 
     return judged
 
@@ -59,6 +60,27 @@ def test_every_legal_plan_is_accepted_as_meant(judge: Callable[..., Verdict]) ->
         if verdict.error or differs:
             faults.append(f"{job.model.name} {job.gpus} {plan} {changes}: {verdict.error or differs}")
     assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults)
+
+
+def test_a_smoke_run_is_the_same_training(judge: Callable[..., Verdict]) -> None:
+    """Of what Bridge derives only the length of the run differs: its schedule ends earlier."""
+    kinds = set()
+    for job, plan in legal_plans(SEED + 1, max(4, COUNT // 2), ENTRY):
+        kinds.add((job.workload.method, bool(job.model.expert_kinds)))
+        real, smoke = judge(job, plan), judge(job, plan, smoke=True)
+        assert (real.error, smoke.error) == ("", ""), (job.model.name, plan)
+        runs = real.derived.pop("run"), smoke.derived.pop("run")
+        assert smoke.derived == real.derived
+        (_, padded, held), (vocab, *_) = runs[1].pop("vocab"), runs[0].pop("vocab")
+        assert padded
+        assert held <= vocab
+        assert _differing(runs[0].pop("schedule"), runs[1].pop("schedule")) <= LENGTHS
+        assert runs[0] == runs[1]
+    assert len(kinds) > 1
+
+
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    return {name for name in one | other if one.get(name) != other.get(name)}
 
 
 def test_what_our_rules_refuse_bridge_refuses_or_runs_otherwise(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
+from planner.calibrate.releases import find_release, plain_traits, release_of
 from planner.cost.case import case_of
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
@@ -17,7 +18,7 @@ from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._settings import assumed, changed, heard, unheard
+from planner.runtimes._settings import Changes, assumed, changed, heard, unheard
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> 
         If the version is not one whose files can be written; the message lists those.
     """
     if version is None:
-        return Target(runtime, launcher, runtime.versions[0])
+        return Target(runtime, launcher, release_of(runtime).files or runtime.versions[0])
+    if version not in runtime.versions and runtime.release:
+        release = find_release(runtime.name, version, "--target-version")
+        version = release.files or runtime.versions[0]
     if version not in runtime.versions:
         expected = f"one of {', '.join(runtime.versions)} for {runtime.name}"
         found = nearest(version, runtime.versions) or runtime.versions[0]
@@ -106,7 +110,9 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
     plain = runtimes()[runtime.name].traits
     changes = changed(runtime.traits, plain)
-    reasons = unheard(changes, runtime.settings, plain)
+    own = asdict(plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision))
+    asked = {name: value for name, value in changes.items() if value != own[name]}
+    reasons = unheard(asked, runtime.settings, plain)
     if reasons:
         lines = (f"{runtime.name} would not run as it was priced: {reason}" for reason in reasons)
         raise UnsupportedPlan("\n".join(lines))
@@ -117,8 +123,26 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
     else:
         command = runtime.order_command(plan, job, wanted.version, order, settable)
-    told = (*assumed(changes, runtime.settings), *packed_note(job.workload))
+    brought = {name: value for name, value in changes.items() if name not in asked}
+    told = (
+        *release_notes(runtime, brought, wanted.version),
+        *assumed(asked, runtime.settings),
+        *packed_note(job.workload),
+    )
     return replace(command, notes=(*command.notes, *told))
+
+
+def release_notes(runtime: Runtime, brought: Changes, version: str) -> tuple[str, ...]:
+    """Return what a release does that these files do not say, and that they are for another version."""
+    release = release_of(runtime)
+    silent = [name for name in brought if name not in heard(brought, runtime.settings)]
+    other = "" if release.files == version else f"; these files are for {runtime.title} {version}"
+    if not silent and not other:
+        return ()
+    said = (
+        f", with {', '.join(silent)} as then, which no setting in these files brings about" if silent else ""
+    )
+    return (f"The price is that of {runtime.title} {release.name} ({release.date}){said}{other}.",)
 
 
 def packed_note(work: Workload) -> tuple[str, ...]:

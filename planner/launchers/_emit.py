@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from planner.calibrate.releases import find_release, plain_traits, release_of
 from planner.cost.case import case_of
@@ -106,8 +107,6 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         If the runtime writes no files, or they cannot say a trait that was priced.
     """
     runtime = wanted.runtime
-    if runtime.command is None:
-        raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
     plain = runtimes()[runtime.name].traits
     changes = changed(runtime.traits, plain)
     own = asdict(plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision))
@@ -116,32 +115,49 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
     if reasons:
         lines = (f"{runtime.name} would not run as it was priced: {reason}" for reason in reasons)
         raise UnsupportedPlan("\n".join(lines))
-    settable = heard(changes, runtime.settings)
-    if order is None:
-        command = runtime.command(plan, job, wanted.version, settable)
-    elif runtime.order_command is None:
-        raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
-    else:
-        command = runtime.order_command(plan, job, wanted.version, order, settable)
     brought = {name: value for name, value in changes.items() if name not in asked}
+    said = _sayable(heard(brought, runtime.settings), plan, job, wanted)
+    command = _command(plan, job, wanted, order, {**heard(asked, runtime.settings), **said})
     told = (
-        *release_notes(runtime, brought, wanted.version),
+        *release_notes(runtime, [name for name in brought if name not in said], wanted.version),
         *assumed(asked, runtime.settings),
         *packed_note(job.workload),
     )
     return replace(command, notes=(*command.notes, *told))
 
 
-def release_notes(runtime: Runtime, brought: Changes, version: str) -> tuple[str, ...]:
-    """Return what a release does that these files do not say, and that they are for another version."""
+def _command(plan: Plan, job: Job, wanted: Target, order: str | None, changes: dict[str, Any]) -> Command:
+    runtime = wanted.runtime
+    if runtime.command is None:
+        raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
+    if order is None:
+        return runtime.command(plan, job, wanted.version, changes)
+    if runtime.order_command is None:
+        raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
+    return runtime.order_command(plan, job, wanted.version, order, changes)
+
+
+def _sayable(brought: Changes, plan: Plan, job: Job, wanted: Target) -> dict[str, Any]:
+    """Return the traits of a release that files for this plan can say, each tried beside those before it."""
+    said: dict[str, Any] = {}
+    for name, value in brought.items():
+        try:
+            _command(plan, job, wanted, None, said | {name: value})
+        except UnsupportedPlan:
+            continue
+        said[name] = value
+    return said
+
+
+def release_notes(runtime: Runtime, silent: Sequence[str], version: str) -> tuple[str, ...]:
+    """Return that a release has traits which these files do not say, or that they are for another version."""
+    if not runtime.release:
+        return ()
     release = release_of(runtime)
-    silent = [name for name in brought if name not in heard(brought, runtime.settings)]
     other = "" if release.files == version else f"; these files are for {runtime.title} {version}"
     if not silent and not other:
         return ()
-    said = (
-        f", with {', '.join(silent)} as then, which no setting in these files brings about" if silent else ""
-    )
+    said = f", with {', '.join(silent)} as then, which these files do not set" if silent else ""
     return (f"The price is that of {runtime.title} {release.name} ({release.date}){said}{other}.",)
 
 

@@ -37,8 +37,8 @@ VersionOption = Annotated[
     str | None,
     typer.Option(
         "--target-version",
-        metavar="V",
-        help="Release of the target. [default: the newest]",
+        metavar="RELEASE",
+        help="Release of the target. [default: the plan's]",
         show_default=False,
     ),
 ]

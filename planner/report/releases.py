@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -78,8 +79,6 @@ def _release(runtime: str, release: Release) -> Document:
 
 def eras_of(release: Release) -> list[Era]:
     """Return the eras of a release over all accelerators that it runs on."""
-    import re
-
     names = [
         name
         for name in accelerator_names()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
 
 from planner.api import estimate_plan, load_hardware, load_model, load_runtime
 from planner.api import load_plan as read_plan
-from planner.calibrate.releases import era_of, find_release, of_release, releases
+from planner.calibrate.releases import era_of, find_release, named_runtime, of_release, releases
 from planner.errors import InputError
 from planner.inputs.load_hardware import accelerator_names
 from planner.inputs.workload import Workload
@@ -195,6 +198,7 @@ def test_every_release_has_an_era_of_its_runtime_wherever_it_runs() -> None:
         spellings = [spelling for release in known.releases for spelling in release.spellings]
         assert len(set(spellings)) == len(spellings)
         for release in known.releases[1:]:
+            assert re.fullmatch(r"\d{4}(-\d\d){0,2}", release.date)
             for text in (release.framework, *release.containers):
                 assert find_release(name, text.split()[-1]) is release
             eras = [era_of(release, accelerator) for accelerator in accelerator_names()]
@@ -210,6 +214,19 @@ def test_every_container_of_a_release_is_of_one_era() -> None:
                 other = type(release)(release.name, release.date, release.brings, text)
                 for accelerator in accelerator_names():
                     assert era_of(other, accelerator) is era_of(release, accelerator), (name, container)
+
+
+def test_a_runtime_without_records_has_the_releases_of_its_files() -> None:
+    lab = replace(runtimes()["fsdp"], name="lab", versions=("2", "1"))
+    with mock.patch("planner.calibrate.releases.runtimes", return_value={"lab": lab}):
+        releases.cache_clear()
+        try:
+            assert [one.name for one in releases()["lab"].releases] == ["2", "1"]
+            assert named_runtime("lab@1", "h100-80gb-sxm", "bf16").traits == lab.traits
+            with pytest.raises(InputError, match="nearest: 2"):
+                named_runtime("lab@3", "h100-80gb-sxm", "bf16")
+        finally:
+            releases.cache_clear()
 
 
 def test_files_of_a_release_say_what_they_cannot(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ so that a price for a release is the one with which `planner validate` compares 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -17,23 +18,34 @@ from planner.calibrate.eras.statements import era_traits, stated_traits
 from planner.calibrate.releases._release import Release, Releases
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.fitted import fitted
-from planner.registry import load_family
+from planner.registry import find, load_family
 from planner.runtimes import runtimes, runtimes_of_any_era
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 
 __all__ = [
-    "Release", "Releases", "era_of", "find_release", "named_runtime", "of_release", "plain_traits",
-    "release_of", "releases",
+    "Release", "Releases", "era_of", "find_release", "label_of", "named_runtime", "of_release", "plain_traits",
+    "release_of", "releases", "title_of",
 ]  # fmt: skip
 
 
 @cache
 def releases() -> Mapping[str, Releases]:
-    """Return the table of releases by the name of their runtime."""
+    """Return the table of releases by the name of their runtime.
+
+    A runtime without a file of its own here has the releases whose files can be written.
+    """
     import planner.calibrate.releases as package
 
-    return {entry.name: entry for entry in load_family(package, Releases).values()}
+    known = load_family(package, Releases)
+    return {name: known.get(name) or _own(runtime) for name, runtime in runtimes().items()}
+
+
+def _own(runtime: Runtime) -> Releases:
+    """Return the releases that a runtime's record names, all priced as the runtime itself."""
+    versions = runtime.versions or ("unversioned",)
+    own = tuple(Release(name, "", "as its record says", files=name) for name in versions)
+    return Releases(runtime.name, own, runtime.cite)
 
 
 def find_release(runtime: str, text: str, where: str = "--runtime") -> Release:
@@ -92,6 +104,20 @@ def release_of(runtime: Runtime) -> Release:
     return next((one for one in own.releases if one.name == runtime.release), own.newest)
 
 
+def title_of(runtime: Runtime) -> str:
+    """Return the title of a runtime, with its release where that is not the newest."""
+    release = release_of(runtime)
+    newest = releases()[runtime.name].newest
+    return runtime.title if release is newest else f"{runtime.title} {release.name}"
+
+
+def label_of(runtime: Runtime) -> str:
+    """Return the name of a runtime, with its release where that is not the newest."""
+    release = release_of(runtime)
+    newest = releases()[runtime.name].newest
+    return runtime.name if release is newest else f"{runtime.name}@{release.name}"
+
+
 def era_of(release: Release, accelerator: str, zero: str = "") -> Era | None:
     """Return the era of a release on an accelerator; None where it is priced as the runtime itself."""
     return find_era(release.framework, accelerator, None, zero) if release.framework else None
@@ -137,8 +163,6 @@ def of_release(name: str, release: Release, accelerator: str, precision: str) ->
 
 
 def _is_old(accelerator: str) -> bool:
-    import re
-
     return bool(re.search(BEFORE_HOPPER, accelerator.lower()))
 
 
@@ -157,8 +181,6 @@ def named_runtime(text: str, accelerator: str, precision: str, label: str = "--r
     InputError
         If the name or the release is unknown.
     """
-    from planner.registry import find
-
     name, _, release = text.partition("@")
     runtime = find(runtimes(), name.strip(), label)
     chosen = find_release(runtime.name, release, label) if release else releases()[runtime.name].newest

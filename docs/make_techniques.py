@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import planner.runtimes
+from planner.calibrate.releases import releases
 from planner.registry import load_family
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
@@ -133,6 +134,14 @@ RUNTIMES_HEAD = """# Runtimes
 What each training framework can run, and how it behaves, from the tables in the code: a search offers
 nothing else. How one is added is told in [Add a runtime](../how-to/add-a-runtime.md). Constants fitted to
 measured runs are not listed here; `planner explain` names those that a price rests on.
+
+`--runtime NAME@RELEASE` (or `--target-version RELEASE`) asks for a release, by the runner's own version or by
+NVIDIA's container that holds it; without one the newest is taken and named in the answer. The newest is
+priced as the files that are written for it run. Those before it are priced as their published runs were: with
+the traits and fitted constants of their era ([run tables](run-table.md)), and the settings of the recipes of
+their time, so that `estimate` gives the seconds of `validate`. What the files cannot say of that, the run
+card tells. `planner runtimes show NAME` has the measured runs behind a runtime, and `planner runtimes diff A B
+--plan PLAN` what another release would change for a plan.
 """
 
 OFFERED = {
@@ -155,6 +164,21 @@ def words(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else number(value)
 
 
+def releases_table(name: str) -> str:
+    """Return the releases of a runtime, newest first."""
+    rows = [
+        [
+            f"`{name}@{one.name}`",
+            ", ".join(one.containers),
+            one.date,
+            one.brings,
+            one.files or "those of the newest",
+        ]
+        for one in releases()[name].releases
+    ]
+    return table(["release", "container", "date", "what it brings", "files"], rows)
+
+
 def runtimes_page() -> str:
     """Return the page of runtimes."""
     found = load_family(planner.runtimes, Runtime)
@@ -165,7 +189,7 @@ def runtimes_page() -> str:
         rows: list[list[object]] = [[title, words(getattr(runtime, key))] for key, title in OFFERED.items()]
         rows += [["other spellings", spellings]] if spellings else []
         head = f"\n## {name}\n\n{runtime.title}. Read in: {runtime.cite}."
-        parts.append(f"{head}\n\n{table(['what', 'choices'], rows)}\n")
+        parts.append(f"{head}\n\n{table(['what', 'choices'], rows)}\n\n{releases_table(name)}\n")
     changed = [
         trait
         for trait in names

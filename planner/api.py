@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.arguments import checked
 from planner.calibrate.constants import predictions_with, shipped_values
+from planner.calibrate.releases import named_runtime
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
@@ -30,11 +31,9 @@ from planner.inputs.load import load_model as _load_model
 from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.registry import find
 from planner.report.as_json import Document, estimate_document, search_document
 from planner.report.explain import Explanation, explain, explain_document
 from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
-from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SLOWDOWN, Request
@@ -96,13 +95,15 @@ def load_hardware(name: str, gpus_per_node: int | None = None, price: float | No
 
 
 @checked
-def load_runtime(name: str = DEFAULT_RUNTIME, **traits: Any) -> Runtime:
+def load_runtime(name: str = DEFAULT_RUNTIME, job: Job | None = None, **traits: Any) -> Runtime:
     """Return a runtime, some of its traits changed.
 
     Parameters
     ----------
     name : str
-        Such as ``megatron-lm`` or ``torchtitan``.
+        Such as ``megatron-lm`` or ``torchtitan``, also in a release: ``megatron-bridge@26.04``.
+    job : Job, optional
+        What it is for; releases differ by accelerator and precision, so one that is named needs it.
     **traits
         New values, as ``--set`` takes them: ``attention="flash-2"``, ``compute_derate=0.95``.
 
@@ -111,8 +112,12 @@ def load_runtime(name: str = DEFAULT_RUNTIME, **traits: Any) -> Runtime:
     InputError
         If a name or a value is unknown.
     """
-    runtime = find(runtimes(), name, "runtime")
     reading = Reading()
+    if "@" in name and job is None:
+        reading.fault("job", "none", f"the job that {name} is for, since releases differ by accelerator")
+    reading.finish()
+    where = ("", "bf16") if job is None else (job.hardware.pool.accelerator.name, job.workload.precision)
+    runtime = named_runtime(name, *where, label="runtime")
     changes = trait_changes([f"{trait}={as_written(value)}" for trait, value in traits.items()], reading)
     reading.finish()
     return replace(runtime, traits=replace(runtime.traits, **changes))
@@ -198,7 +203,7 @@ def search_plans(
             clusters=(job.hardware,),
             gpu_counts=(job.gpus,),
             workload=job.workload,
-            runtimes=tuple(map(_runtime, several)),
+            runtimes=tuple(_runtime(one, job) for one in several),
             fixed=fixed,
             objective=str(goal),
             top=top,
@@ -243,7 +248,7 @@ def estimate_plan(
     check_limit(memory_limit, reading)
     chosen = given_axes(axes, job, reading)
     reading.finish()
-    who = _runtime(runtime)
+    who = _runtime(runtime, job)
     plan, _ = whole_plan(chosen, job, who)
     return _priced(plan, job, who, memory_limit)
 
@@ -383,8 +388,8 @@ def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
     return search_document(answer, {}) if isinstance(answer, SearchResult) else explain_document(answer)
 
 
-def _runtime(runtime: str | Runtime) -> Runtime:
-    return load_runtime(runtime) if isinstance(runtime, str) else runtime
+def _runtime(runtime: str | Runtime, job: Job) -> Runtime:
+    return load_runtime(runtime, job) if isinstance(runtime, str) else runtime
 
 
 def _priced(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate:

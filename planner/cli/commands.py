@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "completion": ("complete", "completion", "The script that completes names in a shell."),
     "config": ("config", "app", "The settings that files and variables make, and where from."),
     "models": ("models", "app", "Models that ship, one in full, and import from a config.json."),
+    "runtimes": ("runtimes", "app", "Runtimes, their releases, and what another release would change."),
     "hardware": ("hardware", "app", "Clusters and accelerators, and where their numbers come from."),
 }
 """Name of a command to its module in this package, what it is called there, and its line of help."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from planner.calibrate.releases import named_runtime
 from planner.cli.config import KEYS
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading, Span, shown
@@ -31,6 +32,10 @@ MiniMax-01, arXiv:2501.08313)."""
 
 MOST_COUNTS: Final = 48
 """Counts of accelerators that a range is searched for; of more, those with few prime factors are taken."""
+
+
+Clusters = tuple[tuple[str, HardwareProfile], ...]
+"""How the user named each cluster, and the cluster."""
 
 
 class Files(NamedTuple):
@@ -95,7 +100,7 @@ def read_job(
     model = reading.attempt(files.model, options.model)
     clusters = _clusters(options, reading, files)
     workload = _workload(options, model, reading, defaults)
-    chosen = _runtimes(options, workload, reading, defaults)
+    chosen = _runtimes(options, workload, clusters, reading, defaults)
     limit = reading.memory("--memory-limit", options.memory_limit)
     spans = reading.counts("--gpus", options.gpus, several)
     counts = _gpu_counts(options.gpus is not None, spans, clusters, reading, defaults)
@@ -243,17 +248,50 @@ def _global_batch(options: JobOptions, seq_len: int, reading: Reading) -> int | 
 
 
 def _runtimes(
-    options: JobOptions, workload: Workload | None, reading: Reading, defaults: dict[str, Any]
+    options: JobOptions,
+    workload: Workload | None,
+    clusters: Clusters,
+    reading: Reading,
+    defaults: dict[str, Any],
 ) -> tuple[Runtime, ...]:
     """Return the runtimes that are asked for, or else all that train so where the usual one does not."""
-    table = runtimes()
     usual = usual_runtimes(workload.method if workload is not None else "full")
     if not options.runtime:
         defaults["runtime"] = ", ".join(usual)
-    found = [reading.named("--runtime", text, table) for text in options.runtime or usual]
-    chosen = {runtime.name: runtime for runtime in found if runtime is not None}
+    texts = [with_version(text, options.target_version, reading) for text in options.runtime or usual]
+    found = [_named_runtime(text, workload, clusters, reading) for text in texts]
+    chosen = {(runtime.name, runtime.release): runtime for runtime in found if runtime is not None}
+    silent = [runtime for text, runtime in zip(texts, found, strict=True) if runtime and "@" not in text]
+    if silent:
+        defaults["release"] = ", ".join(dict.fromkeys(runtime.release for runtime in silent))
     changes = trait_changes(options.changes or (), reading)
     return tuple(replace(runtime, traits=replace(runtime.traits, **changes)) for runtime in chosen.values())
+
+
+def with_version(text: str, version: str | None, reading: Reading) -> str:
+    """Return ``NAME@RELEASE`` from a name and ``--target-version``, which may not name another release."""
+    name, at, release = text.partition("@")
+    if version is None or (at and release.strip() == version.strip()):
+        return text
+    if at:
+        reading.fault("--target-version", shown(version), f"one release beside --runtime {text}", release)
+    return f"{name}@{version}"
+
+
+def _named_runtime(
+    text: str, workload: Workload | None, clusters: Clusters, reading: Reading
+) -> Runtime | None:
+    """Return a runtime in its release, which must run alike on all clusters."""
+    precision = workload.precision if workload is not None else "bf16"
+    devices = list(dict.fromkeys(profile.pool.accelerator.name for _, profile in clusters)) or [""]
+    found = {name: reading.attempt(named_runtime, text, name, precision) for name in devices[:1]}
+    first = found[devices[0]]
+    for name in devices[1:]:
+        other = reading.attempt(named_runtime, text, name, precision) if first is not None else None
+        if first is not None and other is not None and other.traits != first.traits:
+            said = f"a release that runs alike on {devices[0]} and {name}, or one of these clusters at a time"
+            reading.fault("--runtime", shown(text), said)
+    return first
 
 
 def usual_runtimes(method: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +14,11 @@ from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked
+    from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
     from planner.launchers._emit import Target
     from planner.plan import Plan
-    from planner.report.plan_file import Names
+    from planner.report.plan_file import Names, PlanFile
     from planner.runtimes._family import Job, Runtime
 
 TargetOption = Annotated[
@@ -36,8 +37,8 @@ VersionOption = Annotated[
     str | None,
     typer.Option(
         "--target-version",
-        metavar="V",
-        help="Release of the target. [default: the newest]",
+        metavar="RELEASE",
+        help="Release of the target. [default: the plan's]",
         show_default=False,
     ),
 ]
@@ -100,6 +101,7 @@ def emit(
 
     saved = read_plan(plan)
     reading = Reading()
+    saved = in_release(saved, target, target_version, reading)
     check_precision(saved.job.hardware, saved.job.workload, reading)
     check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
@@ -123,6 +125,21 @@ def emit(
             raise UnsupportedPlan(f"{wanted.runtime.name} takes no order of passes that was made for a plan")
         done = write_files(answer, saved.names, wanted, launch, order)
     progress.tell(done)
+
+
+def in_release(saved: PlanFile, target: str | None, version: str | None, reading: Reading) -> PlanFile:
+    """Return a saved plan on the release of its own runtime that ``--target-version`` names."""
+    from planner.calibrate.releases import named_runtime, plain_traits
+    from planner.runtimes._settings import changed
+
+    if version is None or target is not None:
+        return saved
+    where = (saved.job.hardware.pool.accelerator.name, saved.job.workload.precision)
+    found = reading.attempt(named_runtime, f"{saved.runtime.name}@{version}", *where, "--target-version")
+    if found is None:
+        return saved
+    own: dict[str, Any] = dict(changed(saved.runtime.traits, plain_traits(saved.runtime, *where)))
+    return replace(saved, runtime=replace(found, traits=replace(found.traits, **own)))
 
 
 def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = False) -> Estimate:

@@ -141,10 +141,14 @@ class JobOptions:
         Texts,
         _option(
             "runtime",
-            "NAME",
-            "Training framework; several are ranked together. [default: megatron-lm]",
+            "NAME[@RELEASE]",
+            "Training framework, and its release; several are ranked together. [default: megatron-lm]",
             complete.runtime,
         ),
+    ] = None
+    target_version: Annotated[
+        Text,
+        _option("target-version", "RELEASE", "Release of the runtime or of --target. [default: the newest]"),
     ] = None
     changes: Annotated[
         Texts, _option("set", "TRAIT=VALUE", "Override a trait of the runtime, such as attention=flash-2.")

@@ -13,7 +13,6 @@ from planner.cli.launch import (
     LauncherOption,
     SmokeOption,
     TargetOption,
-    VersionOption,
     wanted_target,
     write_best,
 )
@@ -80,7 +79,6 @@ def search(
     ] = None,
     target: TargetOption = None,
     launcher: LauncherOption = "torchrun",
-    target_version: VersionOption = None,
     smoke: SmokeOption = False,
     force: ForceOption = False,
 ) -> None:
@@ -96,12 +94,12 @@ def search(
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
-    asked, request = read(job, plan, objective, top, oom_risk)
+    asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk)
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    launch = Launch(emit, target, launcher, target_version, force, smoke) if emit is not None else None
+    launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if smoke and emit is None:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
     check_names(target, launcher)
@@ -201,6 +199,11 @@ def read_front(text: str | None, request: Request) -> int | None:
         reading.fault("--front", "several clusters or counts", "one cluster and one number of accelerators")
     reading.finish()
     return points
+
+
+def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:
+    """Return the options without a release that is that of ``--target``."""
+    return job if target is None else replace(job, target_version=None)
 
 
 def check_names(target: str | None, launcher: str) -> None:

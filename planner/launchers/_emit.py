@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from planner.calibrate.releases import find_release, plain_traits, release_of
 from planner.cost.case import case_of
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
@@ -18,7 +20,7 @@ from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._rocm import on_vendor
-from planner.runtimes._settings import assumed, changed, heard, unheard
+from planner.runtimes._settings import Changes, assumed, changed, heard, unheard
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,10 @@ def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> 
         If the version is not one whose files can be written; the message lists those.
     """
     if version is None:
-        return Target(runtime, launcher, runtime.versions[0])
+        return Target(runtime, launcher, release_of(runtime).files or runtime.versions[0])
+    if version not in runtime.versions and runtime.release:
+        release = find_release(runtime.name, version, "--target-version")
+        version = release.files or runtime.versions[0]
     if version not in runtime.versions:
         expected = f"one of {', '.join(runtime.versions)} for {runtime.name}"
         found = nearest(version, runtime.versions) or runtime.versions[0]
@@ -103,24 +108,59 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         If the runtime writes no files, or they cannot say a trait that was priced.
     """
     runtime = wanted.runtime
-    if runtime.command is None:
-        raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
     plain = runtimes()[runtime.name].traits
     changes = changed(runtime.traits, plain)
-    reasons = unheard(changes, runtime.settings, plain)
+    own = asdict(plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision))
+    asked = {name: value for name, value in changes.items() if value != own[name]}
+    reasons = unheard(asked, runtime.settings, plain)
     if reasons:
         lines = (f"{runtime.name} would not run as it was priced: {reason}" for reason in reasons)
         raise UnsupportedPlan("\n".join(lines))
-    settable = heard(changes, runtime.settings)
-    if order is None:
-        command = runtime.command(plan, job, wanted.version, settable)
-    elif runtime.order_command is None:
-        raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
-    else:
-        command = runtime.order_command(plan, job, wanted.version, order, settable)
-    told = (*assumed(changes, runtime.settings), *packed_note(job.workload))
+    brought = {name: value for name, value in changes.items() if name not in asked}
+    said = _sayable(heard(brought, runtime.settings), plan, job, wanted)
+    command = _command(plan, job, wanted, order, {**heard(asked, runtime.settings), **said})
+    told = (
+        *release_notes(runtime, [name for name in brought if name not in said], wanted.version),
+        *assumed(asked, runtime.settings),
+        *packed_note(job.workload),
+    )
     variables = on_vendor(command.environment, job.hardware.pool.accelerator)
     return replace(command, environment=variables, notes=(*command.notes, *told))
+
+
+def _command(plan: Plan, job: Job, wanted: Target, order: str | None, changes: dict[str, Any]) -> Command:
+    runtime = wanted.runtime
+    if runtime.command is None:
+        raise UnsupportedPlan(f"no files are written for the runtime {runtime.name}")
+    if order is None:
+        return runtime.command(plan, job, wanted.version, changes)
+    if runtime.order_command is None:
+        raise UnsupportedPlan(f"{runtime.name} takes no order of passes that was made for a plan")
+    return runtime.order_command(plan, job, wanted.version, order, changes)
+
+
+def _sayable(brought: Changes, plan: Plan, job: Job, wanted: Target) -> dict[str, Any]:
+    """Return the traits of a release that files for this plan can say, each tried beside those before it."""
+    said: dict[str, Any] = {}
+    for name, value in brought.items():
+        try:
+            _command(plan, job, wanted, None, said | {name: value})
+        except UnsupportedPlan:
+            continue
+        said[name] = value
+    return said
+
+
+def release_notes(runtime: Runtime, silent: Sequence[str], version: str) -> tuple[str, ...]:
+    """Return that a release has traits which these files do not say, or that they are for another version."""
+    if not runtime.release:
+        return ()
+    release = release_of(runtime)
+    other = "" if release.files == version else f"; these files are for {runtime.title} {version}"
+    if not silent and not other:
+        return ()
+    said = f", with {', '.join(silent)} as then, which these files do not set" if silent else ""
+    return (f"The price is that of {runtime.title} {release.name} ({release.date}){said}{other}.",)
 
 
 def packed_note(work: Workload) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from planner.calibrate.releases import release_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
@@ -71,6 +72,7 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
             for name in ("seq_len", "global_batch", "precision", "optimizer", "method")
         },
         "runtime": answer.runtime.name,
+        "release": release_of(answer.runtime).name,
         "defaults": dict(defaults),
         "plan": plan_record(answer.plan) | _passes(answer.plan, job),
         "feasible": answer.feasible,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from planner.calibrate.releases import label_of
 from planner.cost.estimate import Estimate, StageBytes
 from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, estimate_document, plain
 from planner.report.estimate_page import TIME_WORDS, job_line, layout
@@ -150,7 +151,9 @@ def difference(first: Named, other: Named) -> str:
 def _unlike(a: Estimate, b: Estimate) -> str:
     """Say which of model, cluster, batch or runtime is not the same: then more than the plan differs."""
     unlike = [name for name in WORKLOAD if getattr(a.job.workload, name) != getattr(b.job.workload, name)]
-    unlike += ["model"] * (a.job.model != b.job.model) + ["runtime"] * (a.runtime.name != b.runtime.name)
+    unlike += ["model"] * (a.job.model != b.job.model) + ["runtime"] * (
+        label_of(a.runtime) != label_of(b.runtime)
+    )
     unlike += ["cluster"] * (a.job.hardware.name != b.job.hardware.name)
     unlike += ["gpus"] * (a.job.gpus != b.job.gpus)
     return f" Not the same job: {', '.join(unlike)}." if unlike else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from planner.calibrate.releases import title_of
 from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
@@ -73,7 +74,7 @@ def job_line(job: Job, runtime: Runtime) -> str:
     many = f"{job.gpus:,} of {counted(job.gpus + job.idle, 'accelerator')}" if job.idle else many
     return (
         f"{job.model.name} ({job.model.params / 1e9:.4g} B parameters) on {many} of {job.hardware.name}, "
-        f"{runtime.title}; {batch} of {counted(work.seq_len, 'token')}, "
+        f"{title_of(runtime)}; {batch} of {counted(work.seq_len, 'token')}, "
         f"{work.precision}, {work.optimizer}{fine}"
     )
 

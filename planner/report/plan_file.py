@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import Field
 
+from planner.calibrate.releases import named_runtime, plain_traits, release_of
 from planner.errors import InputError, Problem, UnsupportedPlan
 from planner.inputs.build import build
 from planner.inputs.hardware import OWN_PRICE, HardwareProfile
@@ -58,6 +59,7 @@ class _Cluster(_Named):
 
 
 class _Runtime(_Named):
+    release: str = ""
     traits: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
@@ -189,7 +191,7 @@ def _priced_alone(content: Any) -> Any:
 
 def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str | None = None) -> str:
     """Return the text of a plan file; ``order`` has the passes of each rank in a line, where it was made."""
-    plain = runtimes()[runtime.name].traits
+    plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
     traits = {
         field.name: getattr(runtime.traits, field.name)
         for field in fields(Traits)
@@ -206,7 +208,7 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str |
         "model": {"name": placed(names.model), "sha256": digest(job.model)},
         "hardware": cluster | {"sha256": digest(job.hardware)},
         "workload": job.workload.model_dump(mode="json", exclude_none=True),
-        "runtime": {"name": runtime.name}
+        "runtime": {"name": runtime.name, "release": release_of(runtime).name}
         | ({"traits": traits} if traits else {})
         | {"sha256": digest(runtime)},
         "plan": {name: value for name, value in plan_record(plan).items() if value is not None},
@@ -258,9 +260,8 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     plan = _plan(document, faults)
     runtime = None
     if not faults.problems:
-        plain = find(runtimes(), document.runtime.name, "runtime")
-        runtime = replace(plain, traits=_traits(plain.traits, document.runtime.traits, faults))
-        model = model if model is None else runtime.trained(model)
+        runtime = faults.attempt("runtime.release", _runtime, document, profile, faults)
+        model = model if model is None or runtime is None else runtime.trained(model)
     if document.order is not None and not faults.problems:
         _check_order(plan, document.order, faults)
     if faults.problems or model is None or profile is None or runtime is None:
@@ -279,6 +280,14 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     names = Names(document.model.name, document.hardware.name, document.hardware.gpus_per_node, limit)
     job = Job(model, profile, document.hardware.gpus, document.workload)
     return PlanFile(job, runtime, plan, names, changed, document.order)
+
+
+def _runtime(document: _Document, profile: HardwareProfile, faults: _Faults) -> Runtime:
+    """Return the runtime in the release that the file names, the newest where it names none."""
+    named = find(runtimes(), document.runtime.name, "runtime").name
+    text = f"{named}@{document.runtime.release}" if document.runtime.release else named
+    plain = named_runtime(text, profile.pool.accelerator.name, document.workload.precision)
+    return replace(plain, traits=_traits(plain.traits, document.runtime.traits, faults))
 
 
 def plan_orders(plan: Plan, lines: Sequence[str]) -> Orders:

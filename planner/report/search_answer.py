@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.calibrate.releases import label_of, title_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.report.estimate_page import layout, short_trust
@@ -96,7 +97,7 @@ def _head(result: SearchResult, request: Request) -> str:
     work, pool = job.workload, job.hardware.pool
     several = len(request.clusters) * len(request.gpu_counts) > 1
     where = "" if several else f" on {job.gpus:,} {pool.accelerator.name} ({job.hardware.name})"
-    who = f", {runtime.title}" if len(request.runtimes) == 1 else ""
+    who = f", {title_of(runtime)}" if len(request.runtimes) == 1 else ""
     how = [work.precision, *([work.method] if work.method != "full" else [])]
     return (
         f"{job.model.name} ({job.model.params / 1e9:.3g} B){where}{who}; "
@@ -113,7 +114,7 @@ def _table(result: SearchResult, request: Request) -> Table:
 
 def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
     where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
-    who = [answer.runtime.name] if len(request.runtimes) > 1 else []
+    who = [label_of(answer.runtime)] if len(request.runtimes) > 1 else []
     return {
         "#": rank,
         "layout": " ".join([*where, *who, layout(answer.plan)]),

@@ -214,6 +214,8 @@ class Runtime:
         Whether its files train a model's extra prediction layers; if not, they are none of what is priced.
     one_dtype : bool
         Whether parameters, gradients and optimizer states have one dtype, that of the master weights.
+    release : str
+        The release whose traits it has; empty for the newest.
     """
 
     name: str
@@ -241,6 +243,7 @@ class Runtime:
     one_gradient_buffer: bool = False
     trains_prediction: bool = False
     one_dtype: bool = False
+    release: str = ""
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""

@@ -15,6 +15,7 @@ ESTIMATE_KEYS = [
     ("hardware", ["name", "gpus", "gpus_per_node", "scaleup_domain", "idle_gpus"]),
     ("workload", ["seq_len", "global_batch", "precision", "optimizer", "method"]),
     ("runtime", None),
+    ("release", None),
     ("defaults", None),
     ("plan", PLAN_KEYS),
     ("feasible", None),

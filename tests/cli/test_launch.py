@@ -52,7 +52,7 @@ def test_another_target_is_priced_again_and_said(plan: Path) -> None:
     ("options", "code", "words"),
     [
         (("--target", "fsdp"), 1, "no-pipeline: pp 2; needs pp 1: Accelerate has no pipeline; nearest: pp 1"),
-        (("--target-version", "0.9"), 2, "expected one of 0.20, 0.19, 0.18, 0.17, 0.16 for megatron-lm"),
+        (("--target-version", "0.9"), 2, "a release of megatron-lm: 0.20, 0.19, 0.18, 0.17, 0.16"),
         (("--target", "torchtita"), 2, "nearest: torchtitan"),
         (("--launcher", "slurn"), 2, "nearest: slurm"),
     ],

@@ -38,7 +38,7 @@ TORCHTITAN_2024: Final = Era(
 
 TORCHTITAN_2025: Final = Era(
     "torchtitan-2025",
-    r"torchtitan.*2025",
+    r"torchtitan.*(2025|\b0\.2\.[01]\b)",
     "torchtitan",
     "the same with a compiled loss, as of 2025",
     traits={

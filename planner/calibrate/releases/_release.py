@@ -1,0 +1,70 @@
+"""The record of one release of a runtime, and of all those of a runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release that a user can ask for.
+
+    Parameters
+    ----------
+    name : str
+        The runner's own version.
+    date : str
+        Day, month or year of it.
+    brings : str
+        What is known to have come with it, in a phrase.
+    framework : str
+        What a run table writes for it: the era of that text has its traits and fitted constants. Empty for a
+        release that is priced as the runtime itself is: as the files that are written for it run.
+    containers : tuple of str
+        NVIDIA's containers that hold it.
+    files : str
+        The version of the runtime's files that it reads; empty where the nearest ones are for another.
+    sequence_parallel : bool
+        Whether it has what came with sequence parallelism, where its era tells that apart.
+    before_hopper : bool
+        Whether it runs on A100 and older alone.
+    """
+
+    name: str
+    date: str
+    brings: str
+    framework: str = ""
+    containers: tuple[str, ...] = ()
+    files: str = ""
+    sequence_parallel: bool = False
+    before_hopper: bool = False
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """All names that mean it."""
+        return (self.name, *self.containers)
+
+
+@dataclass(frozen=True)
+class Releases:
+    """The releases of a runtime.
+
+    Parameters
+    ----------
+    name : str
+        The runtime's.
+    releases : tuple of Release
+        Newest first.
+    source : str
+        Where versions, dates and containers were read.
+    """
+
+    name: str
+    releases: tuple[Release, ...]
+    source: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def newest(self) -> Release:
+        """What is meant where none is named."""
+        return self.releases[0]

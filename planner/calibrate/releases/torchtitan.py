@@ -1,0 +1,28 @@
+"""Releases of torchtitan."""
+
+from __future__ import annotations
+
+from planner.calibrate.releases._release import Release, Releases
+
+ENTRY = Releases(
+    "torchtitan",
+    (
+        Release(
+            "main-2026-08-21",
+            "2026-08-21",
+            "as the files written here set it: the loss whole, float8 by rows",
+            files="main-2026-08-21",
+        ),
+        Release(
+            "0.2.2",
+            "2026-02-20",
+            "recompute of whole layers, the loss in eight parts",
+            "torchtitan 0.2.2",
+            files="0.2.2",
+        ),
+        Release("0.2.1", "2025-12-26", "recompute that stops early", "torchtitan 0.2.1", files="0.2.1"),
+        Release("0.2.0", "2025-10-17", "recompute that stops early", "torchtitan 0.2.0", files="0.2.0"),
+        Release("2024", "2024", "nothing compiled", "torchtitan 2024"),
+    ),
+    "torchtitan, tags and assets/version.txt",
+)

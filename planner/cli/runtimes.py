@@ -1,0 +1,103 @@
+"""``planner runtimes``: releases, one runtime in full, and what another release would change for a plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli.complete import runtime as complete
+from planner.cli.options import Format, FormatOption
+
+if TYPE_CHECKING:
+    from planner.report.compare import Named
+    from planner.report.plan_file import PlanFile
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Runtimes and their releases, and what another release would change.",
+)
+
+ReleaseArgument = Annotated[
+    str, typer.Argument(metavar="NAME@RELEASE", help="A runtime in a release.", autocompletion=complete)
+]
+
+
+@app.command("list")
+def list_command(output: FormatOption = Format.table) -> None:
+    """List the runtimes: newest release, how many are known, files that can be written."""
+    from planner.cli.output import emit_rows
+    from planner.report.releases import runtime_rows
+
+    emit_rows(runtime_rows(), output)
+
+
+@app.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="A runtime.", autocompletion=complete)],
+    output: FormatOption = Format.table,
+) -> None:
+    """Show one runtime: its releases, what each brings, and the measured runs behind it."""
+    from planner.cli.output import emit_rows
+    from planner.report.releases import measured_rows, release_rows, runtime_document
+
+    document = runtime_document(name)
+    if output is Format.json:
+        typer.echo(json.dumps(document, indent=2))
+        return
+    emit_rows(release_rows(document, output is Format.csv), output)
+    if output is not Format.csv and document["measured"]:
+        typer.echo()
+        emit_rows(measured_rows(document), output)
+
+
+@app.command("diff")
+def diff_command(
+    first: ReleaseArgument,
+    second: ReleaseArgument,
+    plan: Annotated[Path, typer.Option(metavar="PLAN", help="A plan file to price on both.")],
+    output: FormatOption = Format.table,
+) -> None:
+    """Price a plan on two releases: what the second changes, in seconds and GiB, term by term.
+
+    Traits that the plan file sets hold on both. Exit code 1 tells that the plan breaks a rule or does not
+    fit on one of them.
+    """
+    from planner.cli.files import read_plan
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.compare import compare_page
+    from planner.report.flat import flat_row
+    from planner.report.releases import diff_document
+
+    saved = read_plan(plan)
+    pair = [_on_release(saved, text) for text in (first, second)]
+    if output is Format.json:
+        emit_document(diff_document(pair[0], pair[1]))
+    elif output is Format.csv:
+        emit_rows([{"name": one.name} | flat_row(one.answer) for one in pair], output)
+    else:
+        emit_page(compare_page(pair), output)
+    if not all(one.answer.feasible for one in pair):
+        raise typer.Exit(1)
+
+
+def _on_release(saved: PlanFile, text: str) -> Named:
+    """Return a saved plan priced on a release, the traits that its file sets on top."""
+    from planner.calibrate.releases import named_runtime, plain_traits
+    from planner.cost.price import Unpriced, price
+    from planner.report.compare import Named
+    from planner.runtimes._settings import changed
+
+    where = (saved.job.hardware.pool.accelerator.name, saved.job.workload.precision)
+    found = named_runtime(text, *where, label="NAME@RELEASE")
+    own: dict[str, Any] = dict(changed(saved.runtime.traits, plain_traits(saved.runtime, *where)))
+    found = replace(found, traits=replace(found.traits, **own))
+    answer = price(saved.plan, saved.job, found, saved.names.memory_limit)
+    if isinstance(answer, Unpriced):
+        raise answer.error()
+    return Named(f"{found.name}@{found.release}", answer)

@@ -140,8 +140,8 @@ NVIDIA's container that holds it; without one the newest is taken and named in t
 priced as the files that are written for it run. Those before it are priced as their published runs were: with
 the traits and fitted constants of their era ([run tables](run-table.md)), and the settings of the recipes of
 their time, so that `estimate` gives the seconds of `validate`. What the files cannot say of that, the run
-card tells. `planner runtimes show NAME` has the measured runs behind a runtime, and `planner runtimes diff A B
---plan PLAN` what another release would change for a plan.
+card tells. `planner runtimes show NAME` has the measured runs behind a runtime, and `planner runtimes diff A
+B --plan PLAN` what another release would change for a plan.
 """
 
 OFFERED = {

@@ -291,7 +291,16 @@ def trust(answer: Estimate) -> Page:
         else ""
     )
     memory = f" Memory: ± {percent(answer.memory_band)}, for 90% of runs."
-    return [band + far + memory + template]
+    return [band + far + memory + template, *unproven(answer)]
+
+
+def unproven(answer: Estimate) -> list[str]:
+    """Say what of a plan no measured run stands behind, whatever its band."""
+    if not answer.plan.offload.startswith("activations"):
+        return []
+    return [
+        "Unproven: no measured run keeps activations on the host, so that its price is the formulas' alone."
+    ]
 
 
 def short_trust(answer: Estimate) -> list[str]:

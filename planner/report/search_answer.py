@@ -8,7 +8,7 @@ from typing import Any, Final
 from planner.calibrate.releases import label_of, title_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
-from planner.report.estimate_page import layout, short_trust
+from planner.report.estimate_page import layout, short_trust, unproven
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.search_page import (
@@ -67,6 +67,7 @@ def search_answer(
         *_baselines(result),
         _proof(result),
         *short_trust(lead),
+        *unproven(lead),
         *short_prices(result),
         *(["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []),
         *_taken(defaults),
@@ -207,4 +208,4 @@ def _taken(defaults: Mapping[str, Any]) -> list[str]:
 def _next(left: bool) -> str:
     """Return what says more."""
     more = "more plans, " if left else ""
-    return f"Next: -v for {more}the proof, what was ruled out; --emit DIR for launch files."
+    return f"Next: -v for {more}proof and what was ruled out; --emit DIR for files."

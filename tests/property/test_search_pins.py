@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,25 +19,24 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.assign.improve import Improver
 from planner.search.hosted import fewest_hosted
-from planner.search.optimise import search
+from planner.search.optimise import search_counts
 from planner.search.request import Request, objective_column, scan_of
 
 WORSE = 1.001
 """How many times as long as a pinned search's best the open one's may take. [-]"""
 
 JOBS = {
-    "long": ("llama3-8b", "dgx-h100", 8, 8192, 32),
-    "short": ("llama3-8b", "dgx-h100", 8, 2048, 32),
+    "long": ("llama3-8b", "dgx-h100", 8, 8192, 16),
+    "short": ("llama3-8b", "dgx-h100", 8, 2048, 16),
     "one": ("llama3-8b", "dgx-h100", 1, 4096, 4),
-    "longest": ("llama3-70b", "dgx-h100", 64, 16384, 64),
-    "large": ("llama3-70b", "dgx-h100", 32, 4096, 64),
-    "old": ("llama2-13b", "dgx-a100-80gb", 16, 4096, 64),
+    "longest": ("llama3-70b", "dgx-h100", 32, 16384, 16),
+    "old": ("llama2-13b", "dgx-a100-80gb", 16, 4096, 32),
     "small": ("llama2-7b", "dgx-a100-40gb", 8, 4096, 16),
-    "wide": ("gpt3-175b", "dgx-a100-80gb", 128, 2048, 128),
-    "experts": ("mixtral-8x7b", "dgx-h100", 32, 4096, 64),
-    "many experts": ("qwen3-30b-a3b", "dgx-h100", 16, 4096, 64),
-    "linked": ("llama3-70b", "gb200-nvl72", 16, 8192, 32),
-    "bridge": ("llama3-70b", "dgx-h100", 64, 8192, 64, "megatron-bridge"),
+    "wide": ("gpt3-175b", "dgx-a100-80gb", 64, 2048, 32),
+    "experts": ("mixtral-8x7b", "dgx-h100", 8, 4096, 8),
+    "many experts": ("qwen3-30b-a3b", "dgx-h100", 8, 4096, 32),
+    "linked": ("llama3-70b", "gb200-nvl72", 8, 8192, 16),
+    "bridge": ("llama3-70b", "dgx-h100", 32, 8192, 16, "megatron-bridge"),
     "deepspeed": ("llama2-7b", "dgx-a100-80gb", 8, 4096, 32, "deepspeed"),
 }
 
@@ -50,14 +50,19 @@ def request(
 
 
 def best(asked: Request) -> Estimate | None:
-    plans = search(asked).plans
+    plans = search_counts(replace(asked, top=1)).plans
     return plans[0] if plans else None
+
+
+@cache
+def open_best(name: str) -> Estimate | None:
+    return best(request(*JOBS[name]))
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_an_open_search_is_as_good_as_any_choice_of_offload(name: str) -> None:
     row = JOBS[name]
-    opened = best(request(*row))
+    opened = open_best(name)
     assert opened is not None
     assert opened.violations == ()
     for offload in ("none", "optimizer", "activations"):
@@ -70,7 +75,7 @@ def test_an_open_search_is_as_good_as_any_choice_of_offload(name: str) -> None:
 PINS: Mapping[str, tuple[object, ...]] = {
     "cp": (1, 2, 4),
     "zero": (0, 1, 2, 3),
-    "zero_shards": (2, 4, 8),
+    "zero_shards": (2, 4),
     "recompute": ("none", "selective", "full", "full:4"),
     "schedule": ("1f1b", "interleaved-1f1b"),
     "micro_batch": (1, 2, 4),
@@ -85,9 +90,10 @@ PINS: Mapping[str, tuple[object, ...]] = {
 @pytest.mark.parametrize("axis", PINS)
 @pytest.mark.parametrize("name", ["long", "small"])
 def test_an_open_search_is_as_good_as_any_pinned_axis(name: str, axis: str) -> None:
-    opened = best(request(*JOBS[name]))
+    """Every value is pinned on one of the two jobs, neighbours on both in turn."""
+    opened = open_best(name)
     assert opened is not None
-    for value in PINS[axis]:
+    for value in PINS[axis][name == "small" :: 2]:
         pinned = best(request(*JOBS[name], **{axis: value}))
         assert pinned is None or opened.step <= pinned.step * WORSE, (value, pinned.plan)
 

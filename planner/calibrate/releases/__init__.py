@@ -24,8 +24,8 @@ from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 
 __all__ = [
-    "Release", "Releases", "era_of", "find_release", "label_of", "named_runtime", "of_release", "plain_traits",
-    "release_of", "releases", "title_of",
+    "Release", "Releases", "era_of", "find_release", "label_of", "named_runtime", "of_release",
+    "plain_traits", "release_of", "releases", "title_of",
 ]  # fmt: skip
 
 

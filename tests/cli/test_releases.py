@@ -170,7 +170,7 @@ def test_releases_of_one_price_are_cases_of_their_own_in_a_sweep(tmp_path: Path)
     out = ("--out", str(tmp_path / "rows.jsonl"), "--jobs", "1")
     planner("sweep", str(grid), *out, "--format", "json")
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert sorted(row["release"] for row in rows) == ["0.18", "0.19", "0.20"]
+    assert sorted(row["best"]["release"] for row in rows) == ["0.18", "0.19", "0.20"]
     assert len({row["key"] for row in rows}) == 3
 
 

@@ -139,9 +139,9 @@ measured runs are not listed here; `planner explain` names those that a price re
 NVIDIA's container that holds it; without one the newest is taken and named in the answer. The newest is
 priced as the files that are written for it run. Those before it are priced as their published runs were: with
 the traits and fitted constants of their era ([run tables](run-table.md)), and the settings of the recipes of
-their time, so that `estimate` gives the seconds of `validate`. What the files cannot say of that, the run
-card tells. `planner runtimes show NAME` has the measured runs behind a runtime, and `planner runtimes diff A
-B --plan PLAN` what another release would change for a plan.
+their time, so that `estimate` gives the seconds of `validate`. The run card tells what files cannot say of
+that. `planner runtimes show NAME` has the measured runs behind a runtime, and `planner runtimes diff A B
+--plan PLAN` what another release would change for a plan.
 """
 
 OFFERED = {

@@ -151,9 +151,8 @@ def difference(first: Named, other: Named) -> str:
 def _unlike(a: Estimate, b: Estimate) -> str:
     """Say which of model, cluster, batch or runtime is not the same: then more than the plan differs."""
     unlike = [name for name in WORKLOAD if getattr(a.job.workload, name) != getattr(b.job.workload, name)]
-    unlike += ["model"] * (a.job.model != b.job.model) + ["runtime"] * (
-        label_of(a.runtime) != label_of(b.runtime)
-    )
+    unlike += ["model"] * (a.job.model != b.job.model)
+    unlike += ["runtime"] * (label_of(a.runtime) != label_of(b.runtime))
     unlike += ["cluster"] * (a.job.hardware.name != b.job.hardware.name)
     unlike += ["gpus"] * (a.job.gpus != b.job.gpus)
     return f" Not the same job: {', '.join(unlike)}." if unlike else ""

@@ -115,7 +115,7 @@ def _tiles(best: Found) -> list[tuple[str, str]]:
 
 
 def _ranked(plans: list[Found]) -> Block:
-    several = len({row["runtime"] for row in plans}) > 1
+    several = len({(row["runtime"], row.get("release")) for row in plans}) > 1
     heads = ("#", "layout", *(["runtime"] if several else []), "accelerators", "s/step",
              "tokens/s on one",              "MFU", "HFU", "GiB", "out of memory", "$/step")  # fmt: skip
     rows = [_row(number(rank, str(rank)), row, several) for rank, row in enumerate(plans, 1)]
@@ -127,7 +127,7 @@ def _row(first: Cell, row: Found, several: bool) -> tuple[Cell, ...]:
     return (
         first,
         Cell(words(row)),
-        *([Cell(row["runtime"])] if several else []),
+        *([Cell(" ".join(filter(None, (row["runtime"], row.get("release")))))] if several else []),
         number(where["gpus"], f"{where['gpus']} {where['name']}"),
         number(row["step_time_s"], significant(row["step_time_s"])),
         number(row["tokens_per_s_per_gpu"], f"{row['tokens_per_s_per_gpu']:,.0f}"),

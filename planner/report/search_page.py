@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.calibrate.releases import label_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.report.estimate_page import adapter_lines, job_line, layout, trust
@@ -88,7 +89,7 @@ def dollars(answer: Estimate, digits: int = 4) -> dict[str, str]:
 
 def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
     where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
-    who = [answer.runtime.name] if len(request.runtimes) > 1 else []
+    who = [label_of(answer.runtime)] if len(request.runtimes) > 1 else []
     return (
         {"#": rank}
         | {
@@ -186,7 +187,7 @@ def other_runtimes(request: Request) -> Page:
     method = request.workload.method
     if any(method in runtime.methods for runtime in request.runtimes):
         return []
-    names = ", ".join(runtime.name for runtime in request.runtimes)
+    names = ", ".join(label_of(runtime) for runtime in request.runtimes)
     return [f"No plan of {names} has method {method}; nearest: {' or '.join(runtimes_with(method))}."]
 
 

@@ -7,10 +7,12 @@ import json
 from dataclasses import fields
 from typing import Any, Final
 
+from planner.calibrate.releases import label_of
 from planner.errors import PlannerError
 from planner.report.as_json import plain
 from planner.report.flat import flat_row
 from planner.report.plan_file import digest, tool_version
+from planner.runtimes._family import Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import Request
 from planner.sweep.grid import Options
@@ -30,11 +32,16 @@ def content_key(request: Request) -> str:
     content |= {
         "model": digest(request.model),
         "clusters": [digest(cluster) for cluster in request.clusters],
-        "runtimes": [digest(runtime) for runtime in request.runtimes],
+        "runtimes": [_known(runtime) for runtime in request.runtimes],
         "workload": request.workload.model_dump(mode="json"),
         "fixed": dict(request.fixed),
     }
     return _digest(content)
+
+
+def _known(runtime: Runtime) -> str:
+    """Return a digest of a runtime, with its release where that is not the newest: answers name it."""
+    return digest(runtime) + label_of(runtime).removeprefix(runtime.name)
 
 
 def refused_key(options: Options, reason: str) -> str:

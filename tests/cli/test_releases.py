@@ -162,6 +162,32 @@ def test_the_search_ranks_releases_side_by_side() -> None:
     assert {plan["runtime"] for plan in plans} == {"megatron-bridge"}
 
 
+def test_releases_of_one_price_are_cases_of_their_own_in_a_sweep(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.yaml"
+    content = {"models": ["llama2-7b"], "hardware": ["dgx-h100"], "gpus": [8], "global_batch": [64]}
+    names = ["megatron-lm@0.19", "megatron-lm@0.18", "megatron-lm"]
+    grid.write_text(yaml.safe_dump(content | {"runtime": names}))
+    out = ("--out", str(tmp_path / "rows.jsonl"), "--jobs", "1")
+    planner("sweep", str(grid), *out, "--format", "json")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert sorted(row["best"]["release"] for row in rows) == ["0.18", "0.19", "0.20"]
+    assert len({row["key"] for row in rows}) == 3
+
+
+def test_a_runners_file_is_priced_on_a_release(tmp_path: Path) -> None:
+    plan, folder = tmp_path / "plan.yaml", tmp_path / "files"
+    ask = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64", "--tp", "2")
+    planner("estimate", *ask, "--runtime", "megatron-lm", "--save", str(plan))
+    assert planner("emit", str(plan), "--out", str(folder), "--target-version", "0.18").code == 0
+    assert yaml.safe_load((folder / "plan.yaml").read_text())["runtime"]["release"] == "0.18"
+    script = next(folder.glob("*.sh"))
+    read = ("estimate", "--from", str(script), "--hardware", "dgx-h100", "--gpus", "8", "--format", "json")
+    assert planner(*read).json["release"] == "0.20"
+    answer = planner(*read, "--target-version", "core_v0.18.2").json
+    assert (answer["runtime"], answer["release"]) == ("megatron-lm", "0.18")
+    assert planner(*read, "--runtime", "megatron-lm@0.17").json["release"] == "0.17"
+
+
 def test_a_bump_is_the_difference_of_two_estimates_and_its_terms_add_up(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     planner("estimate", *MOE, "--runtime", "megatron-bridge@25.11", "--save", str(path))

@@ -117,7 +117,7 @@ def run_of(job: Job) -> Run:
     Examples
     --------
     >>> from planner.inputs.load_hardware import load_hardware
-    >>> from planner.inputs.load_model import load_model
+    >>> from planner.inputs.load import load_model
     >>> from planner.inputs.workload import Workload
     >>> work = Workload(seq_len=8192, global_batch=512, tokens=1e12)
     >>> run = run_of(Job(load_model("llama3-70b"), load_hardware("dgx-h100"), 512, work))

@@ -67,6 +67,7 @@ class Grid(Record):
     global_batch_tokens: Axis = ()
     method: Axis = ()
     runtime: Axis = ()
+    target_version: Axis = ()
     precision: Axis = ()
     optimizer: Axis = ()
     state_dtype: Axis = ()

@@ -91,7 +91,7 @@ def test_wrong_arguments_end_in_an_error_of_the_library(
     assert refused > 500
 
 
-@pytest.mark.parametrize("value", WRONG, ids=repr)
+@pytest.mark.parametrize("value", WRONG, ids=lambda value: type(value).__name__)
 def test_wrong_axes_end_in_an_error_of_the_library(value: object) -> None:
     for axis in (
         "tp",
@@ -110,7 +110,7 @@ def test_wrong_axes_end_in_an_error_of_the_library(value: object) -> None:
 
 
 @pytest.mark.parametrize("field", Workload.model_fields)
-@pytest.mark.parametrize("value", [{}, object(), [1], -3, ""], ids=repr)
+@pytest.mark.parametrize("value", [{}, object(), [1], -3, ""], ids=lambda value: type(value).__name__)
 def test_wrong_fields_of_a_workload_say_which(field: str, value: object) -> None:
     if value == "" and isinstance(planner.Workload().model_dump()[field], str):
         return

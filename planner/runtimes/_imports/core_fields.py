@@ -86,7 +86,7 @@ def core_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     Examples
     --------
     >>> core_flags({"tensor_model_parallel_size": 2, "add_bias_linear": False, "num_moe_experts": None})
-    {'--tensor-model-parallel-size': '2', '--disable-bias-linear': ''}
+    {'--tensor-model-parallel-size': '2', '--disable-bias-linear': '', '--bf16': ''}
     """
     flags: dict[str, str] = {}
     for name, value in fields.items():

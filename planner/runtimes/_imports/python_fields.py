@@ -17,9 +17,8 @@ def python_fields(text: str) -> Fields:
 
     Examples
     --------
-    >>> python_fields("p = get('bf16')\np.x = 1\nc = Config(model=Model(tp=2), mixed=p)\nc.model.pp = 4\n")
-    {'get': 'bf16', 'get.x': 1, 'Config.model': 'Model', 'Config.model.tp': 2, 'Config.mixed': 'get', \
-'Config.mixed.': 'bf16', 'Config.model.pp': 4}
+    >>> python_fields("c = Config(model=Model(tp=2))\nc.model.pp = 4\n")
+    {'Config.model': 'Model', 'Config.model.tp': 2, 'Config.model.pp': 4}
     """
     try:
         tree = ast.parse(text)

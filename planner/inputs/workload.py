@@ -62,14 +62,8 @@ def adapted_groups(text: str) -> tuple[Target, ...]:
     return () if len(found) == len(TARGETS) else found
 
 
-class Workload(Record):
-    """A training job, apart from the model and the cluster.
-
-    ``optimizer``, ``precision`` and ``method`` name entries of the tables in ``planner.techniques``; a dtype
-    of None is the runtime's own. ``lora_targets`` are groups of `TARGETS` that have adapters, None for all.
-    ``document_tokens`` is the mean length of the documents that a sequence is packed from, each of which
-    attends to itself alone; None where attention sees the whole sequence. [element]
-    """
+class WorkloadFields(Record):
+    """The fields of a `Workload`, whose faults a file that holds them tells with their place in it."""
 
     seq_len: PositiveInt = 4096
     global_batch: PositiveInt = 512
@@ -84,6 +78,16 @@ class Workload(Record):
     document_tokens: PositiveInt | None = None
     imbalance: Annotated[float, Field(ge=1.0)] = 1.0
     tokens: PositiveFloat | None = None
+
+
+class Workload(WorkloadFields):
+    """A training job, apart from the model and the cluster.
+
+    ``optimizer``, ``precision`` and ``method`` name entries of the tables in ``planner.techniques``; a dtype
+    of None is the runtime's own. ``lora_targets`` are groups of `TARGETS` that have adapters, None for all.
+    ``document_tokens`` is the mean length of the documents that a sequence is packed from, each of which
+    attends to itself alone; None where attention sees the whole sequence. [element]
+    """
 
     if not TYPE_CHECKING:
 

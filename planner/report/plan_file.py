@@ -21,7 +21,7 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.record import Bytes, Count, Flag, Positive, Price, Record
-from planner.inputs.workload import Workload
+from planner.inputs.workload import Workload, WorkloadFields
 from planner.inputs.yaml_file import parse_yaml, read_yaml
 from planner.plan import Plan
 from planner.registry import find
@@ -88,7 +88,7 @@ class _Document(Record):
     version: str = ""
     model: _Named
     hardware: _Cluster
-    workload: Workload
+    workload: WorkloadFields
     runtime: _Runtime
     plan: _Axes
     memory_limit: Bytes | None = None
@@ -278,7 +278,7 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     )
     limit = float(document.memory_limit) if document.memory_limit is not None else None
     names = Names(document.model.name, document.hardware.name, document.hardware.gpus_per_node, limit)
-    job = Job(model, profile, document.hardware.gpus, document.workload)
+    job = Job(model, profile, document.hardware.gpus, Workload(**document.workload.model_dump()))
     return PlanFile(job, runtime, plan, names, changed, document.order)
 
 

@@ -62,11 +62,19 @@ def refused(done: Done) -> str:
     + [("--lora-targets", "qkv"), ("--lora-targets", "lm_head"), ("--document-tokens", "10000000")],
 )
 def test_counts_and_amounts_that_are_none(command: str, option: str, value: str) -> None:
-    told = refused(planner(command, *JOB, f"{option}={value}"))
+    told = refused(planner(command, *without(JOB, option), f"{option}={value}"))
     assert told.startswith("error: ")
     assert option in told
     assert "expected" in told
     assert len(told) < 400
+
+
+def without(words: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """Return a command without an option and its value, so that it is not given twice."""
+    if option not in words:
+        return words
+    place = words.index(option)
+    return words[:place] + words[place + 2 :]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +149,7 @@ def test_degrees_are_checked_though_another_option_is_wrong(command: str) -> Non
 
 
 def test_a_degree_that_is_no_number_is_not_taken_for_one() -> None:
-    told = refused(
-        planner("estimate", "llama3-8b", *CLUSTER, "--gpus", "16", "--tp", "x", "--dp", "4", "--zero", "5")
-    )
+    told = refused(planner("estimate", "llama3-8b", *CLUSTER, "--tp", "x", "--dp", "4", "--zero", "5"))
     assert told.splitlines()[0] == "error: 2 faults"
 
 

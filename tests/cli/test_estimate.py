@@ -154,8 +154,9 @@ def test_batches_may_be_given_in_tokens() -> None:
 
 
 def test_the_table_fits_eighty_columns() -> None:
-    for options in ((), ("--pp", "8"), ("--tp", "3", "--dp", "1", "--gpus", "3")):
-        lines = planner("estimate", *JOB, *options).out.splitlines()
+    three = (*JOB[:4], "3", *JOB[5:])
+    for job, options in ((JOB, ()), (JOB, ("--pp", "8")), (three, ("--tp", "3", "--dp", "1"))):
+        lines = planner("estimate", *job, *options).out.splitlines()
         assert max(map(len, lines)) <= 80
 
 

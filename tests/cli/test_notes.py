@@ -86,7 +86,7 @@ def test_the_weight_gradients_that_adapters_spare_are_told_beside_mfu(method: st
     )
     ask = (*job, "--method", method, "--zero", "0")
     line = f"MFU and HFU count what {method} computes"
-    pages = [planner(command, *ask).out for command in ("estimate", "search")]
+    pages = [planner(command, *ask, "--verbose").out for command in ("estimate", "search")]
     for page in (*pages, planner("mfu", *ask, "--step-time", "2").out):
         assert (line in " ".join(page.split())) is told
 

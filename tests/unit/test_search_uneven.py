@@ -182,4 +182,4 @@ def test_a_number_that_cannot_reach_the_answers_is_not_refined(monkeypatch: pyte
     assert seen == [32, 16]
     seen.clear()
     search(replace(asked, objective="memory"))
-    assert sorted(seen) == [8, 16, 32]
+    assert {16, 32} <= set(seen)

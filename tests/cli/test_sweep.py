@@ -32,7 +32,11 @@ micro_batch: 1
 recompute: none
 tokens: 100B
 """
-SLOW = GRID.replace("recompute: none", "seq_len: [1024, 4096]")
+LENGTHS = [512, 1024, 1536, 2048, 2560, 3072, 3584, 4096]
+SLOW = GRID.replace("recompute: none", f"seq_len: {LENGTHS}")
+CASES = 4 * len(LENGTHS)
+"""Cases of the slow sweep: so many that a signal after the second comes before the last. [-]"""
+
 BIG = """\
 models: llama3-70b
 hardware: dgx-h100
@@ -104,7 +108,7 @@ def test_a_second_run_skips_what_is_there_and_a_changed_grid_searches_what_is_ne
 
 
 def started(folder: Path) -> subprocess.Popen[str]:
-    """Start a sweep of eight cases, and wait until some are kept."""
+    """Start the slow sweep, and wait until some are kept."""
     (folder / "slow.yaml").write_text(SLOW, encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "planner", "sweep", "slow.yaml", "--jobs", "1"],
@@ -145,7 +149,7 @@ def resumed(folder: Path, kept: int) -> Done:
     done = planner("sweep", "slow.yaml", "--jobs", "2", "--json")
     assert done.code == 0
     assert done.json["counts"] | {"failed": 0} == done.json["counts"]
-    assert (done.json["counts"]["cases"], done.json["counts"]["skipped"]) == (8, kept)
+    assert (done.json["counts"]["cases"], done.json["counts"]["skipped"]) == (CASES, kept)
     return done
 
 
@@ -160,7 +164,7 @@ def test_a_sweep_goes_on_after_a_kill_and_leaves_no_process(folder: Path) -> Non
         stream.write(b'{"schema": "planner/sweep-case/1", "key": "ab')
     done = resumed(folder, kept)
     keys = [line["key"] for line in lines(folder / "slow.jsonl")]
-    assert len(keys) == len(set(keys)) == 8
+    assert len(keys) == len(set(keys)) == CASES
     afresh = planner("sweep", "slow.yaml", "--jobs", "2", "--no-resume", "--force", "--json")
     assert without_times(afresh.json) == without_times(done.json)
     assert afresh.json["counts"]["skipped"] == 0
@@ -174,7 +178,7 @@ def test_an_interrupt_is_one_line_and_keeps_what_was_done(folder: Path) -> None:
     assert (process.returncode, out, err) == (130, "", "interrupted\n")
     assert left_of(process.pid) == []
     kept = len(lines(folder / "slow.jsonl"))
-    assert 2 <= kept < 8
+    assert 2 <= kept < CASES
 
 
 def test_the_table_of_results_is_written_beside_its_lines(folder: Path) -> None:

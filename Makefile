@@ -84,8 +84,8 @@ docs-update: setup  ## rewrite the outputs shown in README and docs, to be read 
 validate: setup validate-setup  ## runners' own code reads 20 seeded plans of each kind: a download (it says what), 2 minutes
 	VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,1200) $(PYTEST) -m torch tests/validate
 
-validate-full: setup validate-setup  ## the same with 300 plans of each kind
-	VALIDATE_PLANS=300 VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,7200) $(PYTEST) -m torch tests/validate
+validate-full: setup validate-setup  ## the same with 300 plans of each kind, and real runs of our scripts on processors
+	VALIDATE_RUNS=1 VALIDATE_PLANS=300 VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,7200) $(PYTEST) -m torch tests/validate
 
 validate-setup: $(VALIDATE_READY)
 	@$(VALIDATE_VENV)/bin/python -c 'import accelerate, dacite, deepspeed, torch, transformers' || { echo "$(VALIDATE_VENV) is broken: remove it and run make again" >&2; exit 1; }

@@ -27,6 +27,9 @@ from tests.validate.ask import PYTHON, has
 
 pytestmark = [
     pytest.mark.torch,
+    pytest.mark.skipif(
+        not os.environ.get("VALIDATE_RUNS"), reason="real runs take minutes: make validate-full"
+    ),
     pytest.mark.skipif(not has("deepspeed, accelerate"), reason="no interpreter with runners: make validate"),
 ]
 

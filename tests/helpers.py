@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,8 @@ def assert_golden(path: Path, text: str, update: bool) -> None:
         path.write_text(text, encoding="utf-8")
     assert path.is_file(), f"{path} is missing: run `make golden` and read what it writes"
     assert text == path.read_text(encoding="utf-8"), f"{path} differs: run `make golden` and read the diff"
+
+
+def hears_interrupts() -> None:
+    """Take SIGINT as it is usual: what a shell without job control starts behind itself ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any, Final
 
-from planner.calibrate.releases import label_of, title_of
+from planner.calibrate.releases import title_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.report.estimate_page import layout, short_trust, unproven
@@ -14,16 +15,17 @@ from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.search_page import (
     dollars,
     idle_lines,
+    named_layout,
     nothing_fits,
     other_runtimes,
     within_line,
 )
 from planner.search.optimise import SearchResult
-from planner.search.request import Request
+from planner.search.request import Request, objective_value
 from planner.units import GIB, percent
 
 TIE: Final = 0.01
-"""Share of the best step within which plans are called a tie. [-]"""
+"""Share of the best value of the objective within which plans are called a tie. [-]"""
 
 LINES: Final = 6
 """Lines of plans that leave the answer on one screen. [-]"""
@@ -63,7 +65,7 @@ def search_answer(
     left = len(result.plans) - len(table.rows)
     lines = [
         *_first(result),
-        *_ties(result),
+        *_ties(result, request.objective),
         *_baselines(result),
         _proof(result),
         *short_trust(lead),
@@ -114,11 +116,9 @@ def _table(result: SearchResult, request: Request) -> Table:
 
 
 def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
-    where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
-    who = [label_of(answer.runtime)] if len(request.runtimes) > 1 else []
     return {
         "#": rank,
-        "layout": " ".join([*where, *who, layout(answer.plan)]),
+        "layout": named_layout(answer, several, request),
         "s/step": seconds(answer),
         "MFU": percent(answer.mfu),
         "GiB" if several else f"GiB/{answer.capacity / GIB:.0f}": f"{answer.peak / GIB:.1f}",
@@ -137,10 +137,14 @@ def seconds(answer: Estimate) -> str:
     return f"{told} ({low}-{high})"
 
 
-def _ties(result: SearchResult) -> list[str]:
-    """Say which plans are no slower than the best by more than the model can tell, and name its variants."""
-    best = result.plans[0].step
-    last = sum(answer.step <= best * (1 + TIE) for answer in result.plans)
+def _ties(result: SearchResult, objective: str) -> list[str]:
+    """Say which plans are no worse than the best by more than the model can tell, and name its variants."""
+    played = (*result.played, *[None] * len(result.plans))
+    values = [
+        objective_value(objective, answer, seconds)
+        for answer, seconds in zip(result.plans, played, strict=False)
+    ]
+    last = len(list(takewhile(lambda value: value <= values[0] * (1 + TIE) < float("inf"), values)))
     lines = [f"Plans 1 to {last} are a tie (within {percent(TIE, 0)})."] if last > 1 else []
     others = result.variants[0] if result.variants else ()
     if others:

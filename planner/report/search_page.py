@@ -87,13 +87,18 @@ def dollars(answer: Estimate, digits: int = 4) -> dict[str, str]:
     }
 
 
-def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
+def named_layout(answer: Estimate, several: bool, request: Request) -> str:
+    """Return a plan's layout, after its cluster and runtime where there are several."""
     where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
     who = [label_of(answer.runtime)] if len(request.runtimes) > 1 else []
+    return " ".join([*where, *who, layout(answer.plan)])
+
+
+def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
     return (
         {"#": rank}
         | {
-            "layout": " ".join([*where, *who, layout(answer.plan)]),
+            "layout": named_layout(answer, several, request),
             "s/step": significant(answer.step),
             "tokens/s on one": f"{answer.tokens_per_second:,.0f}",
             "MFU": percent(answer.mfu),

@@ -20,7 +20,7 @@ from planner.cli import files
 from planner.cli.app import ended, main
 from planner.errors import SolverError
 from tests.cli.command import Done, planner
-from tests.helpers import ROOT, run_planner, user_environment
+from tests.helpers import ROOT, hears_interrupts, run_planner, user_environment
 
 CLUSTER = ("--hardware", "dgx-h100", "--gpus", "8")
 JOB = ("llama2-7b", *CLUSTER)
@@ -388,7 +388,7 @@ def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=hears_interrupts,
     )
     time.sleep(2.5)
     process.send_signal(signal.SIGINT)

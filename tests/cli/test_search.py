@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,23 @@ def test_plans_are_of_different_meshes_and_name_their_variants() -> None:
         assert own["plan"]["tp"] == other["plan"]["tp"]
         assert own["plan"] != other["plan"]
         assert own["step_time_s"] <= other["step_time_s"] <= 1.01 * own["step_time_s"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "key"),
+    [("time", ("step_time_s",)), ("memory", ("memory", "peak_gib")), ("cost", ("cost_usd_per_step",))],
+)
+def test_a_tie_is_one_of_what_is_minimised(objective: str, key: tuple[str, ...]) -> None:
+    ask = ("search", *JOB[:3], "--gpus", "2,4", "--global-batch", "16", "--objective", objective)
+    values = []
+    for plan in planner(*ask, "--format", "json").json["plans"]:
+        value = plan
+        for name in key:
+            value = value[name]
+        values.append(value)
+    tied = next((rank for rank, value in enumerate(values) if value > 1.01 * values[0]), len(values))
+    said = re.search(r"Plans 1 to (\d+) are a tie", planner(*ask).out)
+    assert (int(said[1]) if said else 1) == tied
 
 
 def test_time_and_cost_to_train_follow_from_tokens() -> None:

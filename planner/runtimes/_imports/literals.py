@@ -7,6 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def statements(text: str) -> list[ast.stmt]:
+    """Return the statements at the top of a module; none where the text is no Python."""
+    try:
+        return ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+
+
 def literals(text: str) -> dict[str, Any]:
     r"""Return the values of upper-case names that a module assigns plain data to; nothing if it is no Python.
 
@@ -16,11 +24,7 @@ def literals(text: str) -> dict[str, Any]:
     {'SEQ_LEN': 4096}
     """
     found: dict[str, Any] = {}
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError):
-        return found
-    for node in body:
+    for node in statements(text):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             try:
                 found[node.targets[0].id] = ast.literal_eval(node.value)

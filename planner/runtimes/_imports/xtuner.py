@@ -11,6 +11,7 @@ from planner.runtimes._imports import trainer
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes._imports.hub import model_named
+from planner.runtimes._imports.literals import statements
 from planner.runtimes._imports.trainer_layout import Launch, laid_out
 
 MODEL: Final = "pretrained_model_name_or_path"
@@ -34,11 +35,7 @@ def assigned(text: str) -> dict[str, Any]:
     {'n': 6, 'model': {'type': 'Net', 'size': 6, 'on': True}}
     """
     found: dict[str, Any] = {}
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError):
-        return found
-    for node in body:
+    for node in statements(text):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             found[node.targets[0].id] = _value(node.value, found)
         elif (

@@ -122,8 +122,8 @@ def _wanted_scaling(scaling: RopeScaling, latent: bool) -> dict[str, object]:
     if latent:
         return fields | {"rope_type": "yarn"}
     named: dict[str, object] = {f"yarn_{name}": value for name, value in fields.items()}
-    rounded = None if scaling.truncate is None else scaling.truncate
-    return named | {"position_embedding_type": "yarn", "yarn_correction_range_round_to_int": rounded}
+    rounding = {"yarn_correction_range_round_to_int": scaling.truncate}
+    return named | rounding | {"position_embedding_type": "yarn"}
 
 
 def _wanted_router(router: Router, model: ModelSpec) -> dict[str, object]:

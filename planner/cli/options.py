@@ -151,7 +151,8 @@ class JobOptions:
         _option("target-version", "RELEASE", "Release of the runtime or of --target. [default: the newest]"),
     ] = None
     changes: Annotated[
-        Texts, _option("set", "TRAIT=VALUE", "Override a trait of the runtime, such as attention=flash-2.")
+        Texts,
+        _option("set", "NAME=VALUE", "Pin a setting or trait of the runtime: cuda_graphs=attention."),
     ] = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,6 +48,14 @@ def search(
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Keep one recompute choice for all layers: no assignment.")
     ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SETTING",
+            help="Let the search choose a setting that changes numerics, such as gradients.",
+            show_default=False,
+        ),
+    ] = None,
     slowdown: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +103,7 @@ def search(
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
-    asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk)
+    asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
@@ -239,7 +248,13 @@ def check_launch(launch: Launch, request: Request) -> None:
 
 
 def read(
-    job: JobOptions, plan: PlanOptions, objective: str, top: str, oom_risk: str, files: Files | None = None
+    job: JobOptions,
+    plan: PlanOptions,
+    objective: str,
+    top: str,
+    oom_risk: str,
+    files: Files | None = None,
+    allow: Iterable[str] = (),
 ) -> tuple[Asked, Request]:
     """Return what is asked and the request of the search; ``files`` loads models and clusters.
 
@@ -251,7 +266,9 @@ def read(
     from planner.cli.axes import check_offload, check_world, one_count, read_axes
     from planner.cli.job import FILES, read_job
     from planner.cli.reading import Reading
+    from planner.cli.traits import allowed_settings, pinned_settings
     from planner.search.request import Request
+    from planner.search.settings import OpenSettings
 
     reading = Reading()
     axes = read_axes(plan, reading)
@@ -265,11 +282,13 @@ def read(
         reading.fault("--gpus", "nothing", "the number of accelerators, such as --gpus 64")
     elif counts := asked.gpu_counts if asked is not None else one_count(job.gpus):
         check_world(axes, counts, reading)
+    allowed = allowed_settings(allow, reading)
     check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)
     reading.finish()
     if asked is None or asked.gpu_counts is None or goal is None or shown is None or risk is None:
         raise AssertionError("a fault was not told")
     request = Request(
+        settings=OpenSettings(pinned_settings(job.changes or (), asked.workload), allowed),
         model=asked.model,
         clusters=tuple(profile for _, profile in asked.clusters),
         gpu_counts=asked.gpu_counts,

@@ -1,4 +1,4 @@
-"""``--set TRAIT=VALUE``: what a runtime does with the machine, changed by the user."""
+"""``--set NAME=VALUE``: a setting of the runtime, or one of its traits, as the user wants it."""
 
 from __future__ import annotations
 
@@ -8,30 +8,68 @@ from typing import Any, Final
 
 from planner.cli.reading import Reading, shown
 from planner.errors import nearest
+from planner.inputs.workload import Workload
 from planner.runtimes._trait_values import TRAITS, expected, is_allowed, kind_of, words_of
+from planner.techniques.settings import SETTINGS
 from planner.units import parse
 
 _TRUTH: Final = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
 def trait_changes(texts: Iterable[str], reading: Reading) -> dict[str, Any]:
-    """Return the traits that ``texts`` such as ``attention=flash-2`` set; faults are noted."""
-    changes = {}
+    """Return the traits that ``texts`` such as ``attention=flash-2`` set; faults are noted.
+
+    A name that a setting and a trait share has the setting's values and the trait's.
+    """
+    changes: dict[str, Any] = {}
     for text in texts:
-        name, equals, word = text.partition("=")
-        name, word = name.strip().lower().replace("-", "_"), word.strip()
-        if not equals or name not in TRAITS:
+        name, equals, word = _parts(text)
+        if not equals or (name not in TRAITS and name not in SETTINGS):
             found = shown(text) if equals else f"{shown(text)} without a value"
-            near = nearest(name, TRAITS)
-            names = "" if near else f" of {', '.join(TRAITS)}"
-            reading.fault("--set", found, f"TRAIT=VALUE, a trait{names}", near)
+            near = nearest(name, (*SETTINGS, *TRAITS))
+            names = "" if near else f", one of the settings {', '.join(SETTINGS)}, or a trait"
+            reading.fault("--set", found, f"NAME=VALUE, a setting or a trait{names}", near)
             continue
-        value = _value(name, word)
-        if is_allowed(name, value):
+        values = SETTINGS[name].values if name in SETTINGS else {}
+        if word.lower() in values:
+            changes |= values[word.lower()]
+        elif name in TRAITS and is_allowed(name, value := _value(name, word)):
             changes[name] = value
         else:
-            reading.fault(f"--set {name}", shown(word), expected(name), nearest(word, words_of(name)))
+            known = f"one of {', '.join(values)}" if values else expected(name)
+            reading.fault(f"--set {name}", shown(word), known, nearest(word, values or words_of(name)))
     return changes
+
+
+def pinned_settings(texts: Iterable[str], workload: Workload) -> tuple[str, ...]:
+    """Return the settings that the user decides: by name, by one of their traits, or by the workload."""
+    named = {_parts(text)[0] for text in texts}
+    named |= {"gradient_dtype"} if workload.gradient_dtype is not None else set()
+    return tuple(
+        name
+        for name, setting in SETTINGS.items()
+        if name in named or any(trait in named for values in setting.values.values() for trait in values)
+    )
+
+
+def allowed_settings(names: Iterable[str], reading: Reading) -> tuple[str, ...]:
+    """Return the settings that change numerics and may be chosen; faults are noted."""
+    known = {name for name, setting in SETTINGS.items() if setting.numerics}
+    found = []
+    for text in names:
+        name = text.strip().lower().replace("-", "_")
+        if name in known:
+            found.append(name)
+        else:
+            expects = f"a setting that changes numerics: {', '.join(sorted(known))}"
+            reading.fault("--allow", shown(text), expects, nearest(name, known))
+    return tuple(found)
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Return name, equals sign and word."""
+    name, equals, word = text.partition("=")
+    return name.strip().lower().replace("-", "_"), equals, word.strip()
 
 
 def _value(name: str, word: str) -> Any:

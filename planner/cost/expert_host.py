@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from planner.cost.operators import Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.inputs.model import DenseFfn, Experts
 from planner.numeric import Num
+
+AHEAD: Final = ("router", "attention")
+"""Graphs under which the host launches few kernels of a layer beside its experts'."""
 
 
 def local_experts(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
@@ -16,9 +21,10 @@ def local_experts(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
 def expert_floor_seconds(pricer: Pricer, experts: Num) -> Num:
     """Host time of a layer with so many local experts, both passes. [s]"""
     traits = pricer.case.traits
-    if traits.static_experts:
+    if traits.static_experts or traits.graphed == "passes":
         return 0.0
-    return expert_host_seconds(experts, traits.expert_host_seconds, traits.expert_layer_host_seconds)
+    least = 0.0 if traits.graphed in AHEAD else traits.expert_layer_host_seconds
+    return expert_host_seconds(experts, traits.expert_host_seconds, least)
 
 
 def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
@@ -31,7 +37,7 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
     """
     traits = pricer.case.traits
     floor = expert_floor_seconds(pricer, experts)
-    ahead = traits.dispatcher == "fused" and not traits.expert_layer_host_seconds
-    if not traits.overlaps_experts or traits.static_experts or ahead:
+    ahead = traits.dispatcher == "fused" and traits.graphed in AHEAD
+    if not traits.overlaps_experts or traits.static_experts or ahead or traits.graphed == "passes":
         return floor, 0.0
     return floor, expert_host_seconds(experts, traits.expert_host_seconds, 0.0)

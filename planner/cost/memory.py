@@ -11,7 +11,7 @@ from planner.cost.activation_offload import chunks_on_device, layer_passes
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
-from planner.cost.graphs import graph_bytes
+from planner.cost.graphs import GRAPHED, graph_bytes
 from planner.cost.padding import kept_padding
 from planner.cost.peaks import (
     PassBytes,
@@ -178,7 +178,7 @@ def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
 
 def _graphed(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
     """Bytes of the micro-batches in flight that lie in the memory of layers' graphs. [byte]"""
-    if case.traits.graphed != "mlp":
+    if case.traits.graphed not in GRAPHED:
         return 0.0
     return stage_sum(costs, stages, "graphed", False) * (chunks_in_flight(case, plan, stages) / plan.vpp)
 

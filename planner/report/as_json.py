@@ -11,6 +11,7 @@ from planner.calibrate.releases import release_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
+from planner.cost.settings import settings_of
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.search.optimise import SearchResult
@@ -73,6 +74,7 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
         },
         "runtime": answer.runtime.name,
         "release": release_of(answer.runtime).name,
+        "settings": dict(settings_of(job, answer.runtime)),
         "defaults": dict(defaults),
         "plan": plan_record(answer.plan) | _passes(answer.plan, job),
         "feasible": answer.feasible,

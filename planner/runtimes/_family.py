@@ -207,6 +207,8 @@ class Runtime:
         The process groups that it makes.
     settings : mapping
         Values of traits, beside its own, that its files can ask for.
+    searched : tuple of str
+        Settings that its files can ask for and a search tries, by name.
     one_gradient_buffer : bool
         Whether gradients travel in the dtype in which they are kept: what asks for a narrower one of either
         has both.
@@ -239,6 +241,7 @@ class Runtime:
     order_command: OrderCommandMaker | None = None
     grouping: Grouping = MESH
     settings: Settings = field(default_factory=dict)
+    searched: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     one_gradient_buffer: bool = False
     trains_prediction: bool = False

@@ -281,9 +281,9 @@ class Traits:
     for the device: to synchronise and launch again. [s]"""
     expert_host_seconds: float = 0.0
     """Host time for each local expert of a layer and micro-batch, both passes, where token counts must be
-    read back before the grouped products start; 0 under a graph of the whole iteration. [s]"""
+    read back before the grouped products start; none under a graph of all passes. [s]"""
     expert_layer_host_seconds: float = 0.0
-    """The least host time of a layer with experts and a micro-batch, both passes, however few they are; 0
+    """The least host time of a layer with experts and a micro-batch, both passes, however few they are; none
     under a graph of attention and router. [s]"""
 
     # Sharded experts
@@ -298,9 +298,9 @@ class Traits:
     held_share: float = 0.0
     """The same with what an allocator of fixed segments keeps free, and gives back where the device is full;
     0 where it keeps no more than its slack. [-]"""
-    graphed: Literal["", "mlp", "passes"] = ""
-    """What runs as a CUDA graph, whose memory serves nothing else: each layer's feed-forward (``mlp``), all
-    ``passes``, or nothing."""
+    graphed: Literal["", "mlp", "router", "attention", "passes"] = ""
+    """What runs as a CUDA graph, whose memory serves nothing else: each layer's feed-forward (``mlp``), its
+    ``router`` and what sorts tokens before experts, its ``attention`` too, all ``passes``, or nothing."""
     retry_seconds: float = 0.0
     """Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and asks
     for them again; 0 where segments can grow. [s]"""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,7 +19,7 @@ from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
 from planner.search.nearest import nearest_that_fits
-from planner.search.refine import Refinement, best_of, refine
+from planner.search.refine import FIRST, Refinement, best_of, refine
 from planner.search.request import (
     Request,
     objective_bound,
@@ -28,6 +29,7 @@ from planner.search.request import (
     scan_of,
 )
 from planner.search.scan import Scan
+from planner.search.settings import scanned_runtimes, with_best_settings
 from planner.search.smallest import smallest
 from planner.units import percent
 
@@ -121,7 +123,12 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
 def search_counts(request: Request, progress: Progress | None = None) -> SearchResult:
     """Rank the plans of a request that use all accelerators of one of its counts."""
     started = time.perf_counter()
-    jobs = list(request.jobs())
+    asked = list(request.jobs())
+    jobs = [
+        (job, one)
+        for job, runtime in asked
+        for one in scanned_runtimes(job, runtime, request.open_settings(job, runtime))
+    ]
     guard, within = Guard(), float("inf")
     if request.objective == "memory":
         scans, reports, refined, within = least_memory(request, jobs, progress, guard)
@@ -129,9 +136,10 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
         scans, reports = scan_each(request, jobs, progress)
         refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
+    plans = [*plans, *with_settings(request, asked, plans, guard)]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
     ranked = list(shown.plans)
-    lead = _lead_job(ranked, jobs)
+    lead = _lead_job(ranked, asked)
     known = tuple(baselines(request, *lead))
     removed: Counter[str] = Counter()
     for report in reports:
@@ -221,6 +229,7 @@ def refine_each(
         objective_bound(asked, scan.job, report.least_bound)
         for scan, report in zip(scans, reports, strict=True)
     ]
+    several = len({id(scan.job) for scan in scans}) > 1
     found: dict[int, Refinement] = {}
     values: list[float] = []
     for index in sorted(range(len(scans)), key=least.__getitem__):
@@ -233,13 +242,40 @@ def refine_each(
         others = (best_of(candidate, scan, request.memory_limit) for candidate in further)
         found[index] = replace(one, plans=(*one.plans, *others))
         known = (objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans)
-        values += [min(known, default=float("inf"))] if len(scans) > 1 else known
+        values += [min(known, default=float("inf"))] if several else known
     return [found[index] for index in range(len(scans))]
 
 
 def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[Job, Runtime]:
-    """Return the job of the best plan, or the first one."""
-    return (ranked[0].job, ranked[0].runtime) if ranked else jobs[0]
+    """Return the job of the best plan with its runtime as it is asked for, or the first one."""
+    lead = ranked[0] if ranked else None
+    return next(
+        (
+            (job, runtime)
+            for job, runtime in jobs
+            if lead is not None and job is lead.job and runtime.name == lead.runtime.name
+        ),
+        jobs[0],
+    )
+
+
+def with_settings(
+    request: Request, jobs: Sequence[tuple[Job, Runtime]], plans: Sequence[Estimate], guard: Guard
+) -> Iterator[Estimate]:
+    """Yield the best plans of each job with the settings that are best for them, where these are others."""
+
+    def worth(plan: Estimate) -> float:
+        good = why_left_out(plan, request) is None
+        return objective_value(request.objective, plan, guard.known_seconds(plan)) if good else float("inf")
+
+    for job, runtime in jobs:
+        settings = request.open_settings(job, runtime)
+        own = [plan for plan in plans if plan.job is job and plan.runtime.name == runtime.name]
+        first = heapq.nsmallest(FIRST if settings else 0, own, key=worth)
+        for plan in first:
+            best = with_best_settings(plan, runtime, settings, worth)
+            if best is not plan:
+                yield best
 
 
 def _optimality(

@@ -20,9 +20,11 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.choices import choices_of, fixed_degrees
 from planner.search.hostable import hostable_rows
 from planner.search.scan import Scan
+from planner.search.settings import OpenSettings
 from planner.search.space import make_space
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import HOSTED
+from planner.techniques.settings import Setting
 
 SLOWDOWN = 1.25
 """Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""
@@ -61,6 +63,8 @@ class Request:
         Accelerators that there are, where ``gpu_counts`` are fewer because no plan can use them all.
     slowdown : float
         Times the fastest plan's step that the plan of least memory may take. [-]
+    settings : OpenSettings, optional
+        Settings of the runtimes that may be chosen; if not given they are as the runtimes have them.
     """
 
     model: ModelSpec
@@ -76,6 +80,11 @@ class Request:
     uniform: bool = False
     cluster_gpus: int | None = None
     slowdown: float = SLOWDOWN
+    settings: OpenSettings | None = None
+
+    def open_settings(self, job: Job, runtime: Runtime) -> list[Setting]:
+        """Return the settings that may be chosen for one of the jobs."""
+        return self.settings.of(job, runtime) if self.settings is not None else []
 
     def jobs(self) -> Iterator[tuple[Job, Runtime]]:
         """Yield every combination of cluster, number of accelerators and runtime."""

@@ -47,10 +47,8 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         ),
         # Megatron-core, transformer/cuda_graphs.py: of a layer whose router and preprocessing are graphs, and
         # whose attention may be one, the host launches few kernels beside the experts'.
-        (
-            r"cuda_graph_scope=\[[^]]*'(attn|moe_router)'|graphs moe_router",
-            {"expert_layer_host_seconds": 0.0},
-        ),
+        (r"cuda_graph_scope=\[[^]]*'moe_router'|graphs moe_router", {"graphed": "router"}),
+        (r"cuda_graph_scope=\[[^]]*'attn'", {"graphed": "attention"}),
         # Megatron-Bridge, training/utils/moe_token_drop.py: only the all-to-all dispatcher drops tokens.
         (r"token.?drop", {"dispatcher": "all-to-all", "static_experts": True}),
         (r"gradient buckets off|not overlapped|\b(no|without) overlap", {"dp_exposed": 1.0}),

@@ -18,7 +18,7 @@ from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rules
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
-from planner.runtimes.megatron_lm.choices import check, choice_variables, in_effect
+from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
@@ -48,13 +48,13 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         method_rule(job.workload.method, runtime.methods),
         *adapter_rules(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
+        *choice_rules(plan, job, runtime),
     ]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
-    check(plan, job, changes)
     changes = in_effect(plan, job, changes)
     variables = environment(plan, job) | choice_variables(changes)
     return Command(
@@ -105,12 +105,23 @@ ENTRY = Runtime(
     grouping=CORE,
     settings={
         **SETTINGS,
+        "logit_bytes": (4.0,),
+        "loss_traffic": (10.0,),
         "tp_exposed": (1.0,),
         "fp8_activation_input": (True,),
         "fp8_attention": (True,),
         "cached_transposes": (False,),
         "adapter_dropout": (True,),
     },
+    searched=(
+        "cuda_graphs",
+        "expert_dispatcher",
+        "expert_overlap",
+        "loss_kernel",
+        "low_bit_weights",
+        "tp_overlap",
+        "gradients",
+    ),
     one_gradient_buffer=True,
     trains_prediction=True,
     aliases=("bridge", "nemo"),

@@ -60,7 +60,7 @@ from megatron.bridge.training.config import (
     MockGPTDatasetConfig,
     OptimizerConfig,
     RNGConfig,
-    SchedulerConfig,
+{rerun}    SchedulerConfig,
     TokenizerConfig,
     TrainingConfig,
     ValidationConfig,
@@ -142,6 +142,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         last=(LAYERS if mixed else "")
         + (BACKEND if "attention" in say.changes else "")
         + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),
+        rerun="    RerunStateMachineConfig,\n" if _whole_graph(say.changes) else "",
         needs=always,
         real=NEEDS,
         names=", ".join((*always, *NEEDS)),
@@ -152,7 +153,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
 
 def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     work, run = job.workload, run_of(job)
-    fields = precision_fields(work) | set_precision(changes)
+    fields = precision_fields(work) | set_precision(work.precision, changes)
     lines = [f"    precision = get_mixed_precision_config({RECIPES[work.precision]!r})\n"]
     lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in fields.items()]
     calls: dict[str, tuple[str, Section]] = {
@@ -172,10 +173,16 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     }
     if work.method == "lora":
         calls["peft"] = ("LoRA", adapter_section(plan, job, bool(changes.get("adapter_dropout", False))))
+    if _whole_graph(changes):
+        calls["rerun_state_machine"] = ("RerunStateMachineConfig", {"check_for_nan_in_loss": False})
     lines.append("    return ConfigContainer(\n")
-    said = set_fields(changes)
+    said = set_fields(job, changes)
     lines += [_call(name, kind, section | said.get(name, {})) for name, (kind, section) in calls.items()]
     return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
+
+
+def _whole_graph(changes: Changes) -> bool:
+    return changes.get("graphed") == "passes"
 
 
 def _call(name: str, kind: str, section: Section) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from planner.runtimes._family import Job
 from planner.runtimes._settings import Changes
 from planner.runtimes.megatron_bridge.sections import Code, Section
+from planner.runtimes.megatron_lm.choices import GRAPH_MODULES, STATIC_SHAPES, fused_backend
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
 
 SWITCHES: Final = {
@@ -19,7 +21,7 @@ SWITCHES: Final = {
 """Trait to the provider's field that is true where the trait is changed."""
 
 
-def set_fields(changes: Changes) -> Mapping[str, Section]:
+def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
     """Return for each section the fields that changed traits decide."""
     model: Section = {}
     if "attention" in changes:
@@ -27,7 +29,10 @@ def set_fields(changes: Changes) -> Mapping[str, Section]:
     if "dropout" in changes:
         model |= {"attention_dropout": DROPOUT, "hidden_dropout": DROPOUT}
     if "dispatcher" in changes:
-        model |= {"moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": "deepep"}
+        backend = fused_backend(job, changes.get("graphed"))
+        model |= {"moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": backend}
+    if "logit_bytes" in changes:
+        model["cross_entropy_fusion_impl"] = "te"
     off = {
         "fused_activation": "bias_activation_fusion",
         "fused_rope": "apply_rope_fusion",
@@ -40,12 +45,33 @@ def set_fields(changes: Changes) -> Mapping[str, Section]:
     apart: Section = {"overlap_grad_reduce": False, "overlap_param_gather": False}
     waits: Section = {"tp_comm_overlap": False} if "tp_exposed" in changes else {}
     waits |= {"overlap_moe_expert_parallel_comm": True} if "overlaps_experts" in changes else {}
-    if "dp_exposed" not in changes:
-        return {"model": model, "comm_overlap": waits}
-    return {"model": model, "ddp": apart, "comm_overlap": waits | apart}
+    sections: dict[str, Section] = {"model": model, "comm_overlap": waits}
+    if "dp_exposed" in changes:
+        sections |= {"ddp": apart, "comm_overlap": waits | apart}
+    if "graphed" in changes:
+        model |= _graph_fields(job, str(changes["graphed"]))
+        sections["rng"] = {"te_rng_tracker": True}
+    if changes.get("graphed") == "passes":
+        sections["ddp"] = {**sections.get("ddp", {}), "check_for_nan_in_grad": False}
+    return sections
 
 
-def set_precision(changes: Changes) -> Section:
+def _graph_fields(job: Job, graphed: str) -> Section:
+    experts = bool(job.model.expert_kinds)
+    if graphed == "passes":
+        fields: Section = {"cuda_graph_impl": "full_iteration", "cuda_graph_modules": []}
+        fields |= STATIC_SHAPES if experts else {}
+    else:
+        modules = [*(GRAPH_MODULES["attention"] if graphed == "attention" else ())]
+        modules += GRAPH_MODULES["router"] if experts else ()
+        fields = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": modules}
+    return fields | {"use_te_rng_tracker": True}
+
+
+def set_precision(precision: str, changes: Changes) -> Section:
     """Return the fields of Bridge's mixed precision that changed traits decide."""
-    named = {"fp8_attention": "fp8_dot_product_attention", "low_bit_weights": "fp8_param_gather"}
-    return {field: True for name, field in named.items() if name in changes}
+    fields: Section = {"fp8_dot_product_attention": True} if "fp8_attention" in changes else {}
+    if "low_bit_weights" in changes:
+        fields["fp4_param_gather" if precision == "nvfp4" else "fp8_param_gather"] = True
+        fields |= {"reuse_grad_buf_for_mxfp8_param_ag": True} if precision == "mxfp8" else {}
+    return fields

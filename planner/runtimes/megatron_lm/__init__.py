@@ -11,8 +11,8 @@ from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
-from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
-from planner.runtimes.megatron_lm.choices import check, choice_variables, in_effect
+from planner.runtimes.megatron_lm.architecture import known_architecture
+from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
@@ -38,15 +38,15 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *core_rules(plan, job),
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
+        *choice_rules(plan, job, runtime),
     ]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     job = replace(job, workload=as_set(job.workload, changes))
-    check(plan, job, changes)
     asked = in_effect(plan, job, changes)
-    flags = set_flags(arguments(plan, job, version), architecture(job.model).gated, asked, version)
+    flags = set_flags(arguments(plan, job, version), job, asked, version)
     return Command(
         program=("pretrain_gpt.py", *flags),
         environment=environment(plan, job) | choice_variables(asked),
@@ -93,6 +93,14 @@ ENTRY = Runtime(
     command=command,
     grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (0.25,)},
+    searched=(
+        "cuda_graphs",
+        "expert_dispatcher",
+        "expert_overlap",
+        "low_bit_weights",
+        "tp_overlap",
+        "gradients",
+    ),
     one_gradient_buffer=True,
     trains_prediction=True,
     aliases=("megatron", "mcore", "megatron-core"),

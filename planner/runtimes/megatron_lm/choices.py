@@ -6,20 +6,25 @@ model_parallel_config.py, whose fields are flags of the same name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.rules import Mask, Rule
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import Changes, Settings, Value
+from planner.runtimes._traits import Traits
+from planner.runtimes.megatron_lm.environment import BLACKWELL
 from planner.runtimes.megatron_lm.recompute import granularity
 
 SIXTEEN_BIT_AT_REST: Final = ("bf16", "fp16", "fp8-block")
 """Precisions that are priced with a 16-bit weight at rest whatever is asked."""
 
 CORE_CHOICES: Final[Settings] = {
+    "graphed": ("router", "attention", "passes"),
     "launch_blocking": (True,),
     "low_bit_head": ("mxfp8",),
     "low_bit_weights": ("alone",),
@@ -40,7 +45,6 @@ class Switch:
 
 SWITCHES: Final = {
     "low_bit_head": Switch(("--fp8-output-proj",), "0.18"),
-    "low_bit_weights": Switch(("--fp8-param-gather",)),
     "operator_fuser": Switch(("--use-transformer-engine-op-fuser",), "0.18"),
     "overlaps_experts": Switch(("--overlap-moe-expert-parallel-comm",)),
     "static_experts": Switch(("--moe-expert-capacity-factor", "1.0", "--moe-pad-expert-input-to-capacity")),
@@ -48,12 +52,32 @@ SWITCHES: Final = {
 }
 """Trait to what starts it; releases are all 0.NN."""
 
+GRAPH_MODULES: Final = {"router": ("moe_router", "moe_preprocess"), "attention": ("attn",)}
+"""Parts of a layer that a graph holds, by Megatron-core's names; with experts the router's come last."""
+
+GRAPHS_SINCE: Final = "0.20"
+"""Release whose flags for graphs are written here."""
+
+STATIC_SHAPES: Final[dict[str, object]] = {
+    "moe_expert_rank_capacity_factor": 1.5,
+    "moe_paged_stash": True,
+    "moe_paged_stash_buffer_size_factor_cuda": 1.2,
+    "moe_paged_stash_buffer_size_factor_cpu": 1.0,
+    "moe_pad_experts_for_cuda_graph_inference": True,
+    "moe_shared_expert_overlap": False,
+    "use_transformer_engine_op_fuser": True,
+}
+"""What experts need under a graph of all passes: buffers of a fixed size. A step whose tokens do not fit is
+run again without (core/transformer/moe/paged_stash.py, `PagedStashRunner`). Values as Megatron-Bridge's
+recipes have them (perf_recipes/qwen/common.py of 067f987d)."""
+
 
 def in_effect(plan: Plan, job: Job, changes: Changes) -> Changes:
     """Return the changed traits that this plan runs: no expert's switch without experts, and the like."""
     experts, work = bool(job.model.expert_kinds), job.workload
     idle = {
         "dispatcher": plan.ep * plan.etp <= 1,
+        "graphed": changes.get("graphed") == "router" and not experts,
         "overlaps_experts": not experts or plan.ep <= 1,
         "static_experts": not experts,
         "low_bit_head": work.precision != "mxfp8",
@@ -63,51 +87,151 @@ def in_effect(plan: Plan, job: Job, changes: Changes) -> Changes:
     return {name: value for name, value in changes.items() if not idle.get(name, False)}
 
 
-def check(plan: Plan, job: Job, changes: Changes) -> None:
-    """Refuse changed traits that Megatron-core does not run with a plan.
+def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is switched on beside a plan or a batch of plans.
 
-    Raises
-    ------
-    UnsupportedPlan
-        With every reason.
+    A release for which no files are written is priced as its recipes were, whatever they switched on.
     """
-    asked = in_effect(plan, job, changes)
-    reasons = [
-        *(_weights_alone(plan, job) if asked.get("low_bit_weights") == "alone" else ()),
-        *(_beside_experts(plan, job) if asked.get("overlaps_experts") else ()),
-        *(_of_one_size(asked) if asked.get("static_experts") else ()),
-    ]
-    if reasons:
-        raise UnsupportedPlan("; ".join(reasons))
+    traits, rules = runtime.traits, list[Rule]()
+    if runtime.release and runtime.release not in runtime.versions:
+        return rules
+    if traits.low_bit_weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
+        rules.append(_weights_rule(plan, job))
+    if job.model.expert_kinds:
+        rules += _expert_rules(plan, job, traits)
+    if traits.graphed:
+        rules += _graph_rules(plan, job, traits)
+    return rules
 
 
-def _weights_alone(plan: Plan, job: Job) -> Iterator[str]:
+def _weights_rule(plan: Plan, job: Job) -> Rule:
     precision, work = job.workload.precision, job.workload
-    nearest = "--set low_bit_weights=beside"
-    if precision not in ("fp8", "fp8-delayed"):
-        yield f"weights alone in {precision}; nearest: --precision fp8, or {nearest}"
-    elif plan.zero == 0 and work.method == "full":
-        yield f"weights alone in {precision} with zero 0, no distributed optimizer; nearest: zero 1"
-    elif plan.offload == "optimizer" and precision == "fp8":
-        yield f"weights alone in fp8 with offload optimizer; nearest: --precision fp8-delayed, or {nearest}"
+    stage = work.method != "full" or (plan.zero == 1 if precision in ("mxfp8", "nvfp4") else plan.zero >= 1)
+    hosted = plan.offload == "optimizer" and precision != "fp8-delayed"
+    return Rule(
+        "low-bit-weights-alone",
+        stage and not hosted,
+        lambda: (
+            f"low-bit weights alone in {precision} with zero {plan.zero}, offload {plan.offload}",
+            "a distributed optimizer on the device (zero 1)",
+            "--set low_bit_weights=beside",
+        ),
+    )
 
 
-def _beside_experts(plan: Plan, job: Job) -> Iterator[str]:
-    what, wanted = "overlaps_experts true", granularity(plan.recompute)
-    if plan.pp > 1 and plan.vpp <= 1:
-        yield f"{what} with pp {plan.pp:g}, vpp 1; nearest: schedule interleaved-1f1b, or pp 1"
-    if wanted is not None and (wanted.whole or "moe" in wanted.modules):
-        yield f"{what} with recompute {plan.recompute}; nearest: recompute selective"
-    if job.model.prediction is not None and job.model.prediction.layers > 1:
-        yield f"{what} with {job.model.prediction.layers} prediction layers; nearest: 1"
+def _expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
+    """Return the rules on experts' dispatcher, and on their messages beside compute."""
+    single = np.less_equal(plan.ep, 1)
+    wanted, layers = granularity(plan.recompute), job.model.prediction
+    rules = []
+    if traits.dispatcher == "fused":
+        rules.append(_dispatcher_rule(job, traits))
+    if traits.overlaps_experts:
+        kept = wanted is None or not (wanted.whole or "moe" in wanted.modules)
+        rules += [
+            Rule(
+                "expert-overlap-needs-chunks",
+                single | np.equal(plan.pp, 1) | np.greater(plan.vpp, 1),
+                lambda: (
+                    f"expert overlap with pp {plan.pp:g}, vpp 1",
+                    "several chunks of each rank, or pp 1",
+                    "schedule interleaved-1f1b, or --set expert_overlap=off",
+                ),
+            ),
+            Rule(
+                "expert-overlap-keeps-layers",
+                single | kept,
+                lambda: (
+                    f"expert overlap with recompute {plan.recompute}",
+                    "none, or modules other than moe",
+                    "recompute selective, or --set expert_overlap=off",
+                ),
+            ),
+            Rule(
+                "expert-overlap-predicts-once",
+                single | (layers is None or layers.layers <= 1),
+                lambda: (
+                    f"expert overlap with {layers.layers if layers else 0} prediction layers",
+                    "one at most",
+                    "--set expert_overlap=off",
+                ),
+            ),
+        ]
+    return rules
 
 
-def _of_one_size(asked: Changes) -> Iterator[str]:
-    if asked.get("dispatcher") == "fused":
-        yield "static_experts true with dispatcher fused; nearest: --set dispatcher=all-to-all"
+def _dispatcher_rule(job: Job, traits: Traits) -> Rule:
+    """Return where fused dispatchers run: NVIDIA's accelerators since Ampere, with counts that vary."""
+    device = job.hardware.pool.accelerator
+    known = device.compute_capability is None or device.compute_capability >= AMPERE
+    return Rule(
+        "fused-dispatcher-runs",
+        device.vendor.lower() == "nvidia" and known and not traits.static_experts,
+        lambda: (
+            f"fused expert dispatcher on {device.name}" + (", static experts" * traits.static_experts),
+            "NVIDIA's accelerators since Ampere, tokens that are not dropped",
+            "--set expert_dispatcher=all-to-all",
+        ),
+    )
 
 
-def choice_flags(changes: Changes, version: str) -> list[str]:
+def _graph_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
+    """Return what graphs cannot hold."""
+    wanted, whole = granularity(plan.recompute), traits.graphed == "passes"
+    experts = bool(job.model.expert_kinds)
+    inside = wanted is not None and (wanted.whole or (experts and "moe" in wanted.modules))
+    nearest = "--set cuda_graphs=none"
+    rules = [
+        Rule(
+            "graphs-hold-recompute",
+            whole or not inside,
+            lambda: (f"graphs of {traits.graphed} with recompute {plan.recompute}", "parts of them", nearest),
+        ),
+        Rule(
+            "graphs-keep-places",
+            plan.zero <= 1 and plan.offload in ("none", "optimizer"),
+            lambda: (
+                f"CUDA graphs with zero {plan.zero}, offload {plan.offload}",
+                "weights and activations that stay where they are: zero 0 or 1, no activations on the host",
+                nearest,
+            ),
+        ),
+    ]
+    if whole and experts:
+        rules.append(_static_shapes_rule(job, traits, np.less_equal(plan.ep, 1)))
+    return rules
+
+
+def _static_shapes_rule(job: Job, traits: Traits, single: Mask) -> Rule:
+    """Return what experts need under a graph of all passes: a fused kernel for buffers of a fixed size."""
+    device, precision = job.hardware.pool.accelerator, job.workload.precision
+    new = device.compute_capability is not None and device.compute_capability >= BLACKWELL
+    return Rule(
+        "graph-of-experts-has-static-shapes",
+        np.logical_not(single) & (precision == "mxfp8" and new and traits.dispatcher == "fused"),
+        lambda: (
+            f"a graph of all passes with experts in {precision} on {device.name}",
+            "expert parallelism by the fused dispatcher, mxfp8 on Blackwell: buffers of a fixed size",
+            "--set cuda_graphs=attention",
+        ),
+    )
+
+
+AMPERE: Final = 8.0
+"""Compute capability from which fused dispatchers run (Megatron-Bridge 067f987d,
+training/flex_dispatcher_backend.py)."""
+
+
+def fused_backend(job: Job, graphed: object) -> str:
+    """Return whose fused kernels send tokens: HybridEP where NVLink joins nodes, and under whole graphs.
+
+    DeepEP does not run there (Megatron-Bridge 067f987d, training/flex_dispatcher_backend.py).
+    """
+    pool = job.hardware.pool
+    return "hybridep" if graphed == "passes" or pool.scaleup_domain > pool.gpus_per_node else "deepep"
+
+
+def choice_flags(job: Job, changes: Changes, version: str) -> list[str]:
     """Return the flags of the switches that changed traits ask for.
 
     Raises
@@ -116,18 +240,52 @@ def choice_flags(changes: Changes, version: str) -> list[str]:
         If a release has no such flag.
     """
     wanted = {name: SWITCHES[name] for name in SWITCHES if name in changes}
+    if "graphed" in changes:
+        wanted["graphed"] = Switch(_graph_flags(job, str(changes["graphed"])), GRAPHS_SINCE)
+    if "low_bit_weights" in changes:
+        wanted["low_bit_weights"] = Switch(WEIGHTS_ALONE.get(job.workload.precision, WEIGHTS_ALONE["fp8"]))
     for name, switch in wanted.items():
         if version < switch.since:
             raise UnsupportedPlan(
                 f"{name} {_word(changes[name])} with release {version}, which has no {switch.flags[0]}; "
                 f"nearest: release {switch.since}"
             )
-    return [flag for switch in wanted.values() for flag in switch.flags]
+    return list(dict.fromkeys(flag for switch in wanted.values() for flag in switch.flags))
+
+
+WEIGHTS_ALONE: Final = {
+    "fp8": ("--fp8-param-gather",),
+    "mxfp8": ("--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag"),
+    "nvfp4": ("--fp4-param-gather",),
+}
+
+
+def _graph_flags(job: Job, graphed: str) -> tuple[str, ...]:
+    experts = bool(job.model.expert_kinds)
+    if graphed == "passes":
+        return ("--cuda-graph-impl", "full_iteration", *(_static_flags() if experts else ()))
+    modules = GRAPH_MODULES["attention"] if graphed == "attention" else ()
+    return (
+        *("--cuda-graph-impl", "transformer_engine"),
+        *("--cuda-graph-modules", *modules, *(GRAPH_MODULES["router"] if experts else ())),
+    )
+
+
+def _static_flags() -> list[str]:
+    flags: list[str] = []
+    for name, value in STATIC_SHAPES.items():
+        if value is not False:
+            flags += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return flags
 
 
 def choice_variables(changes: Changes) -> dict[str, str]:
-    """Return the variables that changed traits ask for."""
-    return {"CUDA_LAUNCH_BLOCKING": "1"} if changes.get("launch_blocking") else {}
+    """Return the variables that changed traits ask for; graphs of layers beside segments that grow need one.
+
+    Megatron-LM d98e8a64, training/arguments.py: NCCL's registration of graphs would break them.
+    """
+    variables = {"CUDA_LAUNCH_BLOCKING": "1"} if changes.get("launch_blocking") else {}
+    return variables | ({"NCCL_GRAPH_REGISTER": "0"} if changes.get("graphed") else {})
 
 
 def _word(value: Value) -> str:

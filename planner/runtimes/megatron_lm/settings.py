@@ -7,8 +7,10 @@ from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
+from planner.runtimes._family import Job
 from planner.runtimes._settings import Changes, Settings
-from planner.runtimes.megatron_lm.choices import CORE_CHOICES, choice_flags
+from planner.runtimes.megatron_lm.architecture import architecture
+from planner.runtimes.megatron_lm.choices import CORE_CHOICES, choice_flags, fused_backend
 
 SETTINGS: Final[Settings] = {
     **CORE_CHOICES,
@@ -49,22 +51,25 @@ def as_set(work: Workload, changes: Changes) -> Workload:
     return work.model_copy(update={"gradient_dtype": asked.pop()})
 
 
-def set_flags(flags: Sequence[str], gated: bool, changes: Changes, version: str) -> tuple[str, ...]:
+def set_flags(flags: Sequence[str], job: Job, changes: Changes, version: str) -> tuple[str, ...]:
     """Return the arguments with those that the changed traits add, replace and leave out."""
     dropped = {"--overlap-grad-reduce", "--overlap-param-gather"} if "dp_exposed" in changes else set()
     kept = [flag for flag in flags if flag not in dropped]
+    if changes.get("graphed") == "passes":
+        kept.append("--no-check-for-nan-in-loss-and-grad")
     values = {"--attention-backend": BACKENDS.get(str(changes.get("attention")), "auto")}
     if "dropout" in changes:
         values |= dict.fromkeys(("--attention-dropout", "--hidden-dropout"), str(DROPOUT))
     if "dispatcher" in changes and DISPATCHER in kept:
         values |= {DISPATCHER: "flex"}
-        kept += ["--moe-flex-dispatcher-backend", "deepep"]
+        kept += ["--moe-flex-dispatcher-backend", fused_backend(job, changes.get("graphed"))]
     for flag, value in values.items():
         kept[kept.index(flag) + 1] = value
+    gated = architecture(job.model).gated
     off = {
         "fused_activation": f"--no-bias-{'swiglu' if gated else 'gelu'}-fusion",
         "fused_rope": "--no-rope-fusion",
         "fused_weight_gradient": "--no-gradient-accumulation-fusion",
     }
     more = [flag for name, flag in off.items() if changes.get(name) is False and flag not in kept]
-    return (*kept, *more, *choice_flags(changes, version))
+    return (*kept, *more, *choice_flags(job, changes, version))

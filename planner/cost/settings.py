@@ -1,0 +1,39 @@
+"""Settings of a runtime: which ones matter for a job, what they are, and the runtime with another value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from planner.remembered import remembered
+from planner.runtimes._family import Job, Runtime
+from planner.techniques.settings import SETTINGS, Setting
+
+
+def settings_that_matter(job: Job, runtime: Runtime) -> list[Setting]:
+    """Return the settings of a runtime that change anything of a job, in the order of their names."""
+    own = (SETTINGS[name] for name in sorted(runtime.searched))
+    return [one for one in own if one.matters(job.model, job.workload)]
+
+
+def settings_of(job: Job, runtime: Runtime) -> Mapping[str, str | None]:
+    """Return the value of each setting that matters for a job; None where the traits have none of them."""
+    return {one.name: one.value_of(runtime.traits) for one in settings_that_matter(job, runtime)}
+
+
+@remembered(most=4096)
+def with_value(runtime: Runtime, setting: str, value: str) -> Runtime:
+    """Return a runtime whose traits are those of a setting's value: one and the same for one question."""
+    traits = replace(runtime.traits, **SETTINGS[setting].values[value])  # type: ignore[arg-type]
+    return replace(runtime, traits=traits)
+
+
+def unmeasured(job: Job, runtime: Runtime) -> list[str]:
+    """Return the settings of a job, with their values, that no measured run has."""
+    return [
+        f"{one.name} {value}"
+        for one in settings_that_matter(job, runtime)
+        if (value := one.value_of(runtime.traits)) is not None
+        and value != one.plain
+        and value not in (one.evidence or {})
+    ]

@@ -1,0 +1,113 @@
+"""Settings as axes of a search: which are scanned together, and which are tried on the best plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.settings import settings_that_matter, with_value
+from planner.runtimes._family import Job, Runtime
+from planner.techniques.settings import Setting
+
+WORTH: Final = 0.001
+"""Share of the objective that a setting beside the usual one must gain to be kept. [-]"""
+
+Worth = Callable[[Estimate], float]
+"""The objective of a plan; infinite where it may not be shown."""
+
+
+@dataclass(frozen=True)
+class OpenSettings:
+    """Which settings a search may choose.
+
+    Parameters
+    ----------
+    pinned : tuple of str
+        Settings that the user has set.
+    allowed : tuple of str
+        Settings that change numerics and may be chosen all the same.
+    """
+
+    pinned: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+    def of(self, job: Job, runtime: Runtime) -> list[Setting]:
+        """Return them for a job; none of a release for which no files are written."""
+        if runtime.release and runtime.release not in runtime.versions:
+            return []
+        return [
+            setting
+            for setting in settings_that_matter(job, runtime)
+            if setting.name not in self.pinned
+            and (setting.name in self.allowed or not setting.numerics)
+            and setting.value_of(runtime.traits) is not None
+        ]
+
+
+def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) -> list[Runtime]:
+    """Return the runtime with the settings under which all plans are priced.
+
+    Settings that forbid no plan are taken at their last values. Of those that do, plans are priced without
+    any, and with all of them, once for each value of the first; a search tries the others on the best plans.
+    """
+    known = list(settings)
+    for setting in known:
+        if not setting.forbids:
+            runtime = with_value(runtime, setting.name, list(setting.values)[-1])
+    binding = [setting for setting in known if setting.forbids]
+    if not binding or not job.model.expert_kinds:
+        return [runtime]
+    first, *others = binding
+    found = [runtime]
+    for value in list(first.values)[1:]:
+        other = with_value(runtime, first.name, value)
+        for setting in others:
+            other = with_value(other, setting.name, list(setting.values)[-1])
+        found.append(other)
+    return found
+
+
+def with_best_settings(
+    answer: Estimate, usual: Runtime, settings: Iterable[Setting], worth: Worth
+) -> Estimate:
+    """Return a plan with the settings that are best for it, one changed at a time until none is better.
+
+    Parameters
+    ----------
+    answer : Estimate
+        A plan of a search.
+    usual : Runtime
+        The runtime as it is where nobody sets anything.
+    settings : iterable of Setting
+        What may be changed.
+    worth : callable
+        What is minimised.
+    """
+    known = list(settings)
+    best, least = answer, worth(answer)
+    while True:
+        others = [_with(best, setting, value) for setting, value in _changes(best, known)]
+        values = [worth(other) for other in others]
+        if not values or min(values) >= least:
+            break
+        least = min(values)
+        best = others[values.index(least)]
+    for setting in known:
+        plain = setting.value_of(usual.traits)
+        if plain is not None and plain != setting.value_of(best.runtime.traits):
+            other = _with(best, setting, plain)
+            best = other if worth(other) <= least * (1.0 + WORTH) else best
+    return best
+
+
+def _changes(answer: Estimate, settings: Iterable[Setting]) -> Iterator[tuple[Setting, str]]:
+    for setting in settings:
+        own = setting.value_of(answer.runtime.traits)
+        yield from ((setting, value) for value in setting.values if value != own)
+
+
+def _with(answer: Estimate, setting: Setting, value: str) -> Estimate:
+    runtime = with_value(answer.runtime, setting.name, value)
+    return estimate(answer.plan, answer.job, runtime, answer.capacity)

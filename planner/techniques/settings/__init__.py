@@ -1,0 +1,12 @@
+"""Settings of training frameworks that decide time or memory, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.settings._family import Setting
+
+SETTINGS = load_family(sys.modules[__name__], Setting)
+
+__all__ = ["SETTINGS", "Setting"]

@@ -1,0 +1,78 @@
+"""A setting of a training framework: a choice beside degrees and techniques, such as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import Workload
+
+Value = float | bool | str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, whatever framework has it.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As in ``--set NAME=VALUE`` and in JSON.
+    about : str
+        What it decides.
+    cite : str
+        Where it is described.
+    values : mapping
+        Each value's traits, by name; the first value is the plain one, the last the one that a search tries
+        first.
+    matters : callable
+        Whether it changes anything of a job: from model and workload.
+    forbids : bool
+        Whether its values forbid plans, so that a search looks at the plans of each.
+    numerics : bool
+        Whether its values train with other numbers, so that a search takes them only where it is allowed.
+    evidence : mapping
+        For each value but the plain one, the measured runs that have it; a value without any is unproven.
+    """
+
+    name: str
+    about: str
+    cite: str
+    values: Mapping[str, Mapping[str, Value]]
+    matters: Callable[[ModelSpec, Workload], bool]
+    forbids: bool = False
+    numerics: bool = False
+    evidence: Mapping[str, str] | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> str:
+        """The value without which it is as if there were no setting."""
+        return next(iter(self.values))
+
+    def value_of(self, traits: object) -> str | None:
+        """Return the value that a runtime's traits have; None where they have that of none."""
+        return next(
+            (
+                value
+                for value, changes in self.values.items()
+                if all(getattr(traits, name) == wanted for name, wanted in changes.items())
+            ),
+            None,
+        )
+
+
+def always(model: ModelSpec, workload: Workload) -> bool:
+    """Whether a setting changes anything: of any job."""
+    return True
+
+
+def with_experts(model: ModelSpec, workload: Workload) -> bool:
+    """Whether a model has layers of experts."""
+    return bool(model.expert_kinds)
+
+
+def in_low_bits(model: ModelSpec, workload: Workload) -> bool:
+    """Whether products run in formats of eight bits or fewer that keep copies of the weights."""
+    return workload.precision not in ("bf16", "fp16", "fp32", "fp8-block")

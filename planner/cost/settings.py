@@ -18,7 +18,10 @@ def settings_that_matter(job: Job, runtime: Runtime) -> list[Setting]:
 
 def settings_of(job: Job, runtime: Runtime) -> Mapping[str, str | None]:
     """Return the value of each setting that matters for a job; None where the traits have none of them."""
-    return {one.name: one.value_of(runtime.traits) for one in settings_that_matter(job, runtime)}
+    traits, dtype = runtime.traits, job.workload.gradient_dtype
+    if dtype is not None:
+        traits = replace(traits, gradient_dtype=dtype, reduce_dtype=dtype)
+    return {one.name: one.value_of(traits) for one in settings_that_matter(job, runtime)}
 
 
 @remembered(most=4096)

@@ -15,6 +15,7 @@ from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.hosting import hosting_lines
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.settings_line import settings_line, unproven_settings
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.schedules import PLAIN
 from planner.units import DAY, GIB, HOUR, TFLOP, percent, show
@@ -82,7 +83,7 @@ def job_line(job: Job, runtime: Runtime) -> str:
 def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Page:
     """Return the page of one estimate."""
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}{_split(answer.plan)}"]
-    page += verdict(answer)
+    page += [*settings_line(answer), *verdict(answer)]
     if isinstance(answer, Estimate):
         page += [
             _figures(answer),
@@ -296,10 +297,12 @@ def trust(answer: Estimate) -> Page:
 
 def unproven(answer: Estimate) -> list[str]:
     """Say what of a plan no measured run stands behind, whatever its band."""
+    told = unproven_settings(answer)
     if not answer.plan.offload.startswith("activations"):
-        return []
+        return told
     return [
-        "Unproven: no measured run keeps activations on the host, so that its price is the formulas' alone."
+        *told,
+        "Unproven: no measured run keeps activations on the host, so that its price is the formulas' alone.",
     ]
 
 

@@ -14,6 +14,7 @@ import yaml
 from pydantic import Field
 
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
+from planner.cost.settings import settings_that_matter
 from planner.errors import InputError, Problem, UnsupportedPlan
 from planner.inputs.build import build
 from planner.inputs.hardware import OWN_PRICE, HardwareProfile
@@ -42,6 +43,7 @@ from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import Pipeline, play
 from planner.techniques.schedules._family import Orders, PassTimes
 from planner.techniques.schedules._text import read_order
+from planner.techniques.settings import SETTINGS
 from planner.units import GIB
 
 FORMAT: Final = "planner/plan/1"
@@ -60,6 +62,7 @@ class _Cluster(_Named):
 
 class _Runtime(_Named):
     release: str = ""
+    settings: dict[str, str] = Field(default_factory=dict)
     traits: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
@@ -197,6 +200,13 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str |
         for field in fields(Traits)
         if getattr(runtime.traits, field.name) != getattr(plain, field.name)
     }
+    said = {
+        one.name: value
+        for one in settings_that_matter(job, runtime)
+        if (value := one.value_of(runtime.traits)) is not None and value != one.value_of(plain)
+    }
+    covered = {trait for name, value in said.items() for trait in SETTINGS[name].values[value]}
+    traits = {name: value for name, value in traits.items() if name not in covered}
     cluster = {"name": placed(names.hardware), "gpus": job.gpus}
     cluster |= {"gpus_per_node": names.gpus_per_node} if names.gpus_per_node else {}
     price = job.hardware.pool.price
@@ -209,6 +219,7 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str |
         "hardware": cluster | {"sha256": digest(job.hardware)},
         "workload": job.workload.model_dump(mode="json", exclude_none=True),
         "runtime": {"name": runtime.name, "release": release_of(runtime).name}
+        | ({"settings": said} if said else {})
         | ({"traits": traits} if traits else {})
         | {"sha256": digest(runtime)},
         "plan": {name: value for name, value in plan_record(plan).items() if value is not None},
@@ -287,7 +298,20 @@ def _runtime(document: _Document, profile: HardwareProfile, faults: _Faults) -> 
     named = find(runtimes(), document.runtime.name, "runtime").name
     text = f"{named}@{document.runtime.release}" if document.runtime.release else named
     plain = named_runtime(text, profile.pool.accelerator.name, document.workload.precision)
-    return replace(plain, traits=_traits(plain.traits, document.runtime.traits, faults))
+    traits = _set(plain.traits, document.runtime.settings, faults)
+    return replace(plain, traits=_traits(traits, document.runtime.traits, faults))
+
+
+def _set(plain: Traits, settings: dict[str, str], faults: _Faults) -> Traits:
+    for name, value in settings.items():
+        values = SETTINGS[name].values if name in SETTINGS else {}
+        if value in values:
+            plain = replace(plain, **values[value])  # type: ignore[arg-type]
+        elif values:
+            faults.note(f"runtime.settings.{name}", value, f"one of {', '.join(values)}")
+        else:
+            faults.note(f"runtime.settings.{name}", "unknown setting", f"one of {', '.join(SETTINGS)}")
+    return plain
 
 
 def plan_orders(plan: Plan, lines: Sequence[str]) -> Orders:

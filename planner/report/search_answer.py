@@ -20,6 +20,7 @@ from planner.report.search_page import (
     other_runtimes,
     within_line,
 )
+from planner.report.settings_line import changed_settings, settings_line
 from planner.search.optimise import SearchResult
 from planner.search.request import Request, objective_value
 from planner.units import GIB, percent
@@ -65,6 +66,7 @@ def search_answer(
     left = len(result.plans) - len(table.rows)
     lines = [
         *_first(result),
+        *settings_line(lead, "Settings of plan 1"),
         *_ties(result, request.objective),
         *_baselines(result),
         _proof(result),
@@ -155,9 +157,15 @@ def _ties(result: SearchResult, objective: str) -> list[str]:
 
 def _difference(answer: Estimate, other: Estimate) -> str:
     """Return in which words of its layout a variant differs, and its seconds."""
-    own, its = layout(answer.plan).split(), layout(other.plan).split()
+    own, its = _words(answer), _words(other)
     words = [word for word in its if word not in own] or [f"no {word}" for word in own if word not in its]
     return f"{' '.join(words) or 'another split'} {significant(other.step, 4)} s"
+
+
+def _words(answer: Estimate) -> list[str]:
+    """Return the words of a layout and its settings."""
+    told = changed_settings(answer).items()
+    return [*layout(answer.plan).split(), *(f"{name}={value}" for name, value in told)]
 
 
 def _first(result: SearchResult) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -136,7 +136,7 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
         scans, reports = scan_each(request, jobs, progress)
         refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
-    plans = [*plans, *with_settings(request, asked, plans, guard)]
+    plans = with_settings(request, asked, plans, guard)
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
     ranked = list(shown.plans)
     lead = _lead_job(ranked, asked)
@@ -261,21 +261,24 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
 
 def with_settings(
     request: Request, jobs: Sequence[tuple[Job, Runtime]], plans: Sequence[Estimate], guard: Guard
-) -> Iterator[Estimate]:
-    """Yield the best plans of each job with the settings that are best for them, where these are others."""
+) -> list[Estimate]:
+    """Return the plans of a search, the best of each job with the settings that are best for them."""
 
     def worth(plan: Estimate) -> float:
         good = why_left_out(plan, request) is None
         return objective_value(request.objective, plan, guard.known_seconds(plan)) if good else float("inf")
 
+    found = list(plans)
     for job, runtime in jobs:
         settings = request.open_settings(job, runtime)
-        own = [plan for plan in plans if plan.job is job and plan.runtime.name == runtime.name]
-        first = heapq.nsmallest(FIRST if settings else 0, own, key=worth)
-        for plan in first:
-            best = with_best_settings(plan, runtime, settings, worth)
-            if best is not plan:
-                yield best
+        own = (
+            place
+            for place, plan in enumerate(plans)
+            if settings and plan.job is job and plan.runtime.name == runtime.name
+        )
+        for place in heapq.nsmallest(FIRST, own, key=lambda place: worth(plans[place])):
+            found[place] = with_best_settings(plans[place], runtime, settings, worth)
+    return found
 
 
 def _optimality(
@@ -291,7 +294,7 @@ def _optimality(
     The gap is of the objective; the bounds are the seconds of the best plan less that share, so that of
     several counts or clusters none is compared by its seconds alone.
     """
-    over = _space_of(ranked, refined, within)
+    over = _space_of(ranked, refined, within, request.settings is not None)
     if not ranked:
         none = dict.fromkeys(("bound_s", "gap", "model_bound_s", "played_bound_s"))
         return {"method": "scan", "proved": False, **none, "over": over, "refined": 0}
@@ -322,14 +325,16 @@ def _optimality(
     }
 
 
-def _space_of(ranked: list[Estimate], refined: list[Refinement], within: float) -> str:
+def _space_of(ranked: list[Estimate], refined: list[Refinement], within: float, chosen: bool) -> str:
     """Say over which space a proof holds."""
     if within < float("inf"):
         return f"every legal plan of the grid that is {SAFE} and takes at most {within:.4g} s"
     split = SAFE
     if ranked and all(one.any_split for one in refined if one.plans):
         split += " or, where its layers can be assigned, another one"
+    settings = "; settings that were not priced with every plan are tried on the best" if chosen else ""
     return (
         f"every legal plan of the grid that is {split}: the refined ones with "
-        "the splits of layers that were tried, the others with any; bounds hold within the cost model"
+        f"the splits of layers that were tried, the others with any{settings}; bounds hold within the cost "
+        "model"
     )

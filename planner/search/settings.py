@@ -54,17 +54,17 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
     """
     known = list(settings)
     for setting in known:
-        if not setting.forbids:
+        if not setting.scanned:
             runtime = with_value(runtime, setting.name, list(setting.values)[-1])
-    binding = [setting for setting in known if setting.forbids]
+    binding = [setting for setting in known if setting.scanned]
     if not binding or not job.model.expert_kinds:
         return [runtime]
     first, *others = binding
     found = [runtime]
-    for value in list(first.values)[1:]:
+    for value in first.scanned:
         other = with_value(runtime, first.name, value)
         for setting in others:
-            other = with_value(other, setting.name, list(setting.values)[-1])
+            other = with_value(other, setting.name, setting.scanned[-1])
         found.append(other)
     return found
 
@@ -73,6 +73,8 @@ def with_best_settings(
     answer: Estimate, usual: Runtime, settings: Iterable[Setting], worth: Worth
 ) -> Estimate:
     """Return a plan with the settings that are best for it, one changed at a time until none is better.
+
+    What gains nothing worth having, in time or memory, stays as it is by default.
 
     Parameters
     ----------
@@ -98,7 +100,8 @@ def with_best_settings(
         plain = setting.value_of(usual.traits)
         if plain is not None and plain != setting.value_of(best.runtime.traits):
             other = _with(best, setting, plain)
-            best = other if worth(other) <= least * (1.0 + WORTH) else best
+            as_good = worth(other) <= least * (1.0 + WORTH) and other.peak <= best.peak * (1.0 + WORTH)
+            best = other if as_good else best
     return best
 
 

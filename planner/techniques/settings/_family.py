@@ -28,8 +28,9 @@ class Setting:
         first.
     matters : callable
         Whether it changes anything of a job: from model and workload.
-    forbids : bool
-        Whether its values forbid plans, so that a search looks at the plans of each.
+    scanned : tuple of str
+        Values that forbid plans others than the plain one does: a search prices all plans with each of them,
+        and those with the plain value too. Without any, all plans are priced with the last value alone.
     numerics : bool
         Whether its values train with other numbers, so that a search takes them only where it is allowed.
     evidence : mapping
@@ -41,7 +42,7 @@ class Setting:
     cite: str
     values: Mapping[str, Mapping[str, Value]]
     matters: Callable[[ModelSpec, Workload], bool]
-    forbids: bool = False
+    scanned: tuple[str, ...] = ()
     numerics: bool = False
     evidence: Mapping[str, str] | None = None
     aliases: tuple[str, ...] = ()

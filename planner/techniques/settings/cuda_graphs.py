@@ -16,7 +16,7 @@ ENTRY = Setting(
         "passes": {"graphed": "passes"},
     },
     matters=always,
-    forbids=True,
+    scanned=("attention", "passes"),
     evidence={
         "router": "recipes of Megatron-Bridge for Kimi K2 on GB200",
         "attention": "recipes of Megatron-Bridge for Qwen3 and DeepSeek-V3 on H100 and B200",

@@ -11,6 +11,6 @@ ENTRY = Setting(
     "core/transformer/transformer_config.py, overlap_moe_expert_parallel_comm",
     values={"off": {"overlaps_experts": False}, "on": {"overlaps_experts": True}},
     matters=with_experts,
-    forbids=True,
+    scanned=("on",),
     evidence={"on": "the ablation of a DeepSeek-V3 recipe (0.85 times the step), recipes of 26.06"},
 )

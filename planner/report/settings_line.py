@@ -1,0 +1,32 @@
+"""Settings of a plan in words: those that are not as the runtime's files have them by default."""
+
+from __future__ import annotations
+
+from planner.calibrate.releases import plain_traits
+from planner.cost.estimate import Estimate
+from planner.cost.price import Unpriced
+from planner.cost.settings import settings_that_matter, unmeasured
+
+
+def changed_settings(answer: Estimate | Unpriced) -> dict[str, str]:
+    """Return the settings of a plan that are not the runtime's own, by name."""
+    job, runtime = answer.job, answer.runtime
+    own = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
+    found = {}
+    for setting in settings_that_matter(job, runtime):
+        value = setting.value_of(runtime.traits)
+        if value is not None and value != setting.value_of(own):
+            found[setting.name] = value
+    return found
+
+
+def settings_line(answer: Estimate | Unpriced, head: str = "Settings") -> list[str]:
+    """Return in one line what must be set beside the layout; none where all is as by default."""
+    found = changed_settings(answer)
+    return [f"{head}: {', '.join(f'{name} {value}' for name, value in found.items())}."] if found else []
+
+
+def unproven_settings(answer: Estimate) -> list[str]:
+    """Say which settings of a plan no measured run has."""
+    found = unmeasured(answer.job, answer.runtime)
+    return [f"Unproven: no measured run has {', '.join(found)}."] if found else []

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes.megatron_bridge.sections import RECIPES
 
 SAME: Final = (
@@ -154,7 +155,9 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|megatron_fsdp_grad_comm_dtype|check_for_nan_in_grad|average_in_collective|rope_type|yarn_.*|beta_.*"
     r"|mscale.*|original_max_position_embeddings|seq_len_interpolation_factor|softmax_scale|attention_backend"
     r"|moe_flex_dispatcher_backend|disable_parameter_transpose_cache|moe_aux_loss_coeff|rotary_.*"
-    r"|exit_.*|eval_.*|hidden_act|.*_path|.*_dir|fp8_.*|defer_embedding_wgrad_compute"
+    r"|cuda_graph_.*|use_te_rng_tracker|moe_paged_stash.*|moe_expert_rank_capacity_factor"
+    r"|moe_pad_experts_for_cuda_graph_inference|moe_shared_expert_overlap|use_transformer_engine_op_fuser"
+    r"|overlap_moe_expert_parallel_comm|delay_wgrad_compute|exit_.*|eval_.*|hidden_act|.*_path|.*_dir|fp[48]_.*|defer_embedding_wgrad_compute"
 )
 """Fields that decide neither layout nor shape, or are read together with another."""
 
@@ -191,4 +194,23 @@ def set_traits(fields: Mapping[str, Any]) -> list[str]:
         "fused_weight_gradient": fields.get("gradient_accumulation_fusion") is False
         and not _on(fields.get("use_megatron_fsdp", False)),
     }  # fmt: skip
-    return [f"{name}=false" for name, there in off.items() if there]
+    return [f"{name}=false" for name, there in off.items() if there] + _settings(fields)
+
+
+def _settings(fields: Mapping[str, Any]) -> list[str]:
+    """Return the settings that fields switch on or off."""
+    modules = fields.get("cuda_graph_modules") or fields.get("cuda_graph_scope") or []
+    found, _ = graph_setting(
+        str(fields.get("cuda_graph_impl") or ""), [modules] if isinstance(modules, str) else map(str, modules)
+    )
+    whole = found == ["cuda_graphs=passes"]
+    split = str(fields.get("tensor_model_parallel_size", 1)) != "1" and fields.get("sequence_parallel")
+    on = {
+        "expert_overlap=on": fields.get("overlap_moe_expert_parallel_comm"),
+        "loss_kernel=te": fields.get("cross_entropy_fusion_impl") == "te"
+        and fields.get("cross_entropy_loss_fusion", True),
+        "low_bit_weights=alone": fields.get("fp8_param_gather") or fields.get("fp4_param_gather"),
+        "operator_fuser=true": fields.get("use_transformer_engine_op_fuser") and not whole,
+        "tp_overlap=off": split and fields.get("tp_comm_overlap") is False,
+    }
+    return [*found, *(text for text, there in on.items() if there)]

@@ -11,6 +11,7 @@ from planner.inputs.model import ModelSpec
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
@@ -56,7 +57,8 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|use-flash-attn|use-precision-aware-optimizer|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
     r"|no-position-embedding|apply-layernorm-1p|decoupled-.*|empty-unused-memory-level|tiktoken-pattern"
     r"|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
-    r"|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
+    r"|moe-paged-stash.*|moe-expert-rank-capacity-factor|moe-pad-experts-for-cuda-graph-inference|te-rng-tracker"
+    r"|cuda-graph-warmup-steps|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
     r")"
 )
 """Flags that decide neither layout nor shape; where they change speed, the runtime's traits are priced."""
@@ -214,6 +216,20 @@ def _sharding(sheet: Sheet) -> None:
     if sheet.take("--attention-backend") in ("unfused", "local"):
         sheet.changes.append("attention=unfused")
     _kernels(sheet, sharded or sheet.has("--use-torch-fsdp2"))
+    _graphs(sheet)
+
+
+def _graphs(sheet: Sheet) -> None:
+    """Say what runs as CUDA graphs; experts under a graph of all passes need the operator fuser."""
+    modules = str(sheet.take("--cuda-graph-modules", "--cuda-graph-scope") or "").replace(",", " ").split()
+    implementation = str(sheet.take("--cuda-graph-impl") or ("local" if modules else ""))
+    if sheet.has("--external-cuda-graph", "--enable-cuda-graph"):
+        implementation = "transformer_engine"
+    changes, notes = graph_setting(implementation, modules)
+    sheet.changes += changes
+    sheet.notes += notes
+    if changes == ["cuda_graphs=passes"] and sheet.has("--moe-paged-stash"):
+        sheet.changes[:] = [change for change in sheet.changes if change != "operator_fuser=true"]
 
 
 def _kernels(sheet: Sheet, sharded: bool) -> None:
@@ -273,7 +289,8 @@ def _precision(sheet: Sheet) -> None:
     else:
         sheet.say("precision", "fp16" if half else "bf16" if brain else "fp32", "--fp16", "--bf16")
     sheet.seen.add("--reuse-grad-buf-for-mxfp8-param-ag")
-    if sheet.has("--fp8-param-gather") and eight and recipe != "blockwise":
+    gathered = sheet.has("--fp8-param-gather") and eight and recipe != "blockwise"
+    if gathered or (sheet.has("--fp4-param-gather") and four):
         sheet.changes.append("low_bit_weights=alone")
     full = sheet.has("--accumulate-allreduce-grads-in-fp32")
     short = sheet.has("--grad-reduce-in-bf16")

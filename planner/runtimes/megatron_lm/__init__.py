@@ -12,7 +12,12 @@ from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.architecture import known_architecture
-from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables, in_effect
+from planner.runtimes.megatron_lm.choices import (
+    choice_rules,
+    choice_variables,
+    in_effect,
+    release_rules,
+)
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
@@ -39,6 +44,7 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
         *choice_rules(plan, job, runtime),
+        *release_rules(plan, job, runtime, ENTRY.traits),
     ]
 
 

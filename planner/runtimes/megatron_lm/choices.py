@@ -104,6 +104,33 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return rules
 
 
+def release_rules(plan: Plan, job: Job, runtime: Runtime, plain: Traits) -> list[Rule]:
+    """Return the rule that a release of Megatron-LM has the flags of all that is switched on."""
+    release = runtime.release or runtime.versions[0]
+    if release not in runtime.versions:
+        return []
+    new = [
+        name
+        for name in (*SWITCHES, "graphed")
+        if getattr(runtime.traits, name) != getattr(plain, name) and release < _since(name)
+    ]
+    return [
+        Rule(
+            "release-has-flags",
+            not new,
+            lambda: (
+                f"{', '.join(new)} with release {release}",
+                "a release that has the flags",
+                f"release {max(map(_since, new))}",
+            ),
+        )
+    ]
+
+
+def _since(trait: str) -> str:
+    return GRAPHS_SINCE if trait == "graphed" else SWITCHES[trait].since
+
+
 def _weights_rule(plan: Plan, job: Job) -> Rule:
     precision, work = job.workload.precision, job.workload
     stage = work.method != "full" or (plan.zero == 1 if precision in ("mxfp8", "nvfp4") else plan.zero >= 1)

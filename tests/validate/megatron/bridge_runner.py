@@ -24,7 +24,7 @@ from typing import Any
 from tests.validate.megatron.capture import USER
 from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
 from tests.validate.megatron.numerics import derived_numerics
-from tests.validate.megatron.runner import TE_VERSION, Verdict, check_rounds
+from tests.validate.megatron.runner import TE_VERSION, Verdict, check_rounds, graphed
 
 ABSENT = (
     "triton", "transformer_engine", "transformer_engine_torch", "modelopt", "nvidia_resiliency_ext",
@@ -106,7 +106,7 @@ class Bridge:
             major=self.capability[0],
             minor=self.capability[1],
             total_memory=80 << 30,
-            name="GPU",
+            name="NVIDIA B200" if self.capability[0] >= 10 else "GPU",
             multi_processor_count=132,
         )
         importlib.import_module("transformers")
@@ -199,7 +199,9 @@ class Bridge:
             dropout=(model.attention_dropout, model.hidden_dropout),
             dp_overlap=config.ddp.overlap_grad_reduce or config.ddp.overlap_param_gather,
             tp_overlap=model.tp_comm_overlap,
-            low_bit_weights="alone" if model.fp8_param else "beside",
+            low_bit_weights="alone" if model.fp8_param or model.fp4_param else "beside",
+            graphed=graphed(model),
+            loss_kernel=model.cross_entropy_fusion_impl if model.cross_entropy_loss_fusion else "",
             low_bit_head="mxfp8" if model.fp8_output_proj else "",
             operator_fuser=model.use_transformer_engine_op_fuser,
             overlaps_experts=model.overlap_moe_expert_parallel_comm,

@@ -13,6 +13,7 @@ from planner.plan import Plan
 from planner.rules import Violation, structural_rules, violations
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes
+from planner.techniques.settings import SETTINGS
 from tests.validate.megatron import cases
 
 MODELS = (
@@ -105,13 +106,22 @@ SIZE = 2e8
 
 
 def settings(runtime: Runtime) -> Iterator[Changes]:
-    """Yield without end: no changed trait, then each value that the files can set, one at a time."""
+    """Yield without end: no changed trait, each value that files can set, and all searched ones together."""
     one = [
         {name: SIZE if value == ANY else value}
         for name, values in runtime.settings.items()
         for value in values
     ]
-    return itertools.cycle([NO_CHANGES, *one])
+    known = [SETTINGS[name] for name in runtime.searched]
+    wholes = [
+        {name: word for values in chosen for name, word in values.items()}
+        for chosen in itertools.product(*(setting.values.values() for setting in known))
+    ]
+    plain = dataclasses.asdict(runtime.traits)
+    several = [{name: word for name, word in whole.items() if plain[name] != word} for whole in wholes]
+    random.Random(len(several)).shuffle(several)
+    mixed = itertools.chain(*itertools.zip_longest(one, several, fillvalue=NO_CHANGES))
+    return itertools.cycle([NO_CHANGES, *mixed])
 
 
 def broken(job: Job, plan: Plan, runtime: Runtime) -> tuple[Violation, ...]:

@@ -120,7 +120,9 @@ class Megatron:
             dropout=(config.attention_dropout, config.hidden_dropout),
             dp_overlap=args.overlap_grad_reduce or args.overlap_param_gather,
             tp_overlap=config.tp_comm_overlap,
-            low_bit_weights="alone" if config.fp8_param else "beside",
+            low_bit_weights="alone" if config.fp8_param or config.fp4_param else "beside",
+            graphed=graphed(config),
+            loss_kernel=args.cross_entropy_fusion_impl if args.cross_entropy_loss_fusion else "",
             low_bit_head="mxfp8" if config.fp8_output_proj else "",
             operator_fuser=config.use_transformer_engine_op_fuser,
             overlaps_experts=config.overlap_moe_expert_parallel_comm,
@@ -260,6 +262,16 @@ def check_rounds(config: Any, many: int) -> None:
         raise ValueError(f"group size {group} is not between pp {pp} and {many} micro-batches")
     if 0 < many % group < pp:
         raise ValueError(f"{many} micro-batches leave {many % group} for the last group, less than pp {pp}")
+
+
+def graphed(config: Any) -> str:
+    """Return what runs as CUDA graphs, in the planner's words."""
+    if config.cuda_graph_impl == "full_iteration":
+        return "passes"
+    names = {module.name for module in config.cuda_graph_modules}
+    if config.cuda_graph_impl != "transformer_engine":
+        return ""
+    return "attention" if "attn" in names else "router" if "moe_router" in names else ""
 
 
 def _place(error: BaseException) -> str:

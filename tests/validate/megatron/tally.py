@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
-from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import NO_CHANGES, Changes
-from planner.runtimes.megatron_lm.choices import check, in_effect
+from planner.runtimes.megatron_lm.choices import in_effect
 from tests.validate.megatron.expected import as_set, wanted
-from tests.validate.megatron.plans import illegal_plans
+from tests.validate.megatron.plans import broken, illegal_plans
 from tests.validate.megatron.runner import Verdict
 
 FIRST_STEP = {
@@ -57,11 +57,10 @@ def differences(
     return {name: (value, found.get(name)) for name, value in said.items() if found.get(name) != value}
 
 
-def settable(job: Job, plan: Plan, changes: Changes) -> Changes:
+def settable(job: Job, plan: Plan, changes: Changes, runtime: Runtime) -> Changes:
     """Return the changes, or none where they do not go with the plan."""
-    try:
-        check(plan, job, changes)
-    except UnsupportedPlan:
+    changed = replace(runtime, traits=replace(runtime.traits, **changes))  # type: ignore[arg-type]
+    if broken(job, plan, changed):
         return NO_CHANGES
     return NO_CHANGES if job.workload.precision == "fp16" else changes
 

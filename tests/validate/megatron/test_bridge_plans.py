@@ -54,7 +54,7 @@ def judge(bridge: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 def test_every_legal_plan_is_accepted_as_meant(judge: Callable[..., Verdict]) -> None:
     faults = []
     for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
-        changes = settable(job, plan, asked)
+        changes = settable(job, plan, asked, ENTRY)
         verdict = judge(job, plan, changes)
         differs = differences(job, plan, verdict, UNSEEN, changes)
         if verdict.error or differs:

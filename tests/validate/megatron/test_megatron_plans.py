@@ -65,7 +65,7 @@ def script(
 def test_every_legal_plan_is_accepted_as_meant(megatron: Any, recorder: Path, launcher: str) -> None:
     faults = []
     for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
-        changes = settable(job, plan, asked)
+        changes = settable(job, plan, asked, ENTRY)
         capability = job.hardware.pool.accelerator.compute_capability
         verdict = megatron.judge(
             started(script(recorder, job, plan, launcher, changes), recorder), job.gpus, capability

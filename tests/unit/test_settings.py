@@ -1,0 +1,214 @@
+"""Settings of a runtime as axes: values, rules, files and their reading, and what a search makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from planner.cli.estimate import read
+from planner.cli.from_file import asked_of
+from planner.cli.options import JobOptions, PlanOptions
+from planner.cost.estimate import estimate
+from planner.cost.settings import settings_of, with_value
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.launchers import launchers
+from planner.launchers._family import Settings
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes._settings import changed
+from planner.runtimes._trait_values import is_allowed
+from planner.runtimes._traits import Traits
+from planner.search.optimise import search
+from planner.search.request import Request
+from planner.search.settings import OpenSettings
+from planner.techniques.settings import SETTINGS
+
+SEARCHING = [name for name, runtime in runtimes().items() if runtime.searched]
+FILES = {"megatron-lm": "train.sh", "megatron-bridge": "train.py"}
+
+
+def qwen(precision: str = "mxfp8", hardware: str = "gb300-nvl72") -> Job:
+    work = Workload(seq_len=4096, global_batch=512, precision=precision)
+    return Job(load_model("qwen3-30b-a3b"), load_hardware(hardware), 8, work)
+
+
+def llama(precision: str = "mxfp8") -> Job:
+    work = Workload(seq_len=4096, global_batch=64, precision=precision)
+    return Job(load_model("llama3-8b"), load_hardware("gb300-nvl72"), 8, work)
+
+
+PLANS = {
+    "experts": (qwen(), Plan(ep=8, dp=8, micro_batch=8, num_microbatches=8, zero=1, zero_shards=8)),
+    "dense": (
+        llama(),
+        Plan(tp=2, dp=4, micro_batch=2, num_microbatches=8, zero=1, zero_shards=4, sequence_parallel=True),
+    ),
+}
+
+
+def with_settings(runtime: Runtime, values: dict[str, str]) -> Runtime:
+    for name, value in values.items():
+        runtime = with_value(runtime, name, value)
+    return runtime
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_values_set_the_same_traits_and_are_told_apart(setting: object) -> None:
+    known = SETTINGS[setting.name]  # type: ignore[attr-defined]
+    names = {tuple(sorted(changes)) for changes in known.values.values()}
+    assert len(names) == 1, "each value decides the same traits"
+    assert set(next(iter(names))) <= {field.name for field in fields(Traits)}
+    for value, changes in known.values.items():
+        assert all(is_allowed(name, word) for name, word in changes.items())
+        assert known.value_of(replace(Traits(), **changes)) == value  # type: ignore[arg-type]
+    assert set(known.scanned) <= set(known.values) - {known.plain}
+    assert set(known.evidence or {}) <= set(known.values) - {known.plain}
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+def test_a_runtime_starts_from_a_known_value_of_each_setting_and_files_can_say_the_others(name: str) -> None:
+    runtime = runtimes()[name]
+    for setting in (SETTINGS[one] for one in runtime.searched):
+        plain = setting.value_of(runtime.traits)
+        assert plain is not None
+        for changes in (changes for value, changes in setting.values.items() if value != plain):
+            for trait, word in changes.items():
+                own = getattr(runtime.traits, trait)
+                assert word == own or word in runtime.settings[trait], (setting.name, trait)
+
+
+def combinations(job: Job, plan: Plan, runtime: Runtime) -> list[dict[str, str]]:
+    """Return every combination of settings that matter for a job and that the runtime runs with a plan."""
+    known = {name: SETTINGS[name].values for name in settings_of(job, runtime)}
+    found = [dict(zip(known, values, strict=True)) for values in product(*known.values())]
+    usual = settings_of(job, runtime)
+    idle = {"tp_overlap"} if plan.tp == 1 else set()
+    return [
+        one
+        for one in found
+        if all(one[name] == usual[name] for name in idle & set(one))
+        and (job.model.expert_kinds or one["cuda_graphs"] != "router")
+        and not estimate(plan, job, with_settings(runtime, one)).violations
+    ]
+
+
+@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("name", SEARCHING)
+def test_what_is_written_of_settings_is_read_back_at_the_same_price(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    (job, plan), runtime = PLANS[kind], runtimes()[name]
+    assert runtime.command is not None
+    found = combinations(job, plan, runtime)
+    assert {value for one in found for value in one.values()} > {"te" if "bridge" in name else "on", "passes"}
+    for number, values in enumerate(found):
+        chosen = with_settings(runtime, values)
+        command = runtime.command(plan, job, runtime.versions[0], changed(chosen.traits, runtime.traits))
+        files = launchers()["torchrun"].files(command, plan, job, Settings("title", "cite", "job"))
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for other, text in files.items():
+            (folder / other).write_text(text, encoding="utf-8")
+        request = asked_of(folder / FILES[name], JobOptions("", hardware=["gb300-nvl72"]), PlanOptions())
+        whole, again, reader, _, _ = request.read(read)
+        assert request.origin is not None
+        assert request.origin.found.unknown == ()
+        assert settings_of(whole, reader) == settings_of(job, chosen), values
+        price = estimate(plan, job, chosen)
+        assert estimate(again, whole, reader).step == pytest.approx(price.step, rel=1e-12), values
+
+
+def test_rules_forbid_what_megatron_refuses() -> None:
+    job, plan = PLANS["experts"]
+    runtime = runtimes()["megatron-bridge"]
+
+    def broken(values: dict[str, str], plan: Plan = plan, job: Job = job) -> set[str]:
+        return {fault.rule for fault in estimate(plan, job, with_settings(runtime, values)).violations}
+
+    overlap = {"expert_overlap": "on"}
+    assert broken(overlap) == set()
+    piped = replace(plan, pp=2.0, dp=4.0, ep=4.0, zero_shards=4.0, num_microbatches=16.0)
+    assert broken(overlap, piped) == {"expert-overlap-needs-chunks"}
+    assert broken(overlap, replace(plan, recompute="full")) == {"expert-overlap-keeps-layers"}
+    assert broken(overlap, replace(plan, recompute="selective:moe")) == {"expert-overlap-keeps-layers"}
+    graphs = {"cuda_graphs": "passes"}
+    assert broken(graphs) == {"graph-of-experts-has-static-shapes"}
+    assert broken(graphs | {"expert_dispatcher": "fused"}) == set()
+    assert "graph-of-experts-has-static-shapes" in broken(
+        graphs | {"expert_dispatcher": "fused"}, job=qwen("bf16")
+    )
+    assert broken({"cuda_graphs": "attention"}, replace(plan, recompute="full")) == {"graphs-hold-recompute"}
+    assert broken({"expert_dispatcher": "fused"}, job=qwen("bf16", "mi300x-8")) == {"fused-dispatcher-runs"}
+
+
+def test_graphs_need_a_release_that_has_their_flags() -> None:
+    job, plan = PLANS["dense"]
+    for release, refused in (("0.20", False), ("0.18", True)):
+        runtime = with_value(replace(runtimes()["megatron-lm"], release=release), "cuda_graphs", "passes")
+        names = {fault.rule for fault in estimate(plan, job, runtime).violations}
+        assert ("release-has-flags" in names) == refused, release
+
+
+def asked(job: Job, runtime: Runtime, settings: OpenSettings | None) -> Request:
+    return Request(
+        job.model, (job.hardware,), (job.gpus,), job.workload, (runtime,), top=3, settings=settings
+    )
+
+
+def test_the_recipe_of_qwen3_on_eight_gb300_is_found() -> None:
+    """Megatron-Bridge's summary of 26.06: 5.9 s with ep 8, micro-batches of 8, HybridEP and a whole graph.
+
+    https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html
+    """
+    job, runtime = qwen(), runtimes()["megatron-bridge"]
+    usual = search(asked(job, runtime, None)).plans[0]
+    best = search(asked(job, runtime, OpenSettings())).plans[0]
+    assert usual.step > 1.8 * best.step
+    assert best.step == pytest.approx(5.9, rel=0.06)
+    assert settings_of(job, best.runtime)["gradients"] == "fp32"
+    published = with_settings(
+        runtime,
+        {
+            "cuda_graphs": "passes",
+            "expert_dispatcher": "fused",
+            "expert_overlap": "on",
+            "loss_kernel": "te",
+            "low_bit_weights": "alone",
+        },
+    )
+    recipe = estimate(PLANS["experts"][1], job, published)
+    assert not recipe.violations
+    assert recipe.feasible
+    assert best.step <= 1.01 * recipe.step
+
+
+def test_a_pinned_setting_is_kept_and_numerics_change_only_where_allowed() -> None:
+    job, runtime = qwen(), runtimes()["megatron-bridge"]
+    pinned = search(asked(job, runtime, OpenSettings(pinned=("expert_dispatcher", "cuda_graphs"))))
+    for plan in pinned.plans:
+        own = settings_of(job, plan.runtime)
+        assert (own["expert_dispatcher"], own["cuda_graphs"]) == ("all-to-all", "none")
+        assert own["gradients"] == "fp32"
+    free = search(asked(job, runtime, OpenSettings(allowed=("gradients",)))).plans[0]
+    assert settings_of(job, free.runtime)["gradients"] == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("job", "name"), [(qwen("bf16", "dgx-h100"), "megatron-lm"), (llama(), "megatron-bridge")]
+)
+def test_no_combination_of_settings_makes_the_best_plan_faster(job: Job, name: str) -> None:
+    """Against brute force over all combinations for the mesh that a search calls best."""
+    runtime = runtimes()[name]
+    best = search(asked(job, runtime, OpenSettings())).plans[0]
+    limit = best.peak
+    for values in combinations(job, best.plan, runtime):
+        if SETTINGS["gradients"].plain != values.get("gradients", "fp32"):
+            continue
+        other = estimate(best.plan, job, with_settings(runtime, values))
+        assert other.step >= best.step * 0.999 or other.peak > limit, values

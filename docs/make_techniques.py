@@ -21,6 +21,7 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import MODULES
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
 
 PAGE = Path(__file__).parent / "reference" / "techniques.md"
@@ -86,6 +87,13 @@ def page() -> str:
         ),
         section(
             "Context parallelism", "`--cp-method`", CONTEXT_METHODS, {"overlaps": "hidden behind attention"}
+        ),
+        section(
+            "Settings",
+            "`--set NAME=VALUE` pins one, a search tries the others; what changes numerics it takes with\n"
+            "`--allow NAME` alone.",
+            SETTINGS,
+            {"value_names": "values", "numerics": "changes numerics"},
         ),
         section("Sharding", "`--zero`, the number of the stage", SHARDINGS, {"stage": "`--zero`"}),
         section(

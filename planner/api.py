@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from planner.arguments import checked
 from planner.calibrate.constants import predictions_with, shipped_values
-from planner.calibrate.releases import named_runtime
+from planner.calibrate.releases import named_runtime, plain_traits
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
@@ -21,7 +21,7 @@ from planner.cli.job import DEFAULT_RUNTIME
 from planner.cli.launch import Launch, wanted_target, write_plan
 from planner.cli.reading import Reading
 from planner.cli.simulate_synthesized import synthesise_schedule as _synthesise_schedule
-from planner.cli.traits import trait_changes
+from planner.cli.traits import allowed_settings, pinned_settings, trait_changes
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
 from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan
@@ -37,8 +37,10 @@ from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
 from planner.runtimes._family import Job, Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SLOWDOWN, Request
+from planner.search.settings import OpenSettings
 from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord
+from planner.techniques.settings import SETTINGS
 
 __all__ = [
     "Estimate",
@@ -136,7 +138,7 @@ def load_plan(path: str | Path) -> PlanFile:
 
 
 @checked
-def search_plans(
+def search_plans(  # noqa: PLR0913 (by name alone)
     job: Job,
     runtime: str | Runtime | Sequence[str | Runtime] = DEFAULT_RUNTIME,
     *,
@@ -146,6 +148,7 @@ def search_plans(
     memory_limit: float | None = None,
     uniform: bool = False,
     slowdown: float | None = None,
+    allow: Iterable[str] = (),
     **axes: Any,
 ) -> SearchResult:
     """Rank the plans of a job; axes that are given are kept, the others are searched.
@@ -166,6 +169,8 @@ def search_plans(
         Device memory that may be used. [byte]
     uniform : bool
         Whether all layers keep one recompute choice: no assignment.
+    allow : iterable of str
+        Settings that change numerics and may be chosen all the same, such as ``gradients``.
     slowdown : float, optional
         With memory as the objective, times the fastest plan's step that a plan may take, or infinite; 1.25
         where it is not said. [-]
@@ -196,14 +201,17 @@ def search_plans(
     several = [runtime] if isinstance(runtime, str | Runtime) else list(runtime)
     if not several:
         reading.fault("runtime", "none", "one runtime at least", DEFAULT_RUNTIME)
+    allowed = allowed_settings(allow, reading)
     reading.finish()
+    chosen = tuple(_runtime(one, job) for one in several)
+    pinned = tuple(name for one in chosen for name in _pinned(one, job))
     return search(
         Request(
             model=job.model,
             clusters=(job.hardware,),
             gpu_counts=(job.gpus,),
             workload=job.workload,
-            runtimes=tuple(_runtime(one, job) for one in several),
+            runtimes=chosen,
             fixed=fixed,
             objective=str(goal),
             top=top,
@@ -211,6 +219,7 @@ def search_plans(
             oom_risk=oom_risk,
             uniform=uniform,
             slowdown=SLOWDOWN if slowdown is None else slowdown,
+            settings=OpenSettings(pinned, allowed),
         )
     )
 
@@ -390,6 +399,17 @@ def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
 
 def _runtime(runtime: str | Runtime, job: Job) -> Runtime:
     return load_runtime(runtime, job) if isinstance(runtime, str) else runtime
+
+
+def _pinned(runtime: Runtime, job: Job) -> tuple[str, ...]:
+    """Return the settings that the workload or a runtime's changed traits decide."""
+    plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
+    changed_settings = [
+        name
+        for name in runtime.searched
+        if SETTINGS[name].value_of(runtime.traits) != SETTINGS[name].value_of(plain)
+    ]
+    return (*pinned_settings((), job.workload), *changed_settings)
 
 
 def _priced(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate:

@@ -14,7 +14,6 @@ import yaml
 from pydantic import Field
 
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
-from planner.cost.settings import settings_that_matter
 from planner.errors import InputError, Problem, UnsupportedPlan
 from planner.inputs.build import build
 from planner.inputs.hardware import OWN_PRICE, HardwareProfile
@@ -27,6 +26,7 @@ from planner.inputs.yaml_file import parse_yaml, read_yaml
 from planner.plan import Plan
 from planner.registry import find
 from planner.report.as_json import plan_record
+from planner.report.plan_settings import settings_said, traits_with
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._trait_values import TRAITS, expected, is_allowed
@@ -43,7 +43,6 @@ from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import Pipeline, play
 from planner.techniques.schedules._family import Orders, PassTimes
 from planner.techniques.schedules._text import read_order
-from planner.techniques.settings import SETTINGS
 from planner.units import GIB
 
 FORMAT: Final = "planner/plan/1"
@@ -200,12 +199,7 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str |
         for field in fields(Traits)
         if getattr(runtime.traits, field.name) != getattr(plain, field.name)
     }
-    said = {
-        one.name: value
-        for one in settings_that_matter(job, runtime)
-        if (value := one.value_of(runtime.traits)) is not None and value != one.value_of(plain)
-    }
-    covered = {trait for name, value in said.items() for trait in SETTINGS[name].values[value]}
+    said, covered = settings_said(job, runtime, plain)
     traits = {name: value for name, value in traits.items() if name not in covered}
     cluster = {"name": placed(names.hardware), "gpus": job.gpus}
     cluster |= {"gpus_per_node": names.gpus_per_node} if names.gpus_per_node else {}
@@ -298,20 +292,8 @@ def _runtime(document: _Document, profile: HardwareProfile, faults: _Faults) -> 
     named = find(runtimes(), document.runtime.name, "runtime").name
     text = f"{named}@{document.runtime.release}" if document.runtime.release else named
     plain = named_runtime(text, profile.pool.accelerator.name, document.workload.precision)
-    traits = _set(plain.traits, document.runtime.settings, faults)
+    traits = traits_with(plain.traits, document.runtime.settings, faults.note)
     return replace(plain, traits=_traits(traits, document.runtime.traits, faults))
-
-
-def _set(plain: Traits, settings: dict[str, str], faults: _Faults) -> Traits:
-    for name, value in settings.items():
-        values = SETTINGS[name].values if name in SETTINGS else {}
-        if value in values:
-            plain = replace(plain, **values[value])  # type: ignore[arg-type]
-        elif values:
-            faults.note(f"runtime.settings.{name}", value, f"one of {', '.join(values)}")
-        else:
-            faults.note(f"runtime.settings.{name}", "unknown setting", f"one of {', '.join(SETTINGS)}")
-    return plain
 
 
 def plan_orders(plan: Plan, lines: Sequence[str]) -> Orders:

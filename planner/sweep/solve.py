@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, Final
 
 from planner.calibrate.releases import label_of
@@ -35,6 +35,7 @@ def content_key(request: Request) -> str:
         "runtimes": [_known(runtime) for runtime in request.runtimes],
         "workload": request.workload.model_dump(mode="json"),
         "fixed": dict(request.fixed),
+        "settings": None if request.settings is None else asdict(request.settings),
     }
     return _digest(content)
 

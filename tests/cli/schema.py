@@ -16,6 +16,7 @@ ESTIMATE_KEYS = [
     ("workload", ["seq_len", "global_batch", "precision", "optimizer", "method"]),
     ("runtime", None),
     ("release", None),
+    ("settings", None),
     ("defaults", None),
     ("plan", PLAN_KEYS),
     ("feasible", None),
@@ -67,7 +68,7 @@ SEARCH_KEYS = [
 
 def key_tree(document: dict[str, Any]) -> list[tuple[str, list[str] | None]]:
     """Return the keys of an estimate, and those of its parts."""
-    free = ("defaults",)
+    free = ("defaults", "settings")
     return [
         (key, list(value) if isinstance(value, dict) and key not in free else None)
         for key, value in document.items()

@@ -24,6 +24,7 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
+from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
 from tests.helpers import ROOT
 
@@ -35,6 +36,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "precision": PRECISIONS,
     "recompute": RECOMPUTES,
     "schedules": SCHEDULES,
+    "settings": SETTINGS,
     "sharding": SHARDINGS,
     "runtimes": runtimes(),
 }

@@ -15,6 +15,7 @@ from planner.cost.communication import (
     beside_message_seconds,
     routed_seconds,
 )
+from planner.cost.expert_host import expert_floor_seconds
 from planner.cost.messages import each_message_seconds
 from planner.cost.operators import Pricer
 from planner.formulas.collectives import ring_seconds
@@ -334,8 +335,9 @@ def test_hosts_that_read_counts_set_a_floor_or_add_up() -> None:
         ({"overlaps_experts": False}, False),
         ({"dispatcher": "all-to-all"}, True),
         ({"dispatcher": "fused"}, True),
-        ({"dispatcher": "fused", "expert_layer_host_seconds": 0.0}, False),
-        ({"dispatcher": "all-to-all", "expert_layer_host_seconds": 0.0}, True),
+        ({"dispatcher": "fused", "graphed": "attention"}, False),
+        ({"dispatcher": "fused", "graphed": "passes"}, False),
+        ({"dispatcher": "all-to-all", "graphed": "router"}, True),
     ],
 )
 def test_only_the_launches_of_experts_add_to_the_time_of_a_device_that_waits(
@@ -365,6 +367,15 @@ def test_a_layer_with_experts_has_a_floor_in_every_precision(precision: str) -> 
     priced = Pricer(case_of(plan, work, runtime(expert_layer_host_seconds=1.0)), plan)
     cost = layer_cost(priced_layer(priced, "a"), read_choice(dict(RECOMPUTES), "none"), priced)
     assert float(cost.seconds) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("graphed", "seconds"), [("", 1.0), ("router", 0.5), ("attention", 0.5), ("passes", 0.0)]
+)
+def test_graphs_launch_what_the_host_would(graphed: str, seconds: float) -> None:
+    """What a graph holds is one launch: of router or attention all but the experts, of all passes those too."""
+    own = {"expert_layer_host_seconds": 1.0, "expert_host_seconds": 0.5, "graphed": graphed}
+    assert float(expert_floor_seconds(pricer(ROUTED, own), 1.0)) == seconds
 
 
 MANY = model(

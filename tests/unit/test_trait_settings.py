@@ -43,6 +43,15 @@ MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
     "fused_activation=False": ("--no-bias-swiglu-fusion",),
     "fused_rope=False": ("--no-rope-fusion",),
     "fused_weight_gradient=False": ("--no-gradient-accumulation-fusion",),
+    "graphed=router": (
+        "--cuda-graph-impl transformer_engine",
+        "--cuda-graph-modules moe_router moe_preprocess",
+    ),
+    "graphed=attention": (
+        "--cuda-graph-modules attn moe_router moe_preprocess",
+        "export NCCL_GRAPH_REGISTER=0",
+    ),
+    "graphed=passes": ("--cuda-graph-impl full_iteration", "--no-check-for-nan-in-loss-and-grad"),
     "gradient_dtype=bf16": ("--grad-reduce-in-bf16",),
     "reduce_dtype=bf16": ("--grad-reduce-in-bf16",),
     "dp_exposed=1.0": (),
@@ -66,9 +75,11 @@ def written(name: str, version: str | None = None, job: Job = JOB, **traits: Any
     return launch_files(plan, job, wanted, Card())
 
 
-def job_for(trait: str, name: str) -> Job:
-    """Return a job in which a trait matters."""
-    if trait in ("dispatcher", "overlaps_experts", "static_experts"):
+def job_for(trait: str, name: str, value: object = None) -> Job:
+    """Return a job in which a trait matters, and may have the value."""
+    if (trait, value) == ("graphed", "passes"):
+        return JOB
+    if trait in ("dispatcher", "overlaps_experts", "static_experts", "graphed"):
         return ROUTED
     if trait == "low_bit_head":
         return MICROSCALED
@@ -85,7 +96,7 @@ def lines(text: str) -> set[str]:
 def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
     name, _, word = change.partition("=")
     value = {"True": True, "False": False}.get(word, word)
-    job = job_for(name, "megatron-lm")
+    job = job_for(name, "megatron-lm", value)
     value = float(word) if word.replace(".", "").isdigit() else value
     plain, said = (
         lines(written("megatron-lm", job=job)["train.sh"]),
@@ -120,9 +131,9 @@ def test_every_setting_changes_the_files(name: str) -> None:
     for trait, values in runtimes()[name].settings.items():
         if trait in elsewhere:
             continue  # of another precision and plan: tests/unit/test_torchtitan_choices.py
-        job = job_for(trait, name)
-        plain = written(name, job=job)
         for value in (12345678.0 if value == ANY else value for value in values):
+            job = job_for(trait, name, value)
+            plain = written(name, job=job)
             found = written(name, job=job, **{trait: value})
             changed = {file for file in plain if found[file] != plain[file]}
             assert changed - {"README.md"}, f"{trait}={value}"

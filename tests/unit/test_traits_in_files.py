@@ -35,7 +35,7 @@ def others(name: str, trait: str) -> list[Any]:
 def test_a_changed_trait_is_in_the_files_or_refused_or_told(name: str, trait: str) -> None:
     settings = runtimes()[name].settings.get(trait, ())
     for value in others(name, trait):
-        job = job_for(trait, name)
+        job = job_for(trait, name, value)
         plain = written(name, job=job)
         try:
             found = written(name, job=job, **{trait: value})
@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[Job, dict[str, Any], dict[str, Any], str]] = {
         ROUTED,
         {"ep": 2.0},
         {"static_experts": True, "dispatcher": "fused"},
-        "--set dispatcher=all-to-all",
+        "--set expert_dispatcher=all-to-all",
     ),
 }
 

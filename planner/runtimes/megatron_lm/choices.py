@@ -140,8 +140,8 @@ def _weights_rule(plan: Plan, job: Job) -> Rule:
         stage and not hosted,
         lambda: (
             f"low-bit weights alone in {precision} with zero {plan.zero}, offload {plan.offload}",
-            "a distributed optimizer on the device (zero 1)",
-            "--set low_bit_weights=beside",
+            "a distributed optimizer (zero 1) on the device, or in precision fp8-delayed",
+            "zero 1" if not stage else "--precision fp8-delayed, or --set low_bit_weights=beside",
         ),
     )
 

@@ -52,6 +52,11 @@ class Setting:
         """The value without which it is as if there were no setting."""
         return next(iter(self.values))
 
+    @property
+    def value_names(self) -> str:
+        """Its values in words."""
+        return ", ".join(self.values)
+
     def value_of(self, traits: object) -> str | None:
         """Return the value that a runtime's traits have; None where they have that of none."""
         return next(

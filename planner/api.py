@@ -10,18 +10,18 @@ from typing import Any
 
 from planner.arguments import checked
 from planner.calibrate.constants import predictions_with, shipped_values
-from planner.calibrate.releases import named_runtime, plain_traits
+from planner.calibrate.releases import named_runtime
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
 from planner.cli.axes import whole_plan
 from planner.cli.files import write_whole
-from planner.cli.given import as_written, check_limit, given_axes, plan_names
+from planner.cli.given import as_written, check_asked, check_limit, given_axes, pinned_by, plan_names
 from planner.cli.job import DEFAULT_RUNTIME
 from planner.cli.launch import Launch, wanted_target, write_plan
 from planner.cli.reading import Reading
 from planner.cli.simulate_synthesized import synthesise_schedule as _synthesise_schedule
-from planner.cli.traits import allowed_settings, pinned_settings, trait_changes
+from planner.cli.traits import allowed_settings, trait_changes
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
 from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan
@@ -40,7 +40,6 @@ from planner.search.request import SLOWDOWN, Request
 from planner.search.settings import OpenSettings
 from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord
-from planner.techniques.settings import SETTINGS
 
 __all__ = [
     "Estimate",
@@ -189,14 +188,8 @@ def search_plans(  # noqa: PLR0913 (by name alone)
     """
     reading = Reading()
     goal = reading.word("objective", objective, ("time", "cost", "memory", "energy"))
-    if not 0 < oom_risk < 1:
-        reading.fault("oom_risk", str(oom_risk), "a probability between 0 and 1, such as 0.05")
-    reading.count("top", str(top), most=1000)
     check_limit(memory_limit, reading)
-    if slowdown is not None and objective != "memory":
-        reading.fault("slowdown", f"objective={objective!r}", "objective='memory'")
-    elif slowdown is not None and not slowdown >= 1:
-        reading.fault("slowdown", str(slowdown), "a number from 1, or infinity", "1")
+    check_asked(top, oom_risk, slowdown, objective, reading)
     fixed = given_axes(axes, job, reading)
     several = [runtime] if isinstance(runtime, str | Runtime) else list(runtime)
     if not several:
@@ -204,7 +197,6 @@ def search_plans(  # noqa: PLR0913 (by name alone)
     allowed = allowed_settings(allow, reading)
     reading.finish()
     chosen = tuple(_runtime(one, job) for one in several)
-    pinned = tuple(name for one in chosen for name in _pinned(one, job))
     return search(
         Request(
             model=job.model,
@@ -219,7 +211,7 @@ def search_plans(  # noqa: PLR0913 (by name alone)
             oom_risk=oom_risk,
             uniform=uniform,
             slowdown=SLOWDOWN if slowdown is None else slowdown,
-            settings=OpenSettings(pinned, allowed),
+            settings=OpenSettings(pinned_by(chosen, job), allowed),
         )
     )
 
@@ -399,17 +391,6 @@ def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
 
 def _runtime(runtime: str | Runtime, job: Job) -> Runtime:
     return load_runtime(runtime, job) if isinstance(runtime, str) else runtime
-
-
-def _pinned(runtime: Runtime, job: Job) -> tuple[str, ...]:
-    """Return the settings that the workload or a runtime's changed traits decide."""
-    plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
-    changed_settings = [
-        name
-        for name in runtime.searched
-        if SETTINGS[name].value_of(runtime.traits) != SETTINGS[name].value_of(plain)
-    ]
-    return (*pinned_settings((), job.workload), *changed_settings)
 
 
 def _priced(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any, Final
 
+from planner.calibrate.releases import plain_traits
 from planner.cli.axes import check_offload, check_world, read_axes
 from planner.cli.job import check_precision
 from planner.cli.options import PlanOptions
 from planner.cli.reading import Reading
+from planner.cli.traits import pinned_settings
 from planner.cost.estimate import Estimate
 from planner.errors import nearest
 from planner.inputs.hardware import OWN_PRICE
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.report.plan_file import Names, digest
-from planner.runtimes._family import Job
+from planner.runtimes._family import Job, Runtime
+from planner.techniques.settings import SETTINGS
 
 AXES: Final = tuple(field.name for field in fields(PlanOptions))
 """Axes of a plan that a caller may set."""
@@ -77,3 +81,24 @@ def plan_names(answer: Estimate, model: str, hardware: str) -> Names:
     reading.finish()
     visible = float(job.hardware.pool.accelerator.memory_visible)
     return replace(named, memory_limit=answer.capacity if answer.capacity < visible else None)
+
+
+def check_asked(top: int, oom_risk: float, slowdown: float | None, objective: str, reading: Reading) -> None:
+    """Note a number of plans, a risk that is no probability, a slowdown of no use, where they are wrong."""
+    reading.count("top", str(top), most=1000)
+    if not 0 < oom_risk < 1:
+        reading.fault("oom_risk", str(oom_risk), "a probability between 0 and 1, such as 0.05")
+    if slowdown is not None and objective != "memory":
+        reading.fault("slowdown", f"objective={objective!r}", "objective='memory'")
+    elif slowdown is not None and not slowdown >= 1:
+        reading.fault("slowdown", str(slowdown), "a number from 1, or infinity", "1")
+
+
+def pinned_by(runtimes: Iterable[Runtime], job: Job) -> tuple[str, ...]:
+    """Return the settings that the workload, or the changed traits of runtimes, decide."""
+    found = list(pinned_settings((), job.workload))
+    for runtime in runtimes:
+        plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
+        known = (SETTINGS[name] for name in runtime.searched)
+        found += [one.name for one in known if one.value_of(runtime.traits) != one.value_of(plain)]
+    return tuple(found)

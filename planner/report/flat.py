@@ -16,6 +16,7 @@ HEAD = (
     "workload",
     "plan",
     "defaults",
+    "settings",
     "violations",
     "time_s",
     "memory",
@@ -38,6 +39,7 @@ def flat_row(answer: Estimate | Unpriced) -> dict[str, Any]:
         **{name: document["plan"][name] for name in PLAN_KEYS},
         "stage_layers": "-".join(map(str, split)) if split else None,
     }
+    row["settings"] = " ".join(f"{name}={value}" for name, value in document["settings"].items())
     row |= {name: value for name, value in document.items() if name not in HEAD}
     row |= {f"{name}_s": value for name, value in document["time_s"].items()}
     row |= {name: document["memory"][name] for name in ("capacity_gib", "peak_gib")}

@@ -24,7 +24,7 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.settings import SETTINGS
+from planner.techniques.settings import SETTINGS, Setting
 from planner.techniques.sharding import SHARDINGS
 from tests.helpers import ROOT
 
@@ -88,7 +88,8 @@ def test_it_says_where_it_is_described(entry: Any) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_its_name_can_be_typed(entry: Any) -> None:
-    assert re.fullmatch(r"[a-z0-9][a-z0-9-]*", entry.name)
+    pattern = r"[a-z0-9][a-z0-9_]*" if isinstance(entry, Setting) else r"[a-z0-9][a-z0-9-]*"
+    assert re.fullmatch(pattern, entry.name)
 
 
 @pytest.mark.parametrize("family", TABLES)

@@ -373,7 +373,7 @@ def test_a_layer_with_experts_has_a_floor_in_every_precision(precision: str) -> 
     ("graphed", "seconds"), [("", 1.0), ("router", 0.5), ("attention", 0.5), ("passes", 0.0)]
 )
 def test_graphs_launch_what_the_host_would(graphed: str, seconds: float) -> None:
-    """What a graph holds is one launch: of router or attention all but the experts, of all passes those too."""
+    """What a graph holds is one launch: all but the experts, or under one of all passes those too."""
     own = {"expert_layer_host_seconds": 1.0, "expert_host_seconds": 0.5, "graphed": graphed}
     assert float(expert_floor_seconds(pricer(ROUTED, own), 1.0)) == seconds
 

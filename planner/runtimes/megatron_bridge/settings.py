@@ -31,7 +31,7 @@ def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
     if "dispatcher" in changes:
         backend = fused_backend(job, changes.get("graphed"))
         model |= {"moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": backend}
-    if "logit_bytes" in changes:
+    if "logit_bytes" in changes or "loss_traffic" in changes:
         model["cross_entropy_fusion_impl"] = "te"
     off = {
         "fused_activation": "bias_activation_fusion",

@@ -14,7 +14,7 @@ from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.core_fields import core_flags, field_of, set_traits, unknown_fields
 from planner.runtimes._imports.megatron import from_script
 from planner.runtimes._imports.python_fields import Fields, python_fields
-from planner.runtimes._imports.zoo import known_model
+from planner.runtimes._imports.zoo import names_of_shape
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_stages
 
@@ -100,9 +100,10 @@ def _vocabulary(record: Mapping[str, Any], fields: Fields, where: str) -> int | 
     """Return the tokens of the model: of the zoo's, where its padded table has the size that is said."""
     size = fields.get("vocab_size")
     tp = fields.get("tensor_model_parallel_size") or 1
-    name, _ = known_model({**record, "vocab": None}, where)
-    if name is not None and (size is None or padded_vocab(load_model(name).vocab, float(tp)) == size):
-        return load_model(name).vocab
+    for name in names_of_shape(record, where):
+        vocab = load_model(name).vocab
+        if size in (None, vocab) or padded_vocab(vocab, float(tp)) == size:
+            return vocab
     return size if isinstance(size, int) else None
 
 

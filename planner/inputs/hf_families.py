@@ -17,8 +17,8 @@ Biased = bool | str
 
 Reach = Literal["full", "all", "flag", "every", "chunk", "hybrid", "bare"]
 """Which layers see a window: none, all if there is a window, those from ``max_window_layers`` on if a flag is
-set, all but each n-th, chunks in all but each n-th, or those of a list; ``bare``: none, and each n-th layer has
-no rotary positions."""
+set, all but each n-th, chunks in all but each n-th, or those of a list; ``bare``: none, and each n-th layer
+has no rotary positions."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Family:
     spare_positions : int
         Rows of the table of learned positions beyond the longest sequence.
     fixed : mapping
-        Keys that may have one value alone, another would be another architecture; text names the key whose value
-        it is.
+        Keys that may have one value alone, another would be another architecture; text names the key whose
+        value it is.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -43,7 +43,7 @@ def read(source: Source) -> Imported:
     fields = section_fields(said)
     flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))
     found, record = from_script(bridge_training(flags, source.starter), source.where)
-    found = replace(as_fields(found, unknown_fields(fields)), **_adapters(said, found))
+    found = replace(as_fields(found, unknown_fields(fields)), options=adapters(said, found))
     found = replace(found, changes=(*found.changes, *set_traits(fields)))
     if record is None:
         return found
@@ -61,6 +61,8 @@ def lm_flags(fields: Fields, form: object) -> dict[str, str]:
         stages = len(layout_stages(flags[layout]))
         if stages == int(pp) * int(count):
             flags.pop(chunks, None)
+    if "--overlap-grad-reduce" not in flags:  # Bridge lets parameters overlap alone, Megatron-LM does not
+        flags.pop("--overlap-param-gather", None)
     return flags | ({"--ckpt-format": str(form)} if form is not None else {})
 
 
@@ -85,7 +87,7 @@ def bridge_training(flags: Mapping[str, str], starter: Training | None) -> Train
     return Training("megatron-lm", flags, nodes, ranks, None, starter.doubts if starter else ())
 
 
-def _adapters(said: Fields, found: Imported) -> dict[str, Any]:
+def adapters(said: Fields, found: Imported) -> dict[str, str]:
     """Return options with those of LoRA, where the container has such a section."""
     options = dict(found.options)
     if said.get(f"{ROOT}peft") == "LoRA":
@@ -93,7 +95,7 @@ def _adapters(said: Fields, found: Imported) -> dict[str, Any]:
         names = [TARGETS[name] for name in targets if name in TARGETS] if isinstance(targets, list) else []
         options |= {"method": "lora", "lora_rank": str(said.get(f"{ROOT}peft.dim", 32))}
         options |= {"lora_targets": "+".join(dict.fromkeys(names))} if names else {}
-    return {"options": options}
+    return options
 
 
 def _vocabulary(record: Mapping[str, Any], fields: Fields, where: str) -> int | None:

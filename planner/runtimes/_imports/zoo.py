@@ -80,7 +80,7 @@ USUAL: Final = ("llama", "gpt")
 
 
 def zoo_name(model: ModelSpec, any_vocab: bool = False) -> str | None:
-    """Return the name of the model of the zoo that is built alike, if there is one: with its numerics, or usual."""
+    """Return the name of the likeliest model of the zoo that is built alike, if there is one."""
     return next(iter(zoo_names(model, any_vocab)), None)
 
 

@@ -10,6 +10,7 @@ from planner.inputs.load import load_model
 from planner.runtimes._imports._format import Format, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
+from planner.runtimes._imports.bridge_sums import bridge_sums
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.core_fields import core_flags, field_of, set_traits, unknown_fields
 from planner.runtimes._imports.megatron import from_script
@@ -45,6 +46,7 @@ def read(source: Source) -> Imported:
     found, record = from_script(bridge_training(flags, source.starter), source.where)
     found = replace(as_fields(found, unknown_fields(fields)), options=adapters(said, found))
     found = replace(found, changes=(*found.changes, *set_traits(fields)))
+    found = bridge_sums(said, ROOT, found, source.where)
     if record is None:
         return found
     vocab = source.vocab or _vocabulary(record, fields, source.where)

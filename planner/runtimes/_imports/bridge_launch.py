@@ -22,6 +22,7 @@ from planner.runtimes._imports.bridge import (
     lm_flags,
     section_fields,
 )
+from planner.runtimes._imports.bridge_sums import bridge_sums
 from planner.runtimes._imports.command_line import Training, flag_values
 from planner.runtimes._imports.megatron import from_script
 from planner.runtimes._imports.recipe_table import Recipe, known_recipe, recipe_names
@@ -80,6 +81,8 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     )
     notes = [f"recipe {recipe.name} of Megatron-Bridge, as of 2026-08-22: {recipe.model}", *notes]
     found = replace(found, notes=(*notes, *found.notes), unknown=unknown)
+    if record is None and not found.faults and "model.num_layers" in fields:
+        raise InputError(Problem(f"{where}: model.num_layers", str(fields["model.num_layers"]), "1 or more"))
     if record is None:
         return replace(found, model_name=recipe.model)
     if recipe.model in names_of_shape(record, where):
@@ -288,4 +291,5 @@ def _read(
     found = replace(
         found, options=adapters(said, found), changes=(*found.changes, *core_fields.set_traits(sections))
     )
-    return found, None if named is not None else record
+    own_fields = {key: value for key, value in said.items() if not key.endswith("dataset.seq_length")}
+    return bridge_sums(own_fields, ROOT, found, where), None if named is not None else record

@@ -109,7 +109,7 @@ ILLEGAL = [
     *(f"{MODEL}num_layers={n}" for n in (79, 0, 81)),
     *(f"{MODEL}recompute_granularity={word}" for word in ("full", "foo")),
     *(f"{MODEL}{name}=0" for name in ("kv_channels", "num_moe_experts", "moe_shared_expert_intermediate_size")),
-    *(f"{MODEL}{pair}" for pair in ("normalization=Foo")),
+    *(f"{MODEL}{pair}" for pair in ("normalization=Foo",)),
     *(f"{MODEL}{pair}" for pair in ("cp_comm_type=foo", "cuda_graph_impl=foo", "hidden_dropout=2")),
     *(f"{MODEL}{pair}" for pair in ("position_embedding_type=foo", "multi_latent_attention=true")),
     *(f"{MODEL}{pair}" for pair in ("pipeline_model_parallel_layout=x*3", "hierarchical_context_parallel_sizes=[3,2]")),

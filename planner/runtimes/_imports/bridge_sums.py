@@ -1,4 +1,4 @@
-"""What Megatron-Bridge checks of its fields that Megatron-LM's arguments do not say.
+"""What Megatron-Bridge checks of its fields beside what Megatron-LM checks.
 
 Read in Megatron-Bridge 067f987d, training/config.py, ``ConfigContainer.validate``, and training/comm_overlap.py.
 """
@@ -53,7 +53,7 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
             yield (
                 name,
                 str(fields[f"optimizer.{name}"]),
-                "torch.float32, or use_precision_aware_optimizer with it",
+                "torch.float32, or use_precision_aware_optimizer too",
             )
 
 
@@ -70,9 +70,9 @@ def _together(fields: Mapping[str, Any], options: Mapping[str, str]) -> Iterator
     if fields.get("dist.use_megatron_fsdp") is True and fields.get("ddp.use_megatron_fsdp") is not True:
         yield "dist.use_megatron_fsdp", "without ddp.use_megatron_fsdp", "the same in both"
     sizes = fields.get("model.hierarchical_context_parallel_sizes")
-    if isinstance(sizes, list | tuple) and all(type(size) is int for size in sizes):
-        if prod(sizes) != degrees.get("cp", 1):
-            yield "hierarchical_context_parallel_sizes", str(sizes), f"a product of {degrees.get('cp', 1)}"
+    whole = isinstance(sizes, list | tuple) and all(type(size) is int for size in sizes)
+    if whole and prod(sizes or ()) != degrees.get("cp", 1):
+        yield "hierarchical_context_parallel_sizes", str(sizes), f"a product of {degrees.get('cp', 1)}"
     group = fields.get("model.microbatch_group_size_per_vp_stage")
     if type(group) is int and group < degrees.get("pp", 1):
         yield "microbatch_group_size_per_vp_stage", str(group), f"{degrees.get('pp', 1)} stages or more"

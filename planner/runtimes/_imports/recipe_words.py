@@ -40,7 +40,7 @@ NAMED: Final = (
     *("--recipe", "--model", "--mode", "-m", "--model_family_name", "-mr", "--model_recipe_name", "--task"),
     *("-ng", "--num_gpus", "-gn", "--gpus_per_node", "--gpus-per-node", "--nodes", "-N", "-g", "--gpu"),
     *("-c", "--compute_dtype", "-cv", "--config_variant", "-rl", "--recompute_num_layers"),
-    *("--recompute_modules", "--use_megatron_fsdp", "--moe_a2a_overlap", "--hf_path", "--peft_scheme"),
+    *("--use_megatron_fsdp", "--moe_a2a_overlap", "--recompute_modules", "--hf_path", "--peft_scheme"),
 )
 """Flags that choose the recipe and the machine, or set several fields."""
 
@@ -95,7 +95,7 @@ def words_of(words: tuple[str, ...], where: str) -> Words:
         elif override and (not last or found.flags[last] or "." in override[1]):
             found.fields[override[1]] = value_of(override[2])
             last = ""
-        elif last:
+        elif last and not (found.flags[last] and last in (*FIELDS, *NAMED[:-3], "--dataset")):
             found.flags[last] = f"{found.flags[last]} {word}".strip()
         elif word.strip() and word not in ("${@}", "$@", "${*}", "$*"):
             found.problems.append(

@@ -1,4 +1,4 @@
-"""Launch lines of Megatron-Bridge that name a recipe; the values are those of its recipe functions at 067f987d."""
+"""Launch lines of Megatron-Bridge that name a recipe; values are of its recipes at 067f987d."""
 
 from __future__ import annotations
 
@@ -50,9 +50,13 @@ def test_overrides_and_flags_go_before_the_recipe(tmp_path: Path) -> None:
 
 def test_the_benchmarks_selectors_name_a_recipe(tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE)
-    assert [
-        found.options[name] for name in ("tp", "pp", "ep", "gpus", "precision")
-    ] == "2 8 64 1024 fp8".split()
+    assert [found.options[name] for name in ("tp", "pp", "ep", "gpus", "precision")] == [
+        "2",
+        "8",
+        "64",
+        "1024",
+        "fp8",
+    ]
     assert "sequence_parallel" not in read(tmp_path, WHOLE + "-tp 1").options
 
 

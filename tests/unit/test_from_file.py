@@ -523,7 +523,7 @@ def test_a_configuration_is_found_from_the_folder_that_the_script_is_run_in(tmp_
 
 
 def test_a_shape_of_several_vocabularies_is_told(tmp_path: Path) -> None:
-    """32 layers of 4,096 and 14,336 with eight key heads: Llama 3, InternLM 2 and Mistral differ in tokens."""
+    """32 layers of 4,096 and 14,336 with eight key heads: three families, three vocabularies."""
     notes = read(tmp_path, "a.sh", SCRIPT).notes
     note = next(note for note in notes if "vocabulary" in note)
     assert "taken as llama3-8b (128,256 tokens)" in note

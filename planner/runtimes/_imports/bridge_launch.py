@@ -137,7 +137,7 @@ def _machine(words: Words, training: Training, benchmark: bool) -> tuple[int | N
 
 
 def _fields(recipe: Recipe, words: Words, where: str, benchmark: bool) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of the recipe with those that the command sets otherwise, and what to tell of them."""
+    """Return the fields of the recipe with those that the command sets otherwise, and notes."""
     fields = dict(recipe.fields)
     said = dict(words.fields)
     flags = {FIELDS[flag]: _typed(text) for flag, text in words.flags.items() if flag in FIELDS}
@@ -238,7 +238,7 @@ def _unknown(key: str, where: str) -> Problem | None:
 def _weak_scaled(
     recipe: Recipe, words: Words, fields: dict[str, Any], gpus: int | None, where: str
 ) -> list[str]:
-    """Grow the batch of a benchmark's recipe with its data-parallel ranks, as the runner does, and tell it."""
+    """Grow the batch of a benchmark's recipe with its data-parallel ranks, as the runner does."""
     given = any(key in words.fields for key in ("train.global_batch_size", "train"))
     given |= words.first("-gb", "--global_batch_size") is not None
     if recipe.gpus is None or given or gpus is None:

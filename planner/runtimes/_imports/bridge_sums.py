@@ -1,6 +1,7 @@
 """What Megatron-Bridge checks of its fields beside what Megatron-LM checks.
 
-Read in Megatron-Bridge 067f987d, training/config.py, ``ConfigContainer.validate``, and training/comm_overlap.py.
+Read in Megatron-Bridge 067f987d, training/config.py, ``ConfigContainer.validate``, and
+training/comm_overlap.py.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
             yield name, "0", "1 or more, or None"
     for name in ("hidden_dropout", "attention_dropout"):
         share = fields.get(f"model.{name}")
-        if type(share) in (int, float) and not 0 <= share <= 1:
+        if isinstance(share, int | float) and not 0 <= share <= 1:
             yield name, str(share), "a share from 0 to 1"
     graphs = fields.get("model.cuda_graph_impl")
     if graphs is not None and graphs not in GRAPHS:

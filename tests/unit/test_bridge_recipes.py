@@ -112,12 +112,15 @@ ILLEGAL = [
     *(f"{MODEL}num_query_groups={n}" for n in (5, 3)),
     *(f"{MODEL}num_layers={n}" for n in (79, 0, 81)),
     *(f"{MODEL}recompute_granularity={word}" for word in ("full", "foo")),
-    *(f"{MODEL}{name}=0" for name in ("kv_channels", "num_moe_experts", "moe_shared_expert_intermediate_size")),
+    *(f"{MODEL}{name}=0"
+      for name in ("kv_channels", "num_moe_experts", "moe_shared_expert_intermediate_size")),
     *(f"{MODEL}{pair}" for pair in ("normalization=Foo",)),
     *(f"{MODEL}{pair}" for pair in ("cp_comm_type=foo", "cuda_graph_impl=foo", "hidden_dropout=2")),
     *(f"{MODEL}{pair}" for pair in ("position_embedding_type=foo", "multi_latent_attention=true")),
-    *(f"{MODEL}{pair}" for pair in ("pipeline_model_parallel_layout=x*3", "hierarchical_context_parallel_sizes=[3,2]")),
-    *(f"{MODEL}{pair}" for pair in ("microbatch_group_size_per_vp_stage=1", "fine_grained_activation_offloading=true")),
+    *(f"{MODEL}{pair}"
+      for pair in ("pipeline_model_parallel_layout=x*3", "hierarchical_context_parallel_sizes=[3,2]")),
+    *(f"{MODEL}{pair}"
+      for pair in ("microbatch_group_size_per_vp_stage=1", "fine_grained_activation_offloading=true")),
     *(f"{MODEL}{pair}" for pair in ("cpu_offloading=true", "num_layers_in_first_pipeline_stage=90")),
     *(f"{TRAIN}global_batch_size={n}" for n in (0, -8)),
     *(f"{TRAIN}micro_batch_size={n}" for n in (0, 3, 5, 1024)),

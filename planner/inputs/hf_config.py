@@ -63,6 +63,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     config = Config(text, family.defaults, where, notes=notes)
     if "tie_word_embeddings" not in text and "tie_word_embeddings" in raw:
         config.raw = dict(text) | {"tie_word_embeddings": raw["tie_word_embeddings"]}
+    _check_fixed(config, family)
     record = _model(config, family, name)
     sparse = any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
     record["numerics"] = numerics(config, kind, family.learned_positions, sparse)
@@ -70,6 +71,14 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)
     return Imported(build(ModelSpec, record, where), tuple(config.notes))
+
+
+def _check_fixed(config: Config, family: Family) -> None:
+    for key, wanted in family.fixed.items():
+        value = config.raw.get(key)
+        only = config.raw.get(wanted) if isinstance(wanted, str) else wanted
+        if value is not None and value != only:
+            config.fault(key, repr(value), f"{only}: another value is not expressed exactly")
 
 
 def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], list[str]]:
@@ -156,7 +165,9 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
     }
     positions = config.whole("max_position_embeddings", "n_positions", otherwise=0)
     if positions or family.learned_positions:
-        record["max_positions"] = positions
+        record["max_positions"] = positions + family.spare_positions
+    if family.spare_positions:
+        config.note(f"the table of positions has {family.spare_positions} rows beyond the longest sequence")
     extra = config.whole("num_nextn_predict_layers", otherwise=0, least=0)
     if extra:
         record["prediction"] = {"layers": extra, "block": order[-1]}
@@ -170,7 +181,9 @@ def _block_name(reach: str, ffn: str, attention: Sequence[str]) -> str:
 
 
 def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
-    """For each layer ``full``, ``sliding`` or ``chunked``."""
+    """For each layer ``full``, ``sliding``, ``chunked``, or ``bare`` without rotary positions."""
+    if family.reach == "bare":
+        return _bare_kinds(config, layers)
     key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
     bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
     window = config.whole(key, otherwise=0) if family.reach != "full" else 0
@@ -189,6 +202,17 @@ def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
         config.note(f"{key} {window} reaches over all of {bound} positions: full attention")
         return ["full"] * layers
     return kinds
+
+
+def _bare_kinds(config: Config, layers: int) -> list[str]:
+    """Where positions turn: 1 in ``no_rope_layers``, or all but each n-th layer."""
+    listed = config.numbers("no_rope_layers")
+    if listed and len(listed) != layers:
+        config.fault("no_rope_layers", f"{len(listed)} layers", f"one for each of {layers} layers")
+    if listed:
+        return ["full" if one else "bare" for one in (listed + [1] * layers)[:layers]]
+    every = config.whole("no_rope_layer_interval")
+    return ["bare" if (layer + 1) % every == 0 else "full" for layer in range(layers)]
 
 
 def _default_kinds(config: Config, family: Family, layers: int) -> list[str]:
@@ -232,7 +256,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
     norm = config.flag("use_qk_norm", otherwise=True) or config.flag("qk_layernorm")
     optional: dict[str, Any] = {
         "v_head_dim": value if value != head_dim else None,
-        "window": window if reach != "full" else None,
+        "window": window if reach in ("sliding", "chunked") else None,
         "chunked": reach == "chunked",
         "qkv_bias": config.flag(family.qkv_bias),
         "output_bias": config.flag(family.output_bias),
@@ -240,7 +264,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         "sinks": family.sinks or (family.reach == "hybrid" and _hybrid_sinks(config, reach)),
     }
     record |= {key: value for key, value in optional.items() if value}
-    if family.learned_positions or (family.reach == "chunk" and reach == "full"):
+    if family.learned_positions or reach == "bare" or (family.reach == "chunk" and reach == "full"):
         record["rotary"] = False
     return record
 

@@ -1,7 +1,9 @@
 """What Hugging Face modelling code does that ``config.json`` does not say, one record for each model type.
 
 Read in huggingface/transformers v5.23.0, ``src/transformers/models/<type>/``; ``kimi_k2`` is ``deepseek_v3``
-under another name, ``mimo`` is ``qwen2`` with extra prediction layers, both in the code beside their weights.
+under another name, ``mimo`` is ``qwen2`` with extra prediction layers, ``internlm`` and ``internlm2`` are
+``llama`` with biases, ``deepseek`` is ``deepseek_v2`` without latent attention, all in the code beside their
+weights.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from typing import Any, Final, Literal
 Biased = bool | str
 """Whether there is a bias; text names the key of the config that says so."""
 
-Reach = Literal["full", "all", "flag", "every", "chunk", "hybrid"]
+Reach = Literal["full", "all", "flag", "every", "chunk", "hybrid", "bare"]
 """Which layers see a window: none, all if there is a window, those from ``max_window_layers`` on if a flag is
-set, all but each n-th, chunks in all but each n-th, or those of a list."""
+set, all but each n-th, chunks in all but each n-th, or those of a list; ``bare``: none, and each n-th layer
+has no rotary positions."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,11 @@ class Family:
         Whether positions are learned, not rotary.
     dense_inner : str
         Key of the feed-forward's width.
+    spare_positions : int
+        Rows of the table of learned positions beyond the longest sequence.
+    fixed : mapping
+        Keys that may have one value alone, another would be another architecture; text names the key whose
+        value it is.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -68,6 +76,8 @@ class Family:
     reach: Reach = "full"
     learned_positions: bool = False
     dense_inner: str = "intermediate_size"
+    spare_positions: int = 0
+    fixed: Mapping[str, bool | str] = field(default_factory=dict)
 
 
 _UNTIED = {"tie_word_embeddings": False}
@@ -103,9 +113,14 @@ _DEEPSEEK = Family(
     latent=True,
     shared=("n_shared_experts",),
 )
+_GLM = Family(
+    defaults=_UNTIED | {"attention_bias": True, "num_key_value_heads": 2, "head_dim": 128},
+    qkv_bias="attention_bias",
+)
 _MISTRAL = Family(defaults=_UNTIED, reach="all")
 
 FAMILIES: Final[Mapping[str, Family]] = {
+    "deepseek": replace(_DEEPSEEK, latent=False, qkv_bias="attention_bias", output_bias="attention_bias"),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
     "gemma": _GEMMA,
@@ -127,6 +142,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
         norms=4,
         reach="every",
     ),
+    "glm": _GLM,
+    "glm4": replace(_GLM, norms=4),
     "glm4_moe": Family(
         defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1, "use_qk_norm": False},
         qkv_bias="attention_bias",
@@ -144,6 +161,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
         router_bias=True, sinks=True, reach="every",
     ),
     "granite": _LLAMA,
+    "internlm": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
+                        ffn_bias=False),
+    "internlm2": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
+                         ffn_bias=False),
     "kimi_k2": _DEEPSEEK,
     "llama": _LLAMA,
     "llama4_text": Family(
@@ -162,6 +183,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "olmo2": _OLMO2,
     "olmo3": replace(_OLMO2, defaults=dict(_OLMO2.defaults) | {"sliding_window_pattern": 4}, reach="every"),
     "olmoe": replace(_OLMO2, moe=True),
+    "opt": Family(
+        defaults=_TIED | {"enable_bias": True}, qkv_bias="enable_bias", output_bias="enable_bias",
+        ffn_bias="enable_bias", norm="layernorm", gated=False, learned_positions=True, dense_inner="ffn_dim",
+        spare_positions=2,
+        fixed={"do_layer_norm_before": True, "_remove_final_layer_norm": False,
+               "layer_norm_elementwise_affine": True, "word_embed_proj_dim": "hidden_size"},
+    ),
     "phi3": Family(defaults=_UNTIED, reach="all"),
     "qwen2": _QWEN2,
     "qwen2_moe": replace(
@@ -173,6 +201,14 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "seed_oss": Family(
         defaults=_UNTIED | {"attention_bias": True, "attention_out_bias": False, "mlp_bias": False},
         qkv_bias="attention_bias", output_bias="attention_out_bias", ffn_bias="mlp_bias",
+    ),
+    "smollm3": replace(
+        _LLAMA, defaults=dict(_LLAMA.defaults) | _TIED | {"no_rope_layer_interval": 4}, reach="bare",
+        fixed={"use_sliding_window": False},
+    ),
+    "stablelm": Family(
+        defaults=_UNTIED | {"use_qkv_bias": False}, qkv_bias="use_qkv_bias", norm="layernorm",
+        fixed={"use_parallel_residual": False, "qk_layernorm": False},
     ),
     "starcoder2": Family(
         defaults=_TIED | {"use_bias": True}, qkv_bias="use_bias", output_bias="use_bias", ffn_bias="use_bias",

@@ -47,6 +47,12 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "minimax_m2": {"rope_theta": 5e6, "router_aux_loss_coef": 0.001},
     "starcoder2": {"initializer_range": 0.018042, "hidden_act": "gelu_pytorch_tanh"},
     "gpt2": {"hidden_act": "gelu_new"},
+    "glm": {"rms_norm_eps": 1.5625e-07, "partial_rotary_factor": 0.5},
+    "glm4": {"rms_norm_eps": 1.5625e-07, "partial_rotary_factor": 0.5},
+    "deepseek": {"norm_topk_prob": False, "aux_loss_alpha": 0.001, "seq_aux": True},
+    "opt": {"hidden_act": "relu"},
+    "smollm3": {"rope_theta": 2000000.0},
+    "stablelm": {"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25},
 }  # fmt: skip
 """Values of a type that are not those of ``_COMMON``."""
 
@@ -61,6 +67,7 @@ _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "qwen3_moe": _SOFTMAX,
     "olmoe": _SOFTMAX,
     "gpt_oss": _SOFTMAX | {"normalize": True},
+    "deepseek": _SOFTMAX,
     "deepseek_v2": _SOFTMAX,
     "deepseek_v3": _SIGMOID,
     "kimi_k2": _SIGMOID,
@@ -70,6 +77,12 @@ _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "llama4_text": {"score": "sigmoid", "normalize": False},
 }
 """What the code of a type does with the scores of its router, where no key says it."""
+
+_EPSILONS: Final = {
+    **dict.fromkeys(("gpt2", "opt", "starcoder2"), ("layer_norm_epsilon", "norm_epsilon")),
+    "stablelm": ("layer_norm_eps",),
+}
+"""Keys of what layer norms add, of types that do not say ``rms_norm_eps``."""
 
 _ACTIVATIONS: Final = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh",
@@ -107,10 +120,8 @@ def numerics(config: Config, kind: str, learned_positions: bool, sparse: bool) -
     """Return the fields of `Numerics` for a config of the model type ``kind``; faults go to ``config``."""
     own = _Keys(config, {**_COMMON, **DEFAULTS.get(kind, {})})
     record: dict[str, Any] = {
-        "norm_epsilon": own.number("rms_norm_eps", "layernorm_epsilon")
-        if kind not in ("gpt2", "starcoder2")
-        else own.number("layer_norm_epsilon", "norm_epsilon"),
-        "init_std": own.number("initializer_range"),
+        "norm_epsilon": own.number(*_EPSILONS.get(kind, ("rms_norm_eps", "layernorm_epsilon"))),
+        "init_std": own.number("initializer_range", "init_std"),
         "activation": _activation(own, kind),
     }
     record |= {} if learned_positions else _positions(own)

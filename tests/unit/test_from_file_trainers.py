@@ -394,7 +394,10 @@ def test_deepspeed_chat_takes_the_defaults_that_conditions_set(tmp_path: Path) -
         ("unsloth/Llama-3.2-1B", "llama3.2-1b"),
         ("/models/Qwen2.5-7B-Instruct/", "qwen2.5-7b"),
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
-        ("mistralai/Mistral-7B-v0.1", None),  # a window and a vocabulary that v0.3 has not
+        ("mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b-v0.1"),  # a window that v0.3 has not
+        ("internlm/internlm2-chat-1_8b-sft", "internlm2-1.8b"),
+        ("facebook/opt-350m", None),  # norms after its layers, and a narrower embedding
+        ("baichuan-inc/Baichuan2-7B-Chat", None),  # a head whose rows are normalised
         ("gradientai/Llama-3-8B-Instruct-262k", None),
         ("Qwen/Qwen3-VL-8B-Instruct", None),
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", None),

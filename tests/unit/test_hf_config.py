@@ -270,3 +270,32 @@ def test_an_infinity_in_a_field_that_is_not_read_is_no_fault(tmp_path: Path) -> 
     path = tmp_path / "config.json"
     path.write_text(json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]}))
     assert read_hf_config(path).model.hidden == 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        ("opt", "do_layer_norm_before", False),
+        ("opt", "word_embed_proj_dim", 32),
+        ("opt", "_remove_final_layer_norm", True),
+        ("stablelm", "use_parallel_residual", True),
+        ("stablelm", "qk_layernorm", True),
+        ("smollm3", "use_sliding_window", True),
+    ],
+)
+def test_a_key_that_makes_another_architecture_is_refused(kind: str, key: str, value: object) -> None:
+    own = {"model_type": kind, "ffn_dim": 96, "max_position_embeddings": 64, "hidden_act": "silu"}
+    assert key in fault(**own, **{key: value})
+
+
+def test_layers_without_rotary_positions_are_those_of_the_list_or_each_fourth() -> None:
+    """SmolLM3: ``no_rope_layers`` has 1 where positions turn."""
+    model = read(model_type="smollm3", num_hidden_layers=8).model
+    assert [model.blocks[name].mixer.rotary for name in model.layers] == [True, True, True, False] * 2
+    listed = read(model_type="smollm3", num_hidden_layers=3, no_rope_layers=[0, 1, 0]).model
+    assert [listed.blocks[name].mixer.rotary for name in listed.layers] == [False, True, False]
+
+
+def test_learned_positions_of_opt_have_two_rows_more() -> None:
+    """transformers, OPTLearnedPositionalEmbedding: ``num_embeddings + self.offset`` with an offset of 2."""
+    assert read(model_type="opt", ffn_dim=96, max_position_embeddings=64).model.max_positions == 66

@@ -11,7 +11,7 @@ from planner.inputs.hf_config import read_hf_config
 from planner.inputs.model import ModelSpec
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
-from planner.runtimes._imports.zoo import known_model, other_numerics, zoo_name
+from planner.runtimes._imports.zoo import known_model, other_numerics, other_vocabularies, zoo_name
 
 
 def with_config(found: Imported, path: Path) -> Imported:
@@ -32,7 +32,8 @@ def with_record(found: Imported, record: dict[str, Any] | None, path: Path, key:
         return found
     name, model = known_model(record, str(path))
     if name is not None:
-        return replace(found, model_name=name, notes=(*found.notes, *other_numerics(record, name)))
+        doubts = other_vocabularies(record, str(path))
+        return replace(found, model_name=name, notes=(*found.notes, *doubts, *other_numerics(record, name)))
     if model is None:
         note = f"no {key}, so no model could be made of its shape; name one as MODEL"
         return replace(found, notes=(*found.notes, note))

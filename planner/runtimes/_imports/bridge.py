@@ -10,11 +10,12 @@ from planner.inputs.load import load_model
 from planner.runtimes._imports._format import Format, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
+from planner.runtimes._imports.bridge_sums import bridge_sums
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.core_fields import core_flags, field_of, set_traits, unknown_fields
 from planner.runtimes._imports.megatron import from_script
 from planner.runtimes._imports.python_fields import Fields, python_fields
-from planner.runtimes._imports.zoo import known_model
+from planner.runtimes._imports.zoo import names_of_shape
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_stages
 
@@ -43,8 +44,9 @@ def read(source: Source) -> Imported:
     fields = section_fields(said)
     flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))
     found, record = from_script(bridge_training(flags, source.starter), source.where)
-    found = replace(as_fields(found, unknown_fields(fields)), **_adapters(said, found))
+    found = replace(as_fields(found, unknown_fields(fields)), options=adapters(said, found))
     found = replace(found, changes=(*found.changes, *set_traits(fields)))
+    found = bridge_sums(said, ROOT, found, source.where)
     if record is None:
         return found
     vocab = source.vocab or _vocabulary(record, fields, source.where)
@@ -61,6 +63,8 @@ def lm_flags(fields: Fields, form: object) -> dict[str, str]:
         stages = len(layout_stages(flags[layout]))
         if stages == int(pp) * int(count):
             flags.pop(chunks, None)
+    if "--overlap-grad-reduce" not in flags:  # Bridge lets parameters overlap alone, Megatron-LM does not
+        flags.pop("--overlap-param-gather", None)
     return flags | ({"--ckpt-format": str(form)} if form is not None else {})
 
 
@@ -87,7 +91,7 @@ def bridge_training(flags: Mapping[str, str], starter: Training | None) -> Train
     return Training("megatron-lm", flags, nodes, ranks, None, starter.doubts if starter else ())
 
 
-def _adapters(said: Fields, found: Imported) -> dict[str, Any]:
+def adapters(said: Fields, found: Imported) -> dict[str, str]:
     """Return options with those of LoRA, where the container has such a section."""
     options = dict(found.options)
     if said.get(f"{ROOT}peft") == "LoRA":
@@ -95,16 +99,17 @@ def _adapters(said: Fields, found: Imported) -> dict[str, Any]:
         names = [TARGETS[name] for name in targets if name in TARGETS] if isinstance(targets, list) else []
         options |= {"method": "lora", "lora_rank": str(said.get(f"{ROOT}peft.dim", 32))}
         options |= {"lora_targets": "+".join(dict.fromkeys(names))} if names else {}
-    return {"options": options}
+    return options
 
 
 def _vocabulary(record: Mapping[str, Any], fields: Fields, where: str) -> int | None:
     """Return the tokens of the model: of the zoo's, where its padded table has the size that is said."""
     size = fields.get("vocab_size")
     tp = fields.get("tensor_model_parallel_size") or 1
-    name, _ = known_model({**record, "vocab": None}, where)
-    if name is not None and (size is None or padded_vocab(load_model(name).vocab, float(tp)) == size):
-        return load_model(name).vocab
+    for name in names_of_shape(record, where):
+        vocab = load_model(name).vocab
+        if size in (None, vocab) or padded_vocab(vocab, float(tp)) == size:
+            return vocab
     return size if isinstance(size, int) else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.errors import InputError, Problem
-from planner.runtimes._imports import trainer_programs
+from planner.runtimes._imports import bridge_programs, trainer_programs
 from planner.runtimes._imports.shell import Script, read_script
 
 _MEGATRON: Final = re.compile(
@@ -241,6 +241,7 @@ def _titan_script(words: Words, place: int, before: Flags, flags: Flags) -> tupl
 
 
 PROGRAMS: Final = (
+    Program(bridge_programs.place, bridge_programs.kind),
     Program(trainer_programs.place, trainer_programs.kind),
     Program(_of_megatron_or_titan, _kind),
     Program(_of_deepspeed_or_accelerate, _kind),

@@ -10,6 +10,7 @@ from planner.runtimes._imports import (
     accelerate,
     accelerate_script,
     bridge,
+    bridge_launch,
     deepspeed,
     megatron,
     megatron_files,
@@ -40,6 +41,7 @@ FORMATS: Final[tuple[Format, ...]] = (
 COMMANDS: Final[Mapping[str, Callable[[Training, Path, int | None], Imported]]] = {
     "megatron-lm": megatron.read_command,
     "torchtitan": torchtitan_flags.read_command,
+    "bridge-recipe": bridge_launch.read_command,
     **dict.fromkeys((*trainer_files.LIBRARIES, "hf-trainer", "xtuner"), trainer_files.read_command),
 }
 """Readers of a command that names no configuration, by ``Training.kind``: (training, script, vocabulary)."""

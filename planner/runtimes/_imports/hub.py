@@ -36,6 +36,26 @@ TWINS: Final = {
     "tinyllama-1.1b-v1.0": "tinyllama-1.1b",
     "tinyllama-1.1b-intermediate-step-1431k-3t": "tinyllama-1.1b",
     "mixtral-8x7b-v0.1": "mixtral-8x7b",
+    "mimo-7b-rl": "mimo-7b",
+    "granite-3.1-2b": "granite-3.0-2b",
+    "granite-3.1-8b": "granite-3.0-8b",
+    "granite-3.3-2b": "granite-3.0-2b",
+    "granite-3.3-8b": "granite-3.0-8b",
+    "mistral-7b-sft-beta": "mistral-7b-v0.1",
+    "mistral-7b-sft-constitutional-ai": "mistral-7b-v0.1",
+    "open-llama-7b": "llama-7b",
+    "open-llama-7b-v2": "llama-7b",
+    "open-llama-13b": "llama-13b",
+    "qwen2.5-7b-rope-300k": "qwen2.5-7b",
+    "smollm3-3b-checkpoints": "smollm3-3b",
+    "vicuna-7b-v1.5": "llama2-7b",
+    "vicuna-13b-v1.5": "llama2-13b",
+    "yi-1.5-6b": "yi-6b",
+    "yi-1.5-9b": "yi-9b",
+    "yi-1.5-34b": "yi-34b",
+    "zephyr-7b-alpha": "mistral-7b-v0.1",
+    "zephyr-7b-beta": "mistral-7b-v0.1",
+    "zephyr-7b-sft-full": "mistral-7b-v0.1",
 }
 """Models that have another's shape: their ``config.json`` on https://huggingface.co says the same sizes."""
 
@@ -63,7 +83,7 @@ def known_name(name: str) -> str | None:
 
     Examples
     --------
-    >>> known_name("Qwen/Qwen2.5-Coder-7B-Instruct"), known_name("mistralai/Mistral-7B-v0.1")
+    >>> known_name("Qwen/Qwen2.5-Coder-7B-Instruct"), known_name("tiiuae/falcon-7b")
     ('qwen2.5-7b', None)
     """
     index = _index()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from planner.inputs.build import build
 from planner.inputs.load import data_folder, load_model, model_names
@@ -40,27 +40,63 @@ def known_model(record: Mapping[str, Any], where: str) -> tuple[str | None, Mode
     InputError
         If the numbers do not make a model.
     """
-    filled = dict(record) | {"name": "model", "vocab": record.get("vocab") or 1}
-    if filled.get("learned_positions") and not filled.get("max_positions"):
-        filled["max_positions"] = 1
-    model = build(ModelSpec, filled, where)
+    model = _built(record, where)
     said = bool(record.get("vocab"))
     name = zoo_name(model, any_vocab=not said)
     return name, model if said and name is None else None
 
 
+def names_of_shape(record: Mapping[str, Any], where: str) -> list[str]:
+    """Return the zoo's names of a shape whose vocabulary is not known, the likeliest first."""
+    return zoo_names(_built(record, where), any_vocab=True)
+
+
+def other_vocabularies(record: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Return a note where a file leaves the vocabulary open and the zoo has its shape with several."""
+    if record.get("vocab"):
+        return ()
+    sizes: dict[int, str] = {}
+    for name in names_of_shape(record, where):
+        sizes.setdefault(load_model(name).vocab, name)
+    if len(sizes) < 2:
+        return ()
+    first, *others = [f"{name} ({vocab:,} tokens)" for vocab, name in sizes.items()]
+    return (f"no vocabulary is said: taken as {first}; of this shape {_are(others)}: --vocab-size or MODEL",)
+
+
+def _are(others: Sequence[str]) -> str:
+    return f"{'are' if len(others) > 1 else 'is'} also {', '.join(others)}"
+
+
+def _built(record: Mapping[str, Any], where: str) -> ModelSpec:
+    filled = dict(record) | {"name": "model", "vocab": record.get("vocab") or 1}
+    if filled.get("learned_positions") and not filled.get("max_positions"):
+        filled["max_positions"] = 1
+    return build(ModelSpec, filled, where)
+
+
+USUAL: Final = ("llama", "gpt")
+"""Beginnings of the names that go before others of one shape and vocabulary."""
+
+
 def zoo_name(model: ModelSpec, any_vocab: bool = False) -> str | None:
-    """Return the name of the model of the zoo that is built alike, if there is one."""
+    """Return the name of the likeliest model of the zoo that is built alike, if there is one."""
+    return next(iter(zoo_names(model, any_vocab)), None)
+
+
+def zoo_names(model: ModelSpec, any_vocab: bool = False) -> list[str]:
+    """Return the names of all models of the zoo that are built alike, the likeliest first."""
     folder = data_folder("models_zoo")
     hidden = re.compile(rf"^hidden: *{model.hidden}$", re.MULTILINE)
+    found = []
     for name in model_names():
         if not hidden.search((folder / f"{name}.yaml").read_text(encoding="utf-8")):
             continue
         known = load_model(name)
         alike = model.model_copy(update={"vocab": known.vocab}) if any_vocab else model
         if same_parts(alike, known):
-            return name
-    return None
+            found.append((len(_differing(model.numerics, known.numerics)), not name.startswith(USUAL), name))
+    return [name for *_, name in sorted(found)]
 
 
 def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -68,11 +104,17 @@ def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
     A number that only one of the two says is no difference.
     """
-    told = said(Numerics.model_validate(record.get("numerics", {})))
-    known = said(load_model(name).numerics)
-    names = ("rope_theta", "rope_fraction", "norm_epsilon", "init_std", "activation")
-    other = [key for key in names if key in told and key in known and told[key] != known[key]]
+    own, theirs = Numerics.model_validate(record.get("numerics", {})), load_model(name).numerics
+    other = _differing(own, theirs)
+    told, known = said(own), said(theirs)
     if not other:
         return ()
     words = ", ".join(f"{key} {told[key]}, not {known[key]}" for key in other)
     return (f"{name} but for its numerics: {words}. Files written of this plan have those of {name}.",)
+
+
+def _differing(one: Numerics, other: Numerics) -> list[str]:
+    """Return the numbers that both say, and otherwise."""
+    told, known = said(one), said(other)
+    names = ("rope_theta", "rope_fraction", "norm_epsilon", "init_std", "activation")
+    return [key for key in names if key in told and key in known and told[key] != known[key]]

@@ -73,6 +73,11 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
     )
 
 
+def shape_flags(model: ModelSpec, work: Workload, arch: Architecture) -> tuple[str, ...]:
+    """Return the flags of a model's shape and numerics, its vocabulary left out."""
+    return (*model_flags(model, work, arch), *_mixer_flags(model, arch), *_expert_flags(model, arch, work))
+
+
 def padded_vocab(vocab: int, tp: float) -> int:
     """Return the vocabulary with the rows that Megatron-LM adds so that it divides by tp. [element]
 

@@ -1,0 +1,125 @@
+"""Recipes of Megatron-Bridge by name: what ``bridge_recipes.txt`` holds of them, as fields of sections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from planner.runtimes.megatron_bridge.sections import RECIPES
+
+Value = bool | int | float | str
+
+PLACES: Final[Mapping[str, str]] = {
+    "tp": "model.tensor_model_parallel_size",
+    "pp": "model.pipeline_model_parallel_size",
+    "vp": "model.virtual_pipeline_model_parallel_size",
+    "cp": "model.context_parallel_size",
+    "ep": "model.expert_model_parallel_size",
+    "etp": "model.expert_tensor_parallel_size",
+    "sp": "model.sequence_parallel",
+    "seq": "model.seq_length",
+    "global": "train.global_batch_size",
+    "micro": "train.micro_batch_size",
+    "grad32": "mixed_precision.grad_reduce_in_fp32",
+    "zero1": "ddp.use_distributed_optimizer",
+    "lora_dim": "peft.dim",
+    "lora_targets": "peft.target_modules",
+}
+"""Short keys of the table, and the fields that they stand for."""
+
+DDP: Final = ("overlap_", "use_megatron_fsdp", "data_parallel_sharding", "num_distributed_optimizer")
+OVERLAP: Final = ("overlap_moe_expert_parallel_comm", "delay_wgrad_compute", "tp_comm_overlap")
+OPTIMIZER: Final = ("optimizer", "use_precision_aware", "exp_avg", "main_params")
+LISTS: Final = ("lora_targets", "recompute_modules", "cp_comm_type")
+ON: Final = ("grad32", "zero1", "overlap_grad_reduce", "overlap_param_gather")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One recipe.
+
+    Parameters
+    ----------
+    name : str
+        Its function.
+    model : str
+        The model of the zoo.
+    fields : mapping
+        Field of a ``ConfigContainer``, with its section, to its value.
+    gpus : int, optional
+        Accelerators of a benchmark's recipe, whose batch grows with more of them.
+    """
+
+    name: str
+    model: str
+    fields: Mapping[str, Any]
+    gpus: int | None = None
+
+
+@cache
+def _lines() -> dict[str, str]:
+    text = Path(__file__).with_name("bridge_recipes.txt").read_text(encoding="utf-8")
+    lines = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return dict((name, rest) for name, rest in lines)
+
+
+def recipe_names() -> list[str]:
+    """Return the names of all recipes."""
+    return [name.removesuffix("!") for name in _lines()]
+
+
+def known_recipe(name: str) -> Recipe | None:
+    """Return a recipe by its function's name, None where it is not in the table.
+
+    Examples
+    --------
+    >>> recipe = known_recipe("llama3_8b_pretrain_config")
+    >>> recipe.model, recipe.fields["model.context_parallel_size"], recipe.gpus
+    ('llama3-8b', 2, None)
+    """
+    lines = _lines()
+    line = lines.get(name, lines.get(f"{name}!"))
+    if line is None:
+        return None
+    if line.startswith("= "):
+        return known_recipe(line[2:])
+    model, *words = line.split()
+    size = re.search(r"_(\d+)gpu_", name) if f"{name}!" in lines else None
+    return Recipe(name, model, _fields(words), int(size[1]) if size else None)
+
+
+def _fields(words: list[str]) -> dict[str, Any]:
+    said: dict[str, Any] = dict.fromkeys(ON, True)
+    for word in words:
+        key, _, text = word.partition("=")
+        said[key] = text.split("+") if key in LISTS else plain(text)
+    fields = {_place(key): value for key, value in said.items() if key != "precision"}
+    fields["mixed_precision"] = RECIPES[str(said["precision"])]
+    if "lora_dim" in said:
+        fields["peft"] = "LoRA"
+    return fields
+
+
+def _place(key: str) -> str:
+    if key in PLACES:
+        return PLACES[key]
+    sections = {"comm_overlap": OVERLAP, "ddp": DDP, "optimizer": OPTIMIZER}
+    found = next((name for name, starts in sections.items() if key.startswith(starts)), "model")
+    return f"{found}.{key}"
+
+
+def plain(text: str) -> Value:
+    """Return a value as it is written.
+
+    Examples
+    --------
+    >>> plain("8"), plain("true"), plain("Et|tL")
+    (8, True, 'Et|tL')
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text

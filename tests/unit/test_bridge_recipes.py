@@ -1,0 +1,144 @@
+"""Launch lines of Megatron-Bridge that name a recipe; values are of its recipes at 067f987d."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.errors import InputError
+from planner.runtimes._imports._sheet import Imported
+from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes._imports.recipe_table import known_recipe, recipe_names
+from tests.cli.command import planner
+
+RUN = "torchrun --nnodes {} --nproc-per-node 8 scripts/training/run_recipe.py "
+LLAMA = RUN.format(4) + "--recipe llama3_70b_pretrain_config --dataset mock "
+PERF = "python scripts/performance/setup_experiment.py -m deepseek -mr deepseek_v3 -gn 8 -g h100 -c fp8_cs "
+WHOLE = PERF + "-ng 1024 "
+
+
+def read(folder: Path, text: str) -> Imported:
+    path = folder / "train.sh"
+    path.write_text(text + "\n")
+    return read_runner_file(path)
+
+
+def test_a_recipe_has_its_own_degrees(tmp_path: Path) -> None:
+    """recipes/llama/h100/llama3.py, llama3_70b_pretrain_32gpu_h100_bf16_config."""
+    found = read(tmp_path, LLAMA)
+    assert (found.runtime, found.model_name, found.faults) == ("megatron-bridge", "llama3-70b", ())
+    wanted = {
+        "tp": "4",
+        "pp": "4",
+        "cp": "2",
+        "vpp": "5",
+        "micro_batch": "1",
+        "seq_len": "8192",
+        "gpus": "32",
+    }
+    assert {name: found.options.get(name) for name in wanted} == wanted
+
+
+def test_overrides_and_flags_go_before_the_recipe(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, LLAMA + "-gb 64 -cp 1 model.tensor_model_parallel_size=8 train.global_batch_size=128"
+    )
+    assert [found.options.get(name) for name in ("tp", "cp", "global_batch")] == ["8", "1", "128"]
+    assert any("train.global_batch_size 512 to 128" in note for note in found.notes)
+
+
+def test_the_benchmarks_selectors_name_a_recipe(tmp_path: Path) -> None:
+    found = read(tmp_path, WHOLE)
+    assert [found.options[name] for name in ("tp", "pp", "ep", "gpus", "precision")] == [
+        "2",
+        "8",
+        "64",
+        "1024",
+        "fp8",
+    ]
+    assert "sequence_parallel" not in read(tmp_path, WHOLE + "-tp 1").options
+
+
+@pytest.mark.parametrize("nodes", [2, 1])
+def test_a_benchmarks_batch_grows_with_its_ranks(tmp_path: Path, nodes: int) -> None:
+    """scripts/training/README.md: the samples of an accelerator stay."""
+    name = "qwen3_30b_a3b_pretrain_16gpu_h100_fp8cs_config"
+    recipe = known_recipe(name)
+    assert recipe is not None
+    whole = recipe.fields["train.global_batch_size"]
+    found = read(tmp_path, RUN.format(nodes) + f"--recipe {name}")
+    assert int(found.options["global_batch"]) * 2 == whole * nodes
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (LLAMA.replace("llama3_70b", "llama9_70b"), "llama3_70b_pretrain_config"),
+        (LLAMA + "--mode dora", "dora"),
+        (LLAMA + "model.tensor_parallel=4", "model.tensor_parallel"),
+        (LLAMA + "modle.tensor_model_parallel_size=4", "modle"),
+        (LLAMA + "model.seq_length=4096", "dataset.seq_length"),
+        (LLAMA + "mixed_precision=foo", "mixed_precision"),
+        (LLAMA + "--tensor-parallel 4", "--tensor-parallel"),
+        (PERF + "-ng 999", "deepseek_v3_pretrain_1024gpu_h100_fp8cs_config"),
+    ],
+)
+def test_what_is_not_known_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read(tmp_path, line)
+
+
+def test_another_shape_is_another_model(tmp_path: Path) -> None:
+    found = read(tmp_path, RUN.format(1) + "--recipe llama3_8b_pretrain_config model.num_layers=16")
+    assert found.model_name is None
+    assert found.model is not None
+    assert (found.model.num_layers, found.model.vocab) == (16, 128256)
+
+
+@pytest.mark.parametrize("name", recipe_names()[::13])
+def test_every_recipe_is_read_without_a_fault(tmp_path: Path, name: str) -> None:
+    assert read(tmp_path, RUN.format(128) + f"--recipe {name} train.global_batch_size=2048").faults == ()
+
+
+MODEL, TRAIN, DDP, OVER = "model.", "train.", "ddp.", "comm_overlap."
+ILLEGAL = [
+    *(f"{MODEL}tensor_model_parallel_size={n}" for n in (3, 0, 64, -4, 16)),
+    *(f"{MODEL}pipeline_model_parallel_size={n}" for n in (3, 0, 5, 64)),
+    *(f"{MODEL}virtual_pipeline_model_parallel_size={n}" for n in (3, 32, 7)),
+    *(f"{MODEL}context_parallel_size={n}" for n in (3, 0, 16, 5)),
+    *(f"{MODEL}expert_model_parallel_size={n}" for n in (2, 7, 0)),
+    *(f"{MODEL}num_attention_heads={n}" for n in (30, 0)),
+    *(f"{MODEL}num_query_groups={n}" for n in (5, 3)),
+    *(f"{MODEL}num_layers={n}" for n in (79, 0, 81)),
+    *(f"{MODEL}recompute_granularity={word}" for word in ("full", "foo")),
+    *(f"{MODEL}{name}=0"
+      for name in ("kv_channels", "num_moe_experts", "moe_shared_expert_intermediate_size")),
+    *(f"{MODEL}{pair}" for pair in ("normalization=Foo",)),
+    *(f"{MODEL}{pair}" for pair in ("cp_comm_type=foo", "cuda_graph_impl=foo", "hidden_dropout=2")),
+    *(f"{MODEL}{pair}" for pair in ("position_embedding_type=foo", "multi_latent_attention=true")),
+    *(f"{MODEL}{pair}"
+      for pair in ("pipeline_model_parallel_layout=x*3", "hierarchical_context_parallel_sizes=[3,2]")),
+    *(f"{MODEL}{pair}"
+      for pair in ("microbatch_group_size_per_vp_stage=1", "fine_grained_activation_offloading=true")),
+    *(f"{MODEL}{pair}" for pair in ("cpu_offloading=true", "num_layers_in_first_pipeline_stage=90")),
+    *(f"{TRAIN}global_batch_size={n}" for n in (0, -8)),
+    *(f"{TRAIN}micro_batch_size={n}" for n in (0, 3, 5, 1024)),
+    *(f"{DDP}num_distributed_optimizer_instances={n}" for n in (3, 0)),
+    *(f"{DDP}{pair}" for pair in ("data_parallel_sharding_strategy=foo", "use_megatron_fsdp=maybe")),
+    *(f"{OVER}{name}=true" for name in ("overlap_moe_expert_parallel_comm", "delay_wgrad_compute")),
+    *(f"optimizer.{pair}" for pair in ("optimizer=foo", "exp_avg_dtype=torch.bfloat16", "use_distributed=1")),
+    *("dataset.seq_length=0", "dataset.seq_length=4097", "mixed_precision=fp7", "peft.rank=8", "tp=4", "a.b=1"),
+]  # fmt: skip
+
+
+def test_there_are_sixty() -> None:
+    assert len(set(ILLEGAL)) >= 60
+
+
+@pytest.mark.parametrize("override", ILLEGAL)
+def test_an_illegal_override_is_not_priced_in_silence(tmp_path: Path, override: str) -> None:
+    path = tmp_path / "train.sh"
+    path.write_text(LLAMA + override + "\n")
+    done = planner("estimate", "--from", str(path), "--hardware", "dgx-h100", "-q")
+    assert done.code != 0

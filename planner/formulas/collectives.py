@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from planner.formulas.spread import Spread, spread
 from planner.numeric import Num, either, least, most
 
@@ -38,6 +40,9 @@ class Tier:
         Slow start of a library's ring passes inside the tier, 0 where none was measured. [s]
     gpus : float
         Ranks of the job whose groups use it, from rank 0 on; 0 for a group alone. [-]
+    crowd : tuple of (float, float)
+        Share of ``bandwidth`` that collectives reach among so many domains of the tier below, the fewest
+        first; empty where it does not fall with their number. [-]
     """
 
     name: str
@@ -48,6 +53,7 @@ class Tier:
     host_staged: bool = False
     ramp: float = 0.0
     gpus: float = 0.0
+    crowd: tuple[tuple[float, float], ...] = ()
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
@@ -109,6 +115,21 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     return least(tier.bandwidth, tier.pair_bandwidth * most(members - 1.0, 1.0))
 
 
+def crowded_share(tier: Tier, domains: Num) -> Num:
+    """Share of a tier's rate that a collective among so many domains of the tier below reaches. [-]
+
+    Examples
+    --------
+    >>> network = Tier("efa", float("inf"), 50e9, 0.0, 50e9, crowd=((2.0, 1.0), (4.0, 0.5)))
+    >>> float(crowded_share(network, 3.0)), float(crowded_share(network, 8.0))
+    (0.75, 0.5)
+    """
+    if not tier.crowd:
+        return 1.0
+    share: Num = np.interp(domains, *zip(*tier.crowd, strict=True))
+    return share
+
+
 def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
     """Return the latency of a ring pass [s] and its time for each byte that goes round [s/byte]."""
     slowest: Num = 0.0
@@ -117,6 +138,8 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
     for tier in tiers:
         here = tier.spread(stride, ranks)
         rate = below.fewest * group_bandwidth(tier, _peers(tier, below, here))
+        if tier.crowd:
+            rate = rate * crowded_share(tier, below.domains)
         slowest = most(slowest, here.joins(below) / rate)
         latency = latency + (below.domains - here.domains) * tier.latency
         below = here

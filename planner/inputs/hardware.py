@@ -28,6 +28,9 @@ HELD: Final = 0.6
 WHOLE: Final = 1.0 + 1e-6
 """All of a rate, but for rounding. [-]"""
 
+MIN_NODES: Final = 2
+"""Nodes that a network joins at least. [-]"""
+
 PriceKind = Literal["", "on demand", "spot", "reserved", "list"]
 
 
@@ -157,8 +160,17 @@ class Node(Record):
     note: str = ""
 
 
+def _rising(table: dict[int, Sourced]) -> dict[int, Sourced]:
+    if list(table) != sorted(table) or any(nodes < MIN_NODES for nodes in table):
+        raise ValueError(f"numbers of nodes from {MIN_NODES} on, rising")
+    return table
+
+
 class Network(Record):
-    """What joins the nodes, as a kind: the share of line rate that collectives reach, and its latency."""
+    """What joins the nodes, as a kind: the share of line rate that collectives reach, and its latency.
+
+    ``crowd`` has that share again by the number of nodes, where it falls with them.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -166,6 +178,7 @@ class Network(Record):
     efficiency: Efficiency
     latency: Delay
     in_network_reduction: Flag = False
+    crowd: Annotated[dict[int, Efficiency], AfterValidator(_rising)] = {}
     note: str = ""
 
 
@@ -271,7 +284,10 @@ class Pool(Record):
         tiers = [tier.scaled(reached(self.scaleup_share)) for tier in inner]
         if self.network is not None and self.nic_bandwidth:
             rate = self.nic_bandwidth * float(self.network.efficiency) * reached(self.network_share)
-            tiers.append(Tier(self.network.kind, math.inf, rate, float(self.network.latency), rate))
+            plain = float(self.network.efficiency)
+            crowd = tuple((float(nodes), float(share) / plain) for nodes, share in self.network.crowd.items())
+            tier = Tier(self.network.kind, math.inf, rate, float(self.network.latency), rate, crowd=crowd)
+            tiers.append(tier)
         return tuple(tiers)
 
     @property

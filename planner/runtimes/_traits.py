@@ -90,6 +90,10 @@ class Traits:
     """Where an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a 16-bit one
     of weights that rest in low bits alone: with ``any`` weights, with ``low-bit`` ones, or never."""
 
+    optimizer_traffic: float = 1.0
+    """Bytes that an optimizer's step moves over those counted for one fused kernel: clipping, copies into
+    and out of buffers, a kernel for each of its operations. [-]"""
+
     # Adapters
     separate_projections: bool = False
     """Whether queries, keys and values, and the halves of a gated feed-forward, are linear layers of their
@@ -216,6 +220,8 @@ class Traits:
     dp_byte_seconds: float = 0.0
     """Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and out
     of buckets, ranks that wait for one another. [s/byte]"""
+    tensor_hop_seconds: float = 0.0
+    """Latency of each hop between nodes of a tensor-parallel collective, beside the network's. [s]"""
     dp_rate_share: float = 1.0
     """Share of the rate of nccl-tests, latency alike, that collectives of data parallelism reach: less where
     each starts cold after a wait for the device and copies lists of parts. [-]"""
@@ -285,6 +291,17 @@ class Traits:
     expert_layer_host_seconds: float = 0.0
     """The least host time of a layer with experts and a micro-batch, both passes, however few they are; 0
     under a graph of attention and router. [s]"""
+
+    layer_floor_seconds: float = 0.0
+    """Host time of a dense layer, both passes: the floor of its time, messages of tensor parallelism among
+    it. [s]"""
+    tensor_floor_seconds: float = 0.0
+    """What tensor parallelism adds to that floor. [s]"""
+    sequence_floor_seconds: float = 0.0
+    """What sequence parallelism adds to that floor. [s]"""
+    sequence_rank_seconds: float = 0.0
+    """What sequence parallelism adds to that floor for each tensor-parallel rank of a fast domain; ranks
+    beyond it take longer as the network's rate falls with its nodes. [s]"""
 
     # Sharded experts
     stacked_experts: bool = False

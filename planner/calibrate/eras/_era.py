@@ -44,6 +44,8 @@ class Era:
         What a blank column means.
     sequence_parallel : bool
         Whether sequence parallelism is on with tensor parallelism where the column is blank.
+    sequence_in : {"all", "pipelines"}
+        Where that is so: in ``all`` jobs, or in those of ``pipelines`` on several nodes alone.
     pipeline_zero : str
         What a blank column of sharding means under pipeline parallelism, where that is something else.
     single_layers : {"never", "stated", "usual"}
@@ -84,6 +86,7 @@ class Era:
     zero: str = "1"
     recompute: str = "none"
     sequence_parallel: bool = True
+    sequence_in: Literal["all", "pipelines"] = "all"
     pipeline_zero: str = ""
     single_layers: Literal["never", "stated", "usual"] = "never"
     no_flash: str = "fused-softmax"

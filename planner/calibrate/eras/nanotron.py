@@ -6,4 +6,11 @@ from typing import Final
 
 from planner.calibrate.eras._era import Era
 
-NANOTRON: Final = Era("nanotron", r"nanotron", "nanotron", "Hugging Face nanotron")
+NANOTRON: Final = Era(
+    "nanotron",
+    r"nanotron",
+    "nanotron",
+    "Hugging Face nanotron; scripts/scaling_benchmarks.py runs both modes of tensor parallelism",
+    # What a rank holds tells which: REDUCE_SCATTER in pipelines over nodes, else ALL_REDUCE.
+    sequence_in="pipelines",
+)

@@ -179,11 +179,19 @@ def habit_defaults(run: Run, era: Era) -> dict[str, object]:
         "precision": "fp16" if _WITHOUT_BF16.match(run.gpu) else era.precision,
         "zero": stage[1] if stage else "2" if hosted and hosted[1] == "offload" else usual,
         "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.recompute,
-        "seq_parallel": int(era.sequence_parallel and (run.tp or 1) > 1),
+        "seq_parallel": int(_usually_sequential(run, era)),
         "offload": "optimizer" if hosted else "none",
         "cp_method": "ring",
     }
     return _blank(run, chosen)
+
+
+def _usually_sequential(run: Run, era: Era) -> bool:
+    """Whether a run that does not say so has sequence parallelism."""
+    where = era.sequence_in == "all" or (
+        (run.pp or 1) > 1 and (run.num_gpus or 1) > (run.gpus_per_node or run.num_gpus or 1)
+    )
+    return era.sequence_parallel and where and (run.tp or 1) > 1
 
 
 def _blank(run: Run, chosen: dict[str, object]) -> dict[str, object]:

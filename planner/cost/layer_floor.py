@@ -1,0 +1,37 @@
+"""The least time of a layer: what its host, and ranks that meet in order, take however small its work is."""
+
+from __future__ import annotations
+
+from planner.cost.case import Case
+from planner.cost.operators import Pricer
+from planner.formulas.collectives import crowded_share
+from planner.inputs.model import Block, DenseFfn
+from planner.numeric import Num, either
+
+FORWARD_SHARE = 1.0 / 3.0
+"""Share of a layer's floor that its forward pass has: backward has two products for each of its own. [-]"""
+
+
+def layer_floor(pricer: Pricer, block: Block) -> Num:
+    r"""Floor of a layer's time for a micro-batch, both passes. [s]
+
+    .. math:: t_0 = a + [n > 1]\,\left(b + s\,(c + d\,(n_1 + (n - n_1) / \rho))\right)
+
+    of :math:`n` tensor-parallel ranks, :math:`n_1` of them in one fast domain, with sequence parallelism
+    (:math:`s = 1`) or without, on a network whose rate falls to the share :math:`\rho` over their nodes. Work
+    and hidden size do not matter.
+    """
+    case, traits = pricer.case, pricer.case.traits
+    if not traits.layer_floor_seconds or not isinstance(block.ffn, DenseFfn):
+        return 0.0
+    shared: Num = traits.tensor_floor_seconds
+    if case.sequence_parallel:
+        ranks = crowded_ranks(case, pricer.plan.tp)
+        shared = shared + traits.sequence_floor_seconds + traits.sequence_rank_seconds * ranks
+    return either(pricer.plan.tp > 1, traits.layer_floor_seconds + shared, traits.layer_floor_seconds)
+
+
+def crowded_ranks(case: Case, ranks: Num) -> Num:
+    """Members of a tensor-parallel group, those outside one fast domain counted by how slow they are. [-]"""
+    near, network = case.fast_tier.spread(1.0, ranks), case.tiers[-1]
+    return near.largest + (ranks - near.largest) / crowded_share(network, near.domains)

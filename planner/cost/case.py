@@ -139,8 +139,7 @@ class Case:
     @cached_property
     def tensor_tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
-        traits = self.traits
-        return job_tiers(self.pool, self.job.gpus, traits.tp_bandwidth_share, traits.tensor_hop_seconds)
+        return job_tiers(self.pool, self.job.gpus, self.traits.tp_bandwidth_share)
 
     @cached_property
     def derate(self) -> float:
@@ -264,16 +263,12 @@ class Case:
 
 
 @remembered(most=1024)
-def job_tiers(pool: Pool, gpus: int, share: float = 1.0, hop: float = 0.0) -> tuple[Tier, ...]:
+def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
     """Return the interconnect of a pool at a share of its rates, as a job of so many ranks lies in it.
-
-    A hop between nodes takes ``hop`` seconds more.
 
     Of a domain that joins several nodes a job may take a part (`Pool.segment`): then that is what it joins.
     """
     tiers = [replace(tier.scaled(share), gpus=float(gpus)) for tier in pool.tiers]
-    if hop and tiers[-1].domain == math.inf:
-        tiers[-1] = replace(tiers[-1], latency=tiers[-1].latency + hop)
     node, whole = pool.gpus_per_node, pool.scaleup_domain
     part = float(node * pool.segment(-(-gpus // node)) if node < whole < gpus else whole)
     return tuple(replace(tier, domain=part) if tier.domain == whole else tier for tier in tiers)

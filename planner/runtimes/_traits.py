@@ -221,7 +221,8 @@ class Traits:
     """Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and out
     of buckets, ranks that wait for one another. [s/byte]"""
     tensor_hop_seconds: float = 0.0
-    """Latency of each hop between nodes of a tensor-parallel collective, beside the network's. [s]"""
+    """Latency of a ring pass of a tensor-parallel collective for each doubling of its nodes, beside the
+    network's: that of a tree. [s]"""
     dp_rate_share: float = 1.0
     """Share of the rate of nccl-tests, latency alike, that collectives of data parallelism reach: less where
     each starts cold after a wait for the device and copies lists of parts. [-]"""
@@ -300,8 +301,9 @@ class Traits:
     sequence_floor_seconds: float = 0.0
     """What sequence parallelism adds to that floor. [s]"""
     sequence_rank_seconds: float = 0.0
-    """What sequence parallelism adds to that floor for each tensor-parallel rank of a fast domain; ranks
-    beyond it take longer as the network's rate falls with its nodes. [s]"""
+    """What sequence parallelism adds to that floor for each tensor-parallel rank of a fast domain. [s]"""
+    sequence_far_seconds: float = 0.0
+    """The same for each rank beyond it, and longer as the network's rate falls with its nodes. [s]"""
 
     # Sharded experts
     stacked_experts: bool = False

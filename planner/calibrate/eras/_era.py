@@ -55,8 +55,9 @@ class Era:
         Attention kernel of a run that says it used no flash attention.
     selective : str
         What selective recompute means to its users where the row names no modules.
-    stage_cut : {"even", "parameters"}
-        How layers are dealt to pipeline stages: evenly, or by parameters, embedding and head weighed in.
+    stage_cut : {"even", "parameters", "shares"}
+        How layers are dealt to pipeline stages: evenly; by parameters, embedding and head weighed in; or as
+        nanotron does, a stage that has its share of the cost to the byte closing there.
     old_only : bool
         Holds only before Hopper and where no flash attention is stated.
     gpus : str
@@ -91,7 +92,7 @@ class Era:
     single_layers: Literal["never", "stated", "usual"] = "never"
     no_flash: str = "fused-softmax"
     selective: str = "selective"
-    stage_cut: Literal["even", "parameters"] = "even"
+    stage_cut: Literal["even", "parameters", "shares"] = "even"
     old_only: bool = False
     gpus: str = ""
     zero3_only: bool = False

@@ -13,6 +13,7 @@ from planner.calibrate.runs.table import Run
 from planner.errors import InputError
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
+from planner.runtimes.nanotron.rules import own_split
 from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
@@ -298,6 +299,8 @@ def stage_layers(run: Run, model: ModelSpec, era: Era) -> tuple[int, ...] | None
         return None
     if (stated := stated_layers(run.notes, stages)) is not None:
         return stated
+    if era.stage_cut == "shares":
+        return own_split(model, stages, at_share=True)
     if era.stage_cut == "parameters":
         weight = model.vocab * model.hidden / model.block_params(model.layers[0])
         return weighed_layers(model.num_layers, stages, weight)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner.cost.case import Case
 from planner.cost.operators import Pricer
-from planner.formulas.collectives import crowded_share
+from planner.formulas.collectives import crowded_rate
 from planner.inputs.model import Block, DenseFfn
-from planner.numeric import Num, either
+from planner.numeric import Num, either, least
 
 FORWARD_SHARE = 1.0 / 3.0
 """Share of a layer's floor that its forward pass has: backward has two products for each of its own. [-]"""
@@ -33,5 +33,8 @@ def layer_floor(pricer: Pricer, block: Block) -> Num:
 def rank_seconds(case: Case, ranks: Num) -> Num:
     """Least seconds of a layer for its tensor-parallel ranks, those in one fast domain and those beyond. [s]"""
     near, network, traits = case.fast_tier.spread(1.0, ranks), case.tiers[-1], case.traits
-    beyond = (ranks - near.largest) / crowded_share(network, near.domains)
+    beyond = ranks - near.largest
+    if network.crowd:
+        whole = near.largest * network.bandwidth
+        beyond = beyond * (whole / least(whole, crowded_rate(network, near.domains)))
     return traits.sequence_rank_seconds * near.largest + traits.sequence_far_seconds * beyond

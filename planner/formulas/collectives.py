@@ -41,8 +41,8 @@ class Tier:
     gpus : float
         Ranks of the job whose groups use it, from rank 0 on; 0 for a group alone. [-]
     crowd : tuple of (float, float)
-        Share of ``bandwidth`` that collectives reach among so many domains of the tier below, the fewest
-        first; empty where it does not fall with their number. [-]
+        Rate that one collective reaches at most among so many domains of the tier below, the fewest first,
+        whatever the links of its members carry; empty where none is known. [-, byte/s]
     """
 
     name: str
@@ -115,19 +115,19 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     return least(tier.bandwidth, tier.pair_bandwidth * most(members - 1.0, 1.0))
 
 
-def crowded_share(tier: Tier, domains: Num) -> Num:
-    """Share of a tier's rate that a collective among so many domains of the tier below reaches. [-]
+def crowded_rate(tier: Tier, domains: Num) -> Num:
+    """Rate that one collective among so many domains of the tier below reaches at most. [byte/s]
+
+    Straight lines between the numbers of domains that were measured; beyond them the nearest holds.
 
     Examples
     --------
-    >>> network = Tier("efa", float("inf"), 50e9, 0.0, 50e9, crowd=((2.0, 1.0), (4.0, 0.5)))
-    >>> float(crowded_share(network, 3.0)), float(crowded_share(network, 8.0))
-    (0.75, 0.5)
+    >>> network = Tier("efa", float("inf"), 50e9, 0.0, 50e9, crowd=((2.0, 400e9), (4.0, 200e9)))
+    >>> float(crowded_rate(network, 3.0)), float(crowded_rate(network, 8.0))
+    (300000000000.0, 200000000000.0)
     """
-    if not tier.crowd:
-        return 1.0
-    share: Num = np.interp(domains, *zip(*tier.crowd, strict=True))
-    return share
+    rate: Num = np.interp(domains, *zip(*tier.crowd, strict=True))
+    return rate
 
 
 def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
@@ -139,7 +139,7 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
         here = tier.spread(stride, ranks)
         rate = below.fewest * group_bandwidth(tier, _peers(tier, below, here))
         if tier.crowd:
-            rate = rate * crowded_share(tier, below.domains)
+            rate = least(rate, crowded_rate(tier, below.domains))
         slowest = most(slowest, here.joins(below) / rate)
         latency = latency + (below.domains - here.domains) * tier.latency
         below = here

@@ -169,7 +169,7 @@ def _rising(table: dict[int, Sourced]) -> dict[int, Sourced]:
 class Network(Record):
     """What joins the nodes, as a kind: the share of line rate that collectives reach, and its latency.
 
-    ``crowd`` has that share again by the number of nodes, where it falls with them.
+    ``crowd`` is what one collective reaches at most over so many nodes, whatever their ports carry.
     """
 
     name: str
@@ -178,7 +178,7 @@ class Network(Record):
     efficiency: Efficiency
     latency: Delay
     in_network_reduction: Flag = False
-    crowd: Annotated[dict[int, Efficiency], AfterValidator(_rising)] = {}
+    crowd: Annotated[dict[int, Rate], AfterValidator(_rising)] = {}
     note: str = ""
 
 
@@ -284,8 +284,8 @@ class Pool(Record):
         tiers = [tier.scaled(reached(self.scaleup_share)) for tier in inner]
         if self.network is not None and self.nic_bandwidth:
             rate = self.nic_bandwidth * float(self.network.efficiency) * reached(self.network_share)
-            plain = float(self.network.efficiency)
-            crowd = tuple((float(nodes), float(share) / plain) for nodes, share in self.network.crowd.items())
+            reach = reached(self.network_share)
+            crowd = tuple((float(nodes), rate * reach) for nodes, rate in self.network.crowd.items())
             tier = Tier(self.network.kind, math.inf, rate, float(self.network.latency), rate, crowd=crowd)
             tiers.append(tier)
         return tuple(tiers)

@@ -232,6 +232,8 @@ class Traits:
     owned_parameters: bool = False
     """Whether optimizer states are dealt out by whole parameters, each of them reduced to its owner and sent
     from it in a message of its own, where a shard is else a part of one buffer."""
+    parameters_apart: bool = False
+    """Whether a call that reduces or gathers sharded optimizer states has a ring pass for each parameter."""
     prefetch_elements: float = 0.0
     """Weights gathered at once where parameters are sharded; 0 stands for a layer. [element]"""
     reuse_elements: float = 0.0

@@ -23,6 +23,7 @@ ENTRY = Runtime(
         fused_activation=False,
         dp_exposed=0.5,
         step_gathers_wait=True,
+        parameters_apart=True,
     ),
     default_zero=1,
     zero_stages=(0, 1),

@@ -108,8 +108,8 @@ class LayerDetail:
 class PricedLayer:
     """A layer's operators and communication, before a recompute choice.
 
-    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks, ``floor`` the
-    least time of both passes.
+    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks, ``floor``
+    the least time of both passes.
     """
 
     operators: tuple[Operator, ...]

@@ -15,7 +15,7 @@ FORWARD_SHARE = 1.0 / 3.0
 def layer_floor(pricer: Pricer, block: Block) -> Num:
     r"""Floor of a layer's time for a micro-batch, both passes. [s]
 
-    .. math:: t_0 = a + [n > 1]\,\left(b + s\,(c + d\,n_1 + e\,(n - n_1) / \rho)\right)
+    .. math:: t_0 = a + [n > 1]\,\left(b + s\,(c\,n_1 + d\,(n - n_1) / \rho)\right)
 
     of :math:`n` tensor-parallel ranks, :math:`n_1` of them in one fast domain, with sequence parallelism
     (:math:`s = 1`) or without, on a network whose rate falls to the share :math:`\rho` over their nodes. Work
@@ -26,12 +26,12 @@ def layer_floor(pricer: Pricer, block: Block) -> Num:
         return 0.0
     shared: Num = traits.tensor_floor_seconds
     if case.sequence_parallel:
-        shared = shared + traits.sequence_floor_seconds + rank_seconds(case, pricer.plan.tp)
+        shared = shared + rank_seconds(case, pricer.plan.tp)
     return either(pricer.plan.tp > 1, traits.layer_floor_seconds + shared, traits.layer_floor_seconds)
 
 
 def rank_seconds(case: Case, ranks: Num) -> Num:
-    """Least seconds of a layer for its tensor-parallel ranks, those in one fast domain and those beyond. [s]"""
+    """Least seconds of a layer for its tensor-parallel ranks, in one fast domain and beyond. [s]"""
     near, network, traits = case.fast_tier.spread(1.0, ranks), case.tiers[-1], case.traits
     beyond = ranks - near.largest
     if network.crowd:

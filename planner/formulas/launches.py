@@ -43,7 +43,7 @@ def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
 def floored_seconds(device: Num, floor: Num) -> Num:
     r"""Seconds of a layer that is never faster than a floor, and near it a little slower than either.
 
-    .. math:: t = \left(t_d^8 + t_0^8\right)^{1/8}
+    .. math:: t = \left(t_d^{16} + t_0^{16}\right)^{1/16}
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def floored_seconds(device: Num, floor: Num) -> Num:
     Returns
     -------
     Num
-        Elapsed time: where both are alike 9% above them, else soon that of the longer. [s]
+        Elapsed time: where both are alike 4% above them, else soon that of the longer. [s]
 
     Notes
     -----
@@ -64,11 +64,11 @@ def floored_seconds(device: Num, floor: Num) -> Num:
 
     Examples
     --------
-    >>> round(floored_seconds(3.0, 1.0), 4), floored_seconds(0.0, 2.0)
-    (3.0001, 2.0)
+    >>> round(floored_seconds(3.0, 2.0), 4), floored_seconds(0.0, 2.0)
+    (3.0003, 2.0)
     """
     longer, shorter = most(device, floor), least(device, floor)
-    share = shorter / longer
-    square = share * share
-    eighth = square * square * square * square
-    return longer * root(root(root(1.0 + eighth)))
+    share: Num = shorter / longer
+    for _ in range(4):
+        share = share * share
+    return longer * root(root(root(root(1.0 + share))))

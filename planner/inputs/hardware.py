@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
@@ -178,7 +178,7 @@ class Network(Record):
     efficiency: Efficiency
     latency: Delay
     in_network_reduction: Flag = False
-    crowd: Annotated[dict[int, Rate], AfterValidator(_rising)] = {}
+    crowd: Annotated[dict[int, Rate], AfterValidator(_rising)] = Field(default_factory=dict)
     note: str = ""
 
 

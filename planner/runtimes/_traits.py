@@ -300,8 +300,6 @@ class Traits:
     it. [s]"""
     tensor_floor_seconds: float = 0.0
     """What tensor parallelism adds to that floor. [s]"""
-    sequence_floor_seconds: float = 0.0
-    """What sequence parallelism adds to that floor. [s]"""
     sequence_rank_seconds: float = 0.0
     """What sequence parallelism adds to that floor for each tensor-parallel rank of a fast domain. [s]"""
     sequence_far_seconds: float = 0.0

@@ -13,8 +13,8 @@ from planner.calibrate.runs.table import Run
 from planner.errors import InputError
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
-from planner.runtimes.nanotron.rules import own_split
 from planner.runtimes.megatron_lm.layout import layout_layers
+from planner.runtimes.nanotron.rules import own_split
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import plain_schedule

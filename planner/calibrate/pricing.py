@@ -59,6 +59,8 @@ class Prediction:
         Live tensors of the peak rank at the peak of a job's first step. [GiB]
     extrapolated : float
         Share of the time outside the fitted range of kernel curves. [-]
+    first_rank_gib : float
+        Live tensors of the first pipeline rank at its peak. [GiB]
     free_gib : float
         Memory that the peak rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
     """
@@ -73,6 +75,7 @@ class Prediction:
     extrapolated: float = 0.0
     first_step_gib: float = 0.0
     free_gib: float = 0.0
+    first_rank_gib: float = 0.0
 
     @property
     def total_gib(self) -> float:
@@ -89,6 +92,7 @@ class Prediction:
         shown = {
             "allocated": self.allocated_gib,
             "first-step": self.first_step_gib,
+            "first-rank": self.first_rank_gib,
             "reserved": self.allocated_gib + self.reserve_gib + self.free_gib,
         }
         return shown.get(kind, self.total_gib + self.free_gib)
@@ -156,7 +160,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, traits.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
-    figures = (result.step, allocated, opening, total, chance, far, shown)
+    own = np.broadcast_to(np.atleast_2d(result.memory.allocated)[0], shape)
+    figures = (result.step, allocated, opening, total, chance, far, shown, own)
     table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
     return [
         Prediction(
@@ -170,8 +175,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             extrapolated=float(outside),
             first_step_gib=float(early) / GIB,
             free_gib=float(used - whole) / GIB,
+            first_rank_gib=float(own) / GIB,
         )
-        for step, live, early, whole, share, outside, used in table
+        for step, live, early, whole, share, outside, used, own in table
     ]
 
 

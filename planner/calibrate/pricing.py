@@ -20,7 +20,14 @@ from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.memory import first_step_bytes
 from planner.cost.operators import Pricer
 from planner.cost.stages import Stages, stages_of
-from planner.cost.step import PassPrice, device_bytes, piece_totals, price_passes, price_step
+from planner.cost.step import (
+    PassPrice,
+    device_bytes,
+    piece_totals,
+    price_passes,
+    price_step,
+    reserve_bytes,
+)
 from planner.errors import PlannerError
 from planner.inputs.fitted import error_band
 from planner.inputs.model import ModelSpec
@@ -60,7 +67,7 @@ class Prediction:
     extrapolated : float
         Share of the time outside the fitted range of kernel curves. [-]
     first_rank_gib : float
-        Live tensors of the first pipeline rank at its peak. [GiB]
+        Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]
     free_gib : float
         Memory that the peak rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
     """
@@ -160,7 +167,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, traits.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
-    own = np.broadcast_to(np.atleast_2d(result.memory.allocated)[0], shape)
+    held = result.memory.allocated + reserve_bytes(case, result.memory)
+    own = np.broadcast_to(np.atleast_2d(held)[0], shape)
     figures = (result.step, allocated, opening, total, chance, far, shown, own)
     table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
     return [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.calibrate.fit import Factor
+from planner.calibrate.fit import Factor, memory_log_errors
 from planner.calibrate.stage import Stage
-from planner.calibrate.stage_runs import layout, source_runs
+from planner.calibrate.stage_runs import layout, source_runs, weighed
 
 STALLED: Final = 0.15
 """Error at which a run of the sweep begins to count less: each is a single step, and a tenth of them waited
@@ -63,6 +63,28 @@ NANOTRON_STAGES: Final = (
         layout,
         "https://huggingface.co/spaces/nanotron/ultrascale-playbook",
         soft=STALLED,
+    ),
+    Stage(
+        "memory of nanotron",
+        weighed(source_runs("ultrascale-playbook")),
+        (
+            Factor(
+                ("era", "nanotron", "reserve_share"),
+                0.1,
+                "allocator reserve as a share of activations and workspace [-]",
+                1.0,
+            ),
+            Factor(
+                ("runtime", "nanotron", "whole_in_flight"),
+                3.0,
+                "tensors of the hidden size, undivided by tp, that a micro-batch in flight keeps [-]",
+                1.0,
+            ),
+        ),
+        layout,
+        "https://huggingface.co/spaces/nanotron/ultrascale-playbook",
+        memory_log_errors,
+        STALLED,
     ),
 )
 """Its stages."""

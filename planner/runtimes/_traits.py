@@ -165,6 +165,10 @@ class Traits:
     """Whether tensor-parallel ranks that hold a message between stages whole send a part each, and gather it
     on arrival; with sequence parallelism they hold parts anyway."""
 
+    whole_in_flight: float = 0.0
+    """Tensors of the hidden size, undivided by tp, that each micro-batch in flight keeps on a stage of a
+    pipeline with sequence parallelism. [-]"""
+
     # Tensor and context parallelism
     told_reductions: bool = False
     """Whether the bytes of tensor parallelism hold those of small reductions, whose time is not priced: three

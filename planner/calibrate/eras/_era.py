@@ -55,6 +55,8 @@ class Era:
         Attention kernel of a run that says it used no flash attention.
     selective : str
         What selective recompute means to its users where the row names no modules.
+    counter : str
+        What a blank column of the counter of memory means, where that is not the device in use.
     stage_cut : {"even", "parameters", "shares"}
         How layers are dealt to pipeline stages: evenly; by parameters, embedding and head weighed in; or as
         nanotron does, a stage that has its share of the cost to the byte closing there.
@@ -92,6 +94,7 @@ class Era:
     single_layers: Literal["never", "stated", "usual"] = "never"
     no_flash: str = "fused-softmax"
     selective: str = "selective"
+    counter: str = ""
     stage_cut: Literal["even", "parameters", "shares"] = "even"
     old_only: bool = False
     gpus: str = ""

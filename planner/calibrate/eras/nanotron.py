@@ -13,6 +13,8 @@ NANOTRON: Final = Era(
     "Hugging Face nanotron; scripts/scaling_benchmarks.py runs both modes of tensor parallelism",
     # What a rank holds tells which: REDUCE_SCATTER in pipelines over nodes, else ALL_REDUCE.
     sequence_in="pipelines",
+    # Its log is that of rank 0 (helpers.py, log_memory).
+    counter="first-rank",
     # Where ten of twenty equal parts are a stage's share, its time is that of ten layers and not of eleven.
     stage_cut="shares",
 )

@@ -183,6 +183,7 @@ def habit_defaults(run: Run, era: Era) -> dict[str, object]:
         "seq_parallel": int(_usually_sequential(run, era)),
         "offload": "optimizer" if hosted else "none",
         "cp_method": "ring",
+        "memory_kind": era.counter if run.peak_mem_gib else "",
     }
     return _blank(run, chosen)
 

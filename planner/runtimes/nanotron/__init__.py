@@ -26,6 +26,7 @@ ENTRY = Runtime(
         dp_exposed=1.0,
         step_gathers_wait=True,
         parameters_apart=True,
+        gradient_copy_bytes=2.0,
     ),
     default_zero=1,
     zero_stages=(0, 1),

@@ -10,8 +10,9 @@ NANOTRON: Final = Era(
     "nanotron",
     r"nanotron",
     "nanotron",
-    "Hugging Face nanotron; scripts/scaling_benchmarks.py runs both modes of tensor parallelism",
-    # What a rank holds tells which: REDUCE_SCATTER in pipelines over nodes, else ALL_REDUCE.
+    "Hugging Face nanotron",
+    # scripts/scaling_benchmarks.py runs both modes of tensor parallelism, and what rank 0 holds tells which:
+    # REDUCE_SCATTER in pipelines over nodes, else ALL_REDUCE.
     sequence_in="pipelines",
     # Its log is that of rank 0 (helpers.py, log_memory).
     counter="first-rank",

@@ -284,8 +284,8 @@ def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     """Bytes that micro-batches in flight keep undivided by tp, where a pipeline has sequence parallelism."""
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     each = case.traits.whole_in_flight * 2.0 * tokens * case.model.hidden
-    shared = (np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0)) * each
-    return shared * (chunks_in_flight(case, plan, stages) / plan.vpp)
+    flying = chunks_in_flight(case, plan, stages) / plan.vpp
+    return either(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)
 
 
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:

@@ -126,7 +126,8 @@ def crowded_rate(tier: Tier, domains: Num) -> Num:
     >>> float(crowded_rate(network, 3.0)), float(crowded_rate(network, 8.0))
     (300000000000.0, 200000000000.0)
     """
-    rate: Num = np.interp(domains, *zip(*tier.crowd, strict=True))
+    numbers, rates = ([step[place] for step in tier.crowd] for place in (0, 1))
+    rate: Num = np.interp(domains, numbers, rates)
     return rate
 
 

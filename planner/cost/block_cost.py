@@ -20,9 +20,9 @@ from planner.cost.blocks import (
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
-from planner.cost.layer_floor import FORWARD_SHARE, layer_floor
+from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
 from planner.cost.operators import Operator, Pricer
-from planner.formulas.launches import floored_seconds, launched_seconds
+from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, either, most, some
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
@@ -303,7 +303,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         twice.seconds + repeated + context,
     )
     if some(layer.floor):
-        passes = _floored(passes, layer.floor * (1.0 + FORWARD_SHARE * choice.whole_layer))
+        passes = floored_passes(passes, layer.floor * (1.0 + FORWARD_SHARE * choice.whole_layer))
     return LayerCost(
         *passes,
         held=held,
@@ -316,14 +316,6 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         scores=_kept_scores(layer, choice, pricer),
         graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, pricer)),
     )
-
-
-def _floored(passes: tuple[Num, Num, Num, Num], floor: Num) -> tuple[Num, Num, Num, Num]:
-    """Return the time of a layer, and of its parts in proportion, where all of it has a floor. [s]"""
-    whole, *parts = passes
-    longer = floored_seconds(whole, floor) / whole
-    forward, weight, again = (part * longer for part in parts)
-    return whole * longer, forward, weight, again
 
 
 def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:

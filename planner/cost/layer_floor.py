@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.cost.case import Case
 from planner.cost.operators import Pricer
 from planner.formulas.collectives import crowded_rate
+from planner.formulas.launches import floored_seconds
 from planner.inputs.model import Block, DenseFfn
 from planner.numeric import Num, either, least
 
@@ -38,3 +39,11 @@ def rank_seconds(case: Case, ranks: Num) -> Num:
         whole = near.largest * network.bandwidth
         beyond = beyond * (whole / least(whole, crowded_rate(network, near.domains)))
     return traits.sequence_rank_seconds * near.largest + traits.sequence_far_seconds * beyond
+
+
+def floored_passes(passes: tuple[Num, Num, Num, Num], floor: Num) -> tuple[Num, Num, Num, Num]:
+    """Return the time of a layer, and of its parts in proportion, where all of it has a floor. [s]"""
+    whole, *parts = passes
+    longer = floored_seconds(whole, floor) / whole
+    forward, weight, again = (part * longer for part in parts)
+    return whole * longer, forward, weight, again

@@ -86,5 +86,20 @@ NANOTRON_STAGES: Final = (
         memory_log_errors,
         STALLED,
     ),
+    Stage(
+        "nanotron, nearly full",
+        source_runs("ultrascale-playbook"),
+        (
+            Factor(
+                ("era", "nanotron", "full_message_seconds"),
+                0.2,
+                "time that a message between stages blocks on a device nearly full [s]",
+                1.0,
+            ),
+        ),
+        layout,
+        "https://huggingface.co/spaces/nanotron/ultrascale-playbook",
+        soft=STALLED,
+    ),
 )
 """Its stages."""

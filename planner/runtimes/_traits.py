@@ -327,6 +327,8 @@ class Traits:
     retry_seconds: float = 0.0
     """Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and asks
     for them again; 0 where segments can grow. [s]"""
+    full_message_seconds: float = 0.0
+    """Time that each message between stages blocks on a device that is nearly full. [s]"""
     loss_beside_backward: bool = False
     """Whether the loss's buffers are still held while the first layer's backward runs."""
     memory_spread: float = 0.025

@@ -11,11 +11,18 @@ import pytest
 from planner.calibrate.eras import find_era
 from planner.calibrate.runs.plan import habit_defaults
 from planner.calibrate.runs.table import Run
+from planner.cost.allocator import stalled_seconds
+from planner.cost.case import case_of
+from planner.cost.estimate import estimate
 from planner.formulas.collectives import Tier, ring_seconds
 from planner.formulas.launches import floored_seconds
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
 from planner.numeric import doublings
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes.nanotron.rules import own_split
 
 PRINTED = {2: 362e9, 4: 160e9, 8: 99.6e9, 16: 84.7e9, 32: 64.9e9, 64: 32.9e9}
@@ -84,3 +91,44 @@ def test_a_blank_mode_of_tensor_parallelism_is_that_of_the_layout(
     assert era is not None
     row = Run(line=2, id="x", source="s", num_gpus=gpus, gpus_per_node=8, pp=pp, tp=tp)
     assert habit_defaults(row, era)["seq_parallel"] == sequence
+
+
+def job_on(gpus: int, batch: int) -> Job:
+    work = Workload(seq_len=4096, global_batch=batch)
+    return Job(
+        model=load_model("llama-2-7b"), hardware=load_hardware("p5.48xlarge"), gpus=gpus, workload=work
+    )
+
+
+def with_traits(**changes: object) -> Runtime:
+    runtime = runtimes()["nanotron"]
+    return replace(runtime, traits=replace(runtime.traits, **changes))  # type: ignore[arg-type]
+
+
+SMALL = Plan(tp=8.0, dp=1.0, num_microbatches=16.0)
+
+
+def test_a_layer_takes_no_less_than_its_host() -> None:
+    job, plan = job_on(8, 16), SMALL
+    floored = estimate(plan, job, with_traits(layer_floor_seconds=0.05)).step_s
+    twice = estimate(plan, job, with_traits(layer_floor_seconds=0.1)).step_s
+    # 32 layers and 16 micro-batches, far above what their kernels take.
+    assert twice - floored == pytest.approx(32 * 16 * 0.05, rel=1e-3)
+
+
+def test_nearly_full_devices_block_at_messages_in_pipelines_alone() -> None:
+    case = case_of(replace(SMALL, pp=4.0), job_on(32, 16), with_traits(full_message_seconds=0.2))
+    full, empty = 0.99 * float(case.pool.accelerator.memory_visible), 1e9
+    slots = 16 + 4 - 1
+    assert stalled_seconds(case, replace(SMALL, pp=4.0), full) == pytest.approx(0.2 * 4 * slots, rel=0.01)
+    assert stalled_seconds(case, replace(SMALL, pp=2.0), full) == pytest.approx(0.2 * 2 * 17, rel=0.01)
+    assert stalled_seconds(case, SMALL, full) == 0.0
+    assert stalled_seconds(case, replace(SMALL, pp=4.0), empty) < 1e-6
+
+
+def test_rings_of_each_parameter_cost_their_latency() -> None:
+    job, plan = job_on(64, 16), Plan(tp=8.0, dp=8.0, num_microbatches=2.0, zero=1, zero_shards=8.0)
+    apart, whole = (estimate(plan, job, with_traits(parameters_apart=flag)).step_s for flag in (True, False))
+    # Nine parameters of 32 layers, seven hops of 25 us, both ways, of which LL has 0.18 and LL128 0.56.
+    most = 2 * 9 * 32 * 7 * 25e-6 * 0.56 / runtimes()["nanotron"].traits.dp_rate_share
+    assert 0.0 < apart - whole <= 1.001 * most

@@ -110,8 +110,8 @@ SMALL = Plan(tp=8.0, dp=1.0, num_microbatches=16.0)
 
 def test_a_layer_takes_no_less_than_its_host() -> None:
     job, plan = job_on(8, 16), SMALL
-    floored = estimate(plan, job, with_traits(layer_floor_seconds=0.05)).step_s
-    twice = estimate(plan, job, with_traits(layer_floor_seconds=0.1)).step_s
+    floored = estimate(plan, job, with_traits(layer_floor_seconds=0.05)).step
+    twice = estimate(plan, job, with_traits(layer_floor_seconds=0.1)).step
     # 32 layers and 16 micro-batches, far above what their kernels take.
     assert twice - floored == pytest.approx(32 * 16 * 0.05, rel=1e-3)
 
@@ -128,7 +128,7 @@ def test_nearly_full_devices_block_at_messages_in_pipelines_alone() -> None:
 
 def test_rings_of_each_parameter_cost_their_latency() -> None:
     job, plan = job_on(64, 16), Plan(tp=8.0, dp=8.0, num_microbatches=2.0, zero=1, zero_shards=8.0)
-    apart, whole = (estimate(plan, job, with_traits(parameters_apart=flag)).step_s for flag in (True, False))
+    apart, whole = (estimate(plan, job, with_traits(parameters_apart=flag)).step for flag in (True, False))
     # Nine parameters of 32 layers, seven hops of 25 us, both ways, of which LL has 0.18 and LL128 0.56.
     most = 2 * 9 * 32 * 7 * 25e-6 * 0.56 / runtimes()["nanotron"].traits.dp_rate_share
     assert 0.0 < apart - whole <= 1.001 * most

@@ -40,9 +40,10 @@ class Tier:
         Slow start of a library's ring passes inside the tier, 0 where none was measured. [s]
     gpus : float
         Ranks of the job whose groups use it, from rank 0 on; 0 for a group alone. [-]
-    crowd : tuple of (float, float)
-        Rate that one collective reaches at most among so many domains of the tier below, the fewest first,
-        whatever the links of its members carry; empty where none is known. [-, byte/s]
+    crowd : tuple of float
+        Numbers of domains of the tier below, rising, for which `crowd_rates` are known. [-]
+    crowd_rates : tuple of float
+        Rate that one collective among them reaches at most, whatever its members' links carry. [byte/s]
     """
 
     name: str
@@ -53,7 +54,8 @@ class Tier:
     host_staged: bool = False
     ramp: float = 0.0
     gpus: float = 0.0
-    crowd: tuple[tuple[float, float], ...] = ()
+    crowd: tuple[float, ...] = ()
+    crowd_rates: tuple[float, ...] = ()
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
@@ -122,12 +124,11 @@ def crowded_rate(tier: Tier, domains: Num) -> Num:
 
     Examples
     --------
-    >>> network = Tier("efa", float("inf"), 50e9, 0.0, 50e9, crowd=((2.0, 400e9), (4.0, 200e9)))
+    >>> network = Tier("efa", float("inf"), 50e9, 0.0, 50e9, crowd=(2.0, 4.0), crowd_rates=(400e9, 200e9))
     >>> float(crowded_rate(network, 3.0)), float(crowded_rate(network, 8.0))
     (300000000000.0, 200000000000.0)
     """
-    numbers, rates = ([step[place] for step in tier.crowd] for place in (0, 1))
-    rate: Num = np.interp(domains, numbers, rates)
+    rate: Num = np.interp(domains, tier.crowd, tier.crowd_rates)
     return rate
 
 

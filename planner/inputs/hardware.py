@@ -285,8 +285,10 @@ class Pool(Record):
         if self.network is not None and self.nic_bandwidth:
             rate = self.nic_bandwidth * float(self.network.efficiency) * reached(self.network_share)
             reach = reached(self.network_share)
-            crowd = tuple((float(nodes), rate * reach) for nodes, rate in self.network.crowd.items())
-            tier = Tier(self.network.kind, math.inf, rate, float(self.network.latency), rate, crowd=crowd)
+            crowd = tuple(map(float, self.network.crowd))
+            most = tuple(float(known) * reach for known in self.network.crowd.values())
+            latency = float(self.network.latency)
+            tier = Tier(self.network.kind, math.inf, rate, latency, rate, crowd=crowd, crowd_rates=most)
             tiers.append(tier)
         return tuple(tiers)
 

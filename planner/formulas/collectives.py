@@ -118,9 +118,19 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
 
 
 def crowded_rate(tier: Tier, domains: Num) -> Num:
-    """Rate that one collective among so many domains of the tier below reaches at most. [byte/s]
+    """Rate that one collective among so many domains of the tier below reaches at most.
 
-    Straight lines between the numbers of domains that were measured; beyond them the nearest holds.
+    Parameters
+    ----------
+    tier : Tier
+        The links, whose rates are known at some numbers of domains.
+    domains : Num
+        Domains that the group lies in; straight lines join those measured, and the nearest holds beyond. [-]
+
+    Returns
+    -------
+    Num
+        One direction, of all members in a domain together. [byte/s]
 
     Examples
     --------

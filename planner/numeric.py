@@ -74,6 +74,21 @@ def whole(number: Num) -> Num:
     return np.floor(number)
 
 
+def doublings(number: Num) -> Num:
+    """Return how often one must be doubled to reach a number from 1 on: the depth of a binary tree.
+
+    Taken from its bits, so that it is exact and alike for one plan and for many.
+
+    Examples
+    --------
+    >>> [doublings(number) for number in (1.0, 2.0, 3.0, 4.0, 5.0)]
+    [0.0, 1.0, 2.0, 2.0, 3.0]
+    """
+    if isinstance(number, PLAIN):
+        return float(math.frexp(number - 0.5)[1])
+    return np.frexp(number - 0.5)[1].astype(float)
+
+
 def root(number: Num) -> Num:
     """Return the square root: `numpy.sqrt`, without its price for one plan; both round correctly.
 

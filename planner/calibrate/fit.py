@@ -169,6 +169,7 @@ def fit(
     factors: Sequence[Factor],
     fixed: Values | None = None,
     measure: Errors = log_errors,
+    soft: float = SOFT,
 ) -> Fitted:
     """Fit factors to the times of runs, or to their memory.
 
@@ -183,6 +184,8 @@ def fit(
     measure : callable
         `log_errors`, `memory_log_errors` or `outcome_log_chances`, whose standard errors are those of maximum
         likelihood, from the outer product of each run's slopes.
+    soft : float
+        Error at which a run begins to count less. [-]
 
     Returns
     -------
@@ -212,15 +215,16 @@ def fit(
         return dict(fixed or {}) | values_of(factors, [float(value) for value in values])
 
     def residuals(point: Column) -> Column:
-        scaled = measure(runs, named(point)) / SOFT
+        scaled = measure(runs, named(point)) / soft
         robust = np.sign(scaled) * np.sqrt(2 * (np.sqrt(1 + scaled * scaled) - 1))
         alone, apart = (point - start) / widths, (point - to_mean @ point) / spreads
-        return np.concatenate([SOFT * robust, PULL * alone, PULL * apart])
+        return np.concatenate([soft * robust, PULL * alone, PULL * apart])
 
     best = least_squares(residuals, start, diff_step=1e-2, max_nfev=20)
     values = named(best.x)
     left = measure(runs, values)
-    information = best.jac.T @ best.jac / max(float(np.mean(left * left)), 1e-9)
+    spread = left if soft == SOFT else np.clip(left, -soft, soft)
+    information = best.jac.T @ best.jac / max(float(np.mean(spread * spread)), 1e-9)
     if measure is outcome_log_chances:
         scores = np.array(
             [(measure(runs, named(best.x + step)) - left) / SHIFT for step in SHIFT * np.eye(len(start))]
@@ -241,6 +245,7 @@ def out_of_group_errors(
     fixed: Values | None = None,
     most: int = 8,
     measure: Errors = log_errors,
+    soft: float = SOFT,
 ) -> Column:
     """Logarithmic error of each run, priced with constants fitted without its group. [-]
 
@@ -254,6 +259,6 @@ def out_of_group_errors(
         others = [run for run in runs if folds[str(group(run))] != fold]
         starts = values_of(factors, [factor.start for factor in factors])
         bears = bool(factors) and len(others) >= ROWS_PER_FACTOR * len(factors)
-        values = fit(others, factors, fixed, measure).values if bears else starts
+        values = fit(others, factors, fixed, measure, soft).values if bears else starts
         errors[inside] = measure([runs[index] for index in inside], dict(fixed or {}) | dict(values))
     return errors

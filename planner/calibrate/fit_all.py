@@ -77,7 +77,8 @@ def _error_without(
     left_out: Factor, warm: Sequence[Factor], stage: Stage, runs: Sequence[PricedRun], fixed: dict[Key, float]
 ) -> float:
     others = [factor for factor in warm if factor.key != left_out.key]
-    return mean_error(out_of_group_errors(runs, others, stage.group, fixed, WITHOUT_FOLDS, stage.measure))
+    kind = (stage.measure, stage.soft)
+    return mean_error(out_of_group_errors(runs, others, stage.group, fixed, WITHOUT_FOLDS, *kind))
 
 
 @dataclass
@@ -107,8 +108,9 @@ def fit_all(runs: Sequence[PricedRun], only: Sequence[str] = ()) -> Outcome:
             continue
         wanted = stage.runs_of(runs)
         before = mean_error(stage.measure(wanted, values))
-        found = fit(wanted, stage.factors, values, stage.measure)
-        outside = out_of_group_errors(wanted, stage.factors, stage.group, values, 4, stage.measure)
+        found = fit(wanted, stage.factors, values, stage.measure, stage.soft)
+        kind = (stage.measure, stage.soft)
+        outside = out_of_group_errors(wanted, stage.factors, stage.group, values, 4, *kind)
         outcome.constants += constants_of(stage, wanted, found, values)
         values |= dict(found.values)
         outcome.report.append(

@@ -20,7 +20,14 @@ from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.memory import first_step_bytes
 from planner.cost.operators import Pricer
 from planner.cost.stages import Stages, stages_of
-from planner.cost.step import PassPrice, device_bytes, piece_totals, price_passes, price_step
+from planner.cost.step import (
+    PassPrice,
+    device_bytes,
+    piece_totals,
+    price_passes,
+    price_step,
+    reserve_bytes,
+)
 from planner.errors import PlannerError
 from planner.inputs.fitted import error_band
 from planner.inputs.model import ModelSpec
@@ -59,6 +66,8 @@ class Prediction:
         Live tensors of the peak rank at the peak of a job's first step. [GiB]
     extrapolated : float
         Share of the time outside the fitted range of kernel curves. [-]
+    first_rank_gib : float
+        Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]
     free_gib : float
         Memory that the peak rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
     """
@@ -73,6 +82,7 @@ class Prediction:
     extrapolated: float = 0.0
     first_step_gib: float = 0.0
     free_gib: float = 0.0
+    first_rank_gib: float = 0.0
 
     @property
     def total_gib(self) -> float:
@@ -89,6 +99,7 @@ class Prediction:
         shown = {
             "allocated": self.allocated_gib,
             "first-step": self.first_step_gib,
+            "first-rank": self.first_rank_gib,
             "reserved": self.allocated_gib + self.reserve_gib + self.free_gib,
         }
         return shown.get(kind, self.total_gib + self.free_gib)
@@ -156,7 +167,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, traits.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
-    figures = (result.step, allocated, opening, total, chance, far, shown)
+    held = result.memory.allocated + reserve_bytes(case, result.memory)
+    own = np.broadcast_to(np.atleast_2d(held)[0], shape)
+    figures = (result.step, allocated, opening, total, chance, far, shown, own)
     table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
     return [
         Prediction(
@@ -170,8 +183,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             extrapolated=float(outside),
             first_step_gib=float(early) / GIB,
             free_gib=float(used - whole) / GIB,
+            first_rank_gib=float(own) / GIB,
         )
-        for step, live, early, whole, share, outside, used in table
+        for step, live, early, whole, share, outside, used, own in table
     ]
 
 

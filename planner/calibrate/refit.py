@@ -56,5 +56,5 @@ class Refit:
         )
         about = (stage.name, tuple(run.run.id for run in runs), used)
         if about not in self._known:
-            self._known[about] = fit(runs, stage.factors, fixed, stage.measure).values
+            self._known[about] = fit(runs, stage.factors, fixed, stage.measure, stage.soft).values
         return self._known[about]

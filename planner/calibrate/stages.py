@@ -5,12 +5,11 @@ Stages come in the order in which they build on one another: accelerators before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from planner.calibrate.constants import Key
-from planner.calibrate.fit import Errors, Factor, log_errors, memory_log_errors, outcome_log_chances
-from planner.calibrate.runs.defaults import PricedRun
+from planner.calibrate.fit import Factor, memory_log_errors, outcome_log_chances
+from planner.calibrate.stage import Stage
 from planner.calibrate.stage_runs import (
     dense_recipe,
     expert_recipe,
@@ -23,45 +22,10 @@ from planner.calibrate.stage_runs import (
     source_runs,
     weighed,
 )
+from planner.calibrate.stages_nanotron import NANOTRON_STAGES
 from planner.runtimes import plain_runtimes
 
-
-@dataclass(frozen=True)
-class Stage:
-    """Some factors and the runs that they are fitted to.
-
-    Parameters
-    ----------
-    name : str
-        For the report.
-    wanted : callable
-        Whether a run belongs to it.
-    factors : tuple of Factor
-        What is fitted.
-    group : callable
-        What runs of one group have in common, for the error out of group.
-    source : str
-        Where the runs stand.
-    measure : callable
-        What of the runs is fitted: their time, their memory, or whether they ran out of it.
-    """
-
-    name: str
-    wanted: Callable[[PricedRun], bool]
-    factors: tuple[Factor, ...]
-    group: Callable[[PricedRun], Hashable]
-    source: str
-    measure: Errors = log_errors
-
-    def runs_of(self, runs: Iterable[PricedRun]) -> list[PricedRun]:
-        """Return the runs without a mark that belong to it and were timed.
-
-        Where outcomes are fitted, those that ran out of memory count too; without one nothing is told.
-        """
-        judged = self.measure is outcome_log_chances
-        known = (run for run in runs if run.measured.seconds or (judged and run.run.oom))
-        own = [run for run in known if not run.run.mark and self.wanted(run)]
-        return own if not judged or any(run.run.oom for run in own) else []
+__all__ = ["STAGES", "Stage", "neutral_values"]
 
 
 def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
@@ -393,5 +357,6 @@ STAGES = (
         "https://github.com/pytorch/torchtitan/tree/main/benchmarks",
         memory_log_errors,
     ),
+    *NANOTRON_STAGES,
 )
 """All stages, in order."""

@@ -20,9 +20,10 @@ from planner.cost.blocks import (
 from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
+from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
 from planner.cost.operators import Operator, Pricer
 from planner.formulas.launches import launched_seconds
-from planner.numeric import Num, either, most
+from planner.numeric import Num, either, most, some
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
@@ -107,7 +108,8 @@ class LayerDetail:
 class PricedLayer:
     """A layer's operators and communication, before a recompute choice.
 
-    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks.
+    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks, ``floor``
+    the least time of both passes.
     """
 
     operators: tuple[Operator, ...]
@@ -115,6 +117,7 @@ class PricedLayer:
     local_experts: Num = 0.0
     spared: Operator | None = None
     routed: Num = 0.0
+    floor: Num = 0.0
 
 
 def total(operators: Iterable[Operator], field: str) -> Num:
@@ -142,7 +145,8 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         experts = local_experts(pricer, block.ffn)
         spared = spared_product(pricer, block, operators)
         exchanges = block_exchanges(pricer, block, operators)
-        return PricedLayer(tuple(operators), exchanges, experts, spared, routed_bytes(pricer, block.ffn))
+        routed, floor = routed_bytes(pricer, block.ffn), layer_floor(pricer, block)
+        return PricedLayer(tuple(operators), exchanges, experts, spared, routed, floor)
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,
@@ -292,11 +296,16 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     comm = _passes(tp, twice.tp) + _passes(ep, twice.ep) + context
     repeated = twice.tp * tp.forward + twice.ep * ep.forward
     experts, others = _by_expert(layer)
+    passes = (
+        forward + inputs + weight + twice.seconds + comm,
+        forward + tp.forward + ep.forward,
+        weight,
+        twice.seconds + repeated + context,
+    )
+    if some(layer.floor):
+        passes = floored_passes(passes, layer.floor * (1.0 + FORWARD_SHARE * choice.whole_layer))
     return LayerCost(
-        seconds=forward + inputs + weight + twice.seconds + comm,
-        forward=forward + tp.forward + ep.forward,
-        weight_gradient=weight,
-        again=twice.seconds + repeated + context,
+        *passes,
         held=held,
         rebuilt=rebuilt,
         stored=total(others, "stored"),

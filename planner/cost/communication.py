@@ -11,7 +11,7 @@ from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
-from planner.numeric import Num, ceiling, either, most
+from planner.numeric import Num, ceiling, doublings, either, most
 from planner.plan import Plan
 
 ACTIVATION_BYTES = 2.0
@@ -62,6 +62,8 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0) -> Ex
     case, plan = pricer.case, pricer.plan
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
     once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
+    if case.traits.tensor_hop_seconds:
+        once = once + case.traits.tensor_hop_seconds * doublings(case.fast_tier.spread(1.0, plan.tp).domains)
     sent = ring_sent_bytes(nbytes, plan.tp)
     forward = (1.0 + gathered) * sublayers
     again = case.sequence_parallel and case.traits.sequence_regather and case.method.trains_base

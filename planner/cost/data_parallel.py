@@ -106,9 +106,13 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
        ``broadcast_params``: whole parameters have owners, and each owner broadcasts its own.
     .. [2] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``fetch_sub_module``: whole
        parameters are prefetched until they fill a bucket, so that a large one is a piece of its own.
+    .. [3] nanotron 0e0a27ea, ``src/nanotron/optim/zero.py``, ``_all_gather_params``: the parts of every
+       parameter in one list, which NCCL gathers as a group of calls.
     """
     layers = case.model.num_layers / plan.pp
     if not case.sharding.shards_parameters:
+        if case.traits.parameters_apart and case.sharding.shards_optimizer:
+            return LAYER_PARAMETERS * layers
         owned = case.traits.owned_parameters and case.sharding.shards_optimizer
         return least(plan.zero_shards, LAYER_PARAMETERS * layers) if owned else 1.0
     if case.traits.prefetch_elements:

@@ -271,11 +271,21 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
         chunks = chunks_on_device(case, plan, layer_passes(costs, stages), stages.rank)
         return held * (chunks / plan.vpp) + stage_sum(costs, stages, "held", True)
     kept = held * (chunks_in_flight(case, plan, stages) / plan.vpp) + stage_sum(costs, stages, "held", True)
+    if case.traits.whole_in_flight and case.sequence_parallel:
+        kept = kept + whole_in_flight(case, plan, stages)
     if case.traits.attention not in SCORES_KEPT or not case.schedule.splits_backward:
         return kept
     degrees = (plan.pp, plan.vpp, plan.num_microbatches)
     waiting = case.schedule.awaiting_weight_chunks(*degrees, stages.rank) / plan.vpp
     return kept - waiting * stage_sum(costs, stages, "scores", ends=False)
+
+
+def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
+    """Bytes that micro-batches in flight keep undivided by tp, where a pipeline has sequence parallelism."""
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    each = case.traits.whole_in_flight * 2.0 * tokens * case.model.hidden
+    flying = chunks_in_flight(case, plan, stages) / plan.vpp
+    return either(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)
 
 
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:

@@ -14,7 +14,7 @@ from planner.cost.activation_offload import (
     exposed_copies_seconds,
     layer_passes,
 )
-from planner.cost.allocator import retried_seconds
+from planner.cost.allocator import retried_seconds, stalled_seconds
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.data_parallel import data_parallel_seconds
@@ -258,6 +258,8 @@ def price_step(
     total = device_bytes(case, memory)
     if case.traits.retry_seconds:
         optimizer = optimizer + retried_seconds(case, nbytes, total)
+    if case.traits.full_message_seconds:
+        optimizer = optimizer + stalled_seconds(case, plan, total)
     step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
     least = least_seconds(case, plan, end)
     return StepPrice(

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from planner.formulas.spread import Spread, spread
 from planner.numeric import Num, either, least, most
 
@@ -38,6 +40,10 @@ class Tier:
         Slow start of a library's ring passes inside the tier, 0 where none was measured. [s]
     gpus : float
         Ranks of the job whose groups use it, from rank 0 on; 0 for a group alone. [-]
+    crowd : tuple of float
+        Numbers of domains of the tier below, rising, for which `crowd_rates` are known. [-]
+    crowd_rates : tuple of float
+        Rate that one collective among them reaches at most, whatever its members' links carry. [byte/s]
     """
 
     name: str
@@ -48,6 +54,8 @@ class Tier:
     host_staged: bool = False
     ramp: float = 0.0
     gpus: float = 0.0
+    crowd: tuple[float, ...] = ()
+    crowd_rates: tuple[float, ...] = ()
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
@@ -109,6 +117,31 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     return least(tier.bandwidth, tier.pair_bandwidth * most(members - 1.0, 1.0))
 
 
+def crowded_rate(tier: Tier, domains: Num) -> Num:
+    """Rate that one collective among so many domains of the tier below reaches at most.
+
+    Parameters
+    ----------
+    tier : Tier
+        The links, whose rates are known at some numbers of domains.
+    domains : Num
+        Domains that the group lies in; straight lines join those measured, and the nearest holds beyond. [-]
+
+    Returns
+    -------
+    Num
+        One direction, of all members in a domain together. [byte/s]
+
+    Examples
+    --------
+    >>> network = Tier("efa", float("inf"), 50e9, 0.0, 50e9, crowd=(2.0, 4.0), crowd_rates=(400e9, 200e9))
+    >>> float(crowded_rate(network, 3.0)), float(crowded_rate(network, 8.0))
+    (300000000000.0, 200000000000.0)
+    """
+    rate: Num = np.interp(domains, tier.crowd, tier.crowd_rates)
+    return rate
+
+
 def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
     """Return the latency of a ring pass [s] and its time for each byte that goes round [s/byte]."""
     slowest: Num = 0.0
@@ -117,6 +150,8 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
     for tier in tiers:
         here = tier.spread(stride, ranks)
         rate = below.fewest * group_bandwidth(tier, _peers(tier, below, here))
+        if tier.crowd:
+            rate = least(rate, crowded_rate(tier, below.domains))
         slowest = most(slowest, here.joins(below) / rate)
         latency = latency + (below.domains - here.domains) * tier.latency
         below = here

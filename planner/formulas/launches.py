@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.numeric import Num
+from planner.numeric import Num, least, most, root
 
 
 def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
@@ -38,3 +38,37 @@ def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
     (np.float64(3.0), np.float64(5.0))
     """
     return np.maximum(device, host) + exposed_share * np.minimum(device, host)
+
+
+def floored_seconds(device: Num, floor: Num) -> Num:
+    r"""Seconds of a layer that is never faster than a floor, and near it a little slower than either.
+
+    .. math:: t = \left(t_d^{16} + t_0^{16}\right)^{1/16}
+
+    Parameters
+    ----------
+    device : Num
+        Time :math:`t_d` of the layer on the device. [s]
+    floor : Num
+        Time :math:`t_0` below which it does not go. [s]
+
+    Returns
+    -------
+    Num
+        Elapsed time: where both are alike 4% above them, else soon that of the longer. [s]
+
+    Notes
+    -----
+    Layers vary around their mean, some bound by the device and some by the host, which rounds the corner of
+    a plain maximum. The exponent is a power of two, so that roots round alike for one plan and for many.
+
+    Examples
+    --------
+    >>> round(floored_seconds(3.0, 2.0), 4), floored_seconds(0.0, 2.0)
+    (3.0003, 2.0)
+    """
+    longer, shorter = most(device, floor), least(device, floor)
+    share: Num = shorter / longer
+    for _ in range(4):
+        share = share * share
+    return longer * root(root(root(root(1.0 + share))))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
@@ -27,6 +27,9 @@ HELD: Final = 0.6
 """Share of a dense peak that products reach at least, where nobody has measured it. [-]"""
 WHOLE: Final = 1.0 + 1e-6
 """All of a rate, but for rounding. [-]"""
+
+MIN_NODES: Final = 2
+"""Nodes that a network joins at least. [-]"""
 
 PriceKind = Literal["", "on demand", "spot", "reserved", "list"]
 
@@ -157,8 +160,17 @@ class Node(Record):
     note: str = ""
 
 
+def _rising(table: dict[int, Sourced]) -> dict[int, Sourced]:
+    if list(table) != sorted(table) or any(nodes < MIN_NODES for nodes in table):
+        raise ValueError(f"numbers of nodes from {MIN_NODES} on, rising")
+    return table
+
+
 class Network(Record):
-    """What joins the nodes, as a kind: the share of line rate that collectives reach, and its latency."""
+    """What joins the nodes, as a kind: the share of line rate that collectives reach, and its latency.
+
+    ``crowd`` is what one collective reaches at most over so many nodes, whatever their ports carry.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -166,6 +178,7 @@ class Network(Record):
     efficiency: Efficiency
     latency: Delay
     in_network_reduction: Flag = False
+    crowd: Annotated[dict[int, Rate], AfterValidator(_rising)] = Field(default_factory=dict)
     note: str = ""
 
 
@@ -271,7 +284,12 @@ class Pool(Record):
         tiers = [tier.scaled(reached(self.scaleup_share)) for tier in inner]
         if self.network is not None and self.nic_bandwidth:
             rate = self.nic_bandwidth * float(self.network.efficiency) * reached(self.network_share)
-            tiers.append(Tier(self.network.kind, math.inf, rate, float(self.network.latency), rate))
+            reach = reached(self.network_share)
+            crowd = tuple(map(float, self.network.crowd))
+            most = tuple(float(known) * reach for known in self.network.crowd.values())
+            latency = float(self.network.latency)
+            tier = Tier(self.network.kind, math.inf, rate, latency, rate, crowd=crowd, crowd_rates=most)
+            tiers.append(tier)
         return tuple(tiers)
 
     @property

@@ -90,6 +90,10 @@ class Traits:
     """Where an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a 16-bit one
     of weights that rest in low bits alone: with ``any`` weights, with ``low-bit`` ones, or never."""
 
+    optimizer_traffic: float = 1.0
+    """Bytes that an optimizer's step moves over those counted for one fused kernel: clipping, copies into
+    and out of buffers, a kernel for each of its operations. [-]"""
+
     # Adapters
     separate_projections: bool = False
     """Whether queries, keys and values, and the halves of a gated feed-forward, are linear layers of their
@@ -161,6 +165,10 @@ class Traits:
     """Whether tensor-parallel ranks that hold a message between stages whole send a part each, and gather it
     on arrival; with sequence parallelism they hold parts anyway."""
 
+    whole_in_flight: float = 0.0
+    """Tensors of the hidden size, undivided by tp, that each micro-batch in flight keeps on a stage of a
+    pipeline with sequence parallelism. [-]"""
+
     # Tensor and context parallelism
     told_reductions: bool = False
     """Whether the bytes of tensor parallelism hold those of small reductions, whose time is not priced: three
@@ -216,6 +224,9 @@ class Traits:
     dp_byte_seconds: float = 0.0
     """Time for each byte that a rank sends for data parallelism, beside the links' own: copies into and out
     of buckets, ranks that wait for one another. [s/byte]"""
+    tensor_hop_seconds: float = 0.0
+    """Latency of a ring pass of a tensor-parallel collective for each doubling of its nodes, beside the
+    network's: that of a tree. [s]"""
     dp_rate_share: float = 1.0
     """Share of the rate of nccl-tests, latency alike, that collectives of data parallelism reach: less where
     each starts cold after a wait for the device and copies lists of parts. [-]"""
@@ -225,6 +236,8 @@ class Traits:
     owned_parameters: bool = False
     """Whether optimizer states are dealt out by whole parameters, each of them reduced to its owner and sent
     from it in a message of its own, where a shard is else a part of one buffer."""
+    parameters_apart: bool = False
+    """Whether a call that reduces or gathers sharded optimizer states has a ring pass for each parameter."""
     prefetch_elements: float = 0.0
     """Weights gathered at once where parameters are sharded; 0 stands for a layer. [element]"""
     reuse_elements: float = 0.0
@@ -286,6 +299,16 @@ class Traits:
     """The least host time of a layer with experts and a micro-batch, both passes, however few they are; none
     under a graph of attention and router. [s]"""
 
+    layer_floor_seconds: float = 0.0
+    """Host time of a dense layer, both passes: the floor of its time, messages of tensor parallelism among
+    it. [s]"""
+    tensor_floor_seconds: float = 0.0
+    """What tensor parallelism adds to that floor. [s]"""
+    sequence_rank_seconds: float = 0.0
+    """What sequence parallelism adds to that floor for each tensor-parallel rank of a fast domain. [s]"""
+    sequence_far_seconds: float = 0.0
+    """The same for each rank beyond it, and longer as the network's rate falls with its nodes. [s]"""
+
     # Sharded experts
     stacked_experts: bool = False
     """Whether a layer's experts are one parameter that shards cut by whole experts, the last ones padded."""
@@ -304,6 +327,8 @@ class Traits:
     retry_seconds: float = 0.0
     """Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and asks
     for them again; 0 where segments can grow. [s]"""
+    full_message_seconds: float = 0.0
+    """Time that each message between stages blocks on a device that is nearly full. [s]"""
     loss_beside_backward: bool = False
     """Whether the loss's buffers are still held while the first layer's backward runs."""
     memory_spread: float = 0.025

@@ -44,6 +44,8 @@ class Era:
         What a blank column means.
     sequence_parallel : bool
         Whether sequence parallelism is on with tensor parallelism where the column is blank.
+    sequence_in : {"all", "pipelines"}
+        Where that is so: in ``all`` jobs, or in those of ``pipelines`` on several nodes alone.
     pipeline_zero : str
         What a blank column of sharding means under pipeline parallelism, where that is something else.
     single_layers : {"never", "stated", "usual"}
@@ -53,8 +55,11 @@ class Era:
         Attention kernel of a run that says it used no flash attention.
     selective : str
         What selective recompute means to its users where the row names no modules.
-    stage_cut : {"even", "parameters"}
-        How layers are dealt to pipeline stages: evenly, or by parameters, embedding and head weighed in.
+    counter : str
+        What a blank column of the counter of memory means, where that is not the device in use.
+    stage_cut : {"even", "parameters", "shares"}
+        How layers are dealt to pipeline stages: evenly; by parameters, embedding and head weighed in; or as
+        nanotron does, a stage that has its share of the cost to the byte closing there.
     old_only : bool
         Holds only before Hopper and where no flash attention is stated.
     gpus : str
@@ -84,11 +89,13 @@ class Era:
     zero: str = "1"
     recompute: str = "none"
     sequence_parallel: bool = True
+    sequence_in: Literal["all", "pipelines"] = "all"
     pipeline_zero: str = ""
     single_layers: Literal["never", "stated", "usual"] = "never"
     no_flash: str = "fused-softmax"
     selective: str = "selective"
-    stage_cut: Literal["even", "parameters"] = "even"
+    counter: str = ""
+    stage_cut: Literal["even", "parameters", "shares"] = "even"
     old_only: bool = False
     gpus: str = ""
     zero3_only: bool = False

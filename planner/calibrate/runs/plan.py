@@ -14,6 +14,7 @@ from planner.errors import InputError
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.runtimes.megatron_lm.layout import layout_layers
+from planner.runtimes.nanotron.rules import own_split
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import plain_schedule
@@ -179,11 +180,20 @@ def habit_defaults(run: Run, era: Era) -> dict[str, object]:
         "precision": "fp16" if _WITHOUT_BF16.match(run.gpu) else era.precision,
         "zero": stage[1] if stage else "2" if hosted and hosted[1] == "offload" else usual,
         "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.recompute,
-        "seq_parallel": int(era.sequence_parallel and (run.tp or 1) > 1),
+        "seq_parallel": int(_usually_sequential(run, era)),
         "offload": "optimizer" if hosted else "none",
         "cp_method": "ring",
+        "memory_kind": era.counter if run.peak_mem_gib else "",
     }
     return _blank(run, chosen)
+
+
+def _usually_sequential(run: Run, era: Era) -> bool:
+    """Whether a run that does not say so has sequence parallelism."""
+    where = era.sequence_in == "all" or (
+        (run.pp or 1) > 1 and (run.num_gpus or 1) > (run.gpus_per_node or run.num_gpus or 1)
+    )
+    return era.sequence_parallel and where and (run.tp or 1) > 1
 
 
 def _blank(run: Run, chosen: dict[str, object]) -> dict[str, object]:
@@ -290,6 +300,8 @@ def stage_layers(run: Run, model: ModelSpec, era: Era) -> tuple[int, ...] | None
         return None
     if (stated := stated_layers(run.notes, stages)) is not None:
         return stated
+    if era.stage_cut == "shares":
+        return own_split(model, stages, at_share=True)
     if era.stage_cut == "parameters":
         weight = model.vocab * model.hidden / model.block_params(model.layers[0])
         return weighed_layers(model.num_layers, stages, weight)

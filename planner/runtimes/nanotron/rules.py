@@ -116,8 +116,10 @@ def unsaid(model: ModelSpec) -> tuple[str, ...]:
     return (*found, *(f"numerics.router.{text}" for text, there in wrong.items() if there))
 
 
-def own_split(model: ModelSpec, stages: int) -> tuple[int, ...]:
+def own_split(model: ModelSpec, stages: int, at_share: bool = False) -> tuple[int, ...]:
     """Return the layers per stage that nanotron chooses: a stage closes once it passes its share of the cost.
+
+    With ``at_share`` it closes where it has its share to the byte, too.
 
     The cost of a layer is that of its attention and feed-forward weights, as if every head had its own keys
     and values, and the last block is the output head.
@@ -135,7 +137,7 @@ def own_split(model: ModelSpec, stages: int) -> tuple[int, ...]:
     counts, stage = [0] * stages, 0
     for index, end in enumerate(ends):
         counts[stage] += 1 <= index <= model.num_layers
-        stage += bool(end > shares[stage])
+        stage += bool(end > shares[stage] or (at_share and end == shares[stage] and stage + 1 < stages))
     return tuple(counts)
 
 

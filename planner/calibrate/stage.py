@@ -1,0 +1,50 @@
+"""A stage of the fit: some factors and the runs that can tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+
+from planner.calibrate.fit import SOFT, Errors, Factor, log_errors, outcome_log_chances
+from planner.calibrate.runs.defaults import PricedRun
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some factors and the runs that they are fitted to.
+
+    Parameters
+    ----------
+    name : str
+        For the report.
+    wanted : callable
+        Whether a run belongs to it.
+    factors : tuple of Factor
+        What is fitted.
+    group : callable
+        What runs of one group have in common, for the error out of group.
+    source : str
+        Where the runs stand.
+    measure : callable
+        What of the runs is fitted: their time, their memory, or whether they ran out of it.
+    soft : float
+        Error at which a run begins to count less: more where runs vary more when repeated. [-]
+    """
+
+    name: str
+    wanted: Callable[[PricedRun], bool]
+    factors: tuple[Factor, ...]
+    group: Callable[[PricedRun], Hashable]
+    source: str
+    measure: Errors = log_errors
+    soft: float = SOFT
+
+    def runs_of(self, runs: Iterable[PricedRun]) -> list[PricedRun]:
+        """Return the runs without a mark that belong to it and were timed.
+
+        Where outcomes are fitted, those that ran out of memory count too; without one nothing is told.
+        """
+        judged = self.measure is outcome_log_chances
+        known = (run for run in runs if run.measured.seconds or (judged and run.run.oom))
+        own = [run for run in known if not run.run.mark and self.wanted(run)]
+        return own if not judged or any(run.run.oom for run in own) else []

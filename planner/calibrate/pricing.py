@@ -68,6 +68,8 @@ class Prediction:
         Share of the time outside the fitted range of kernel curves. [-]
     first_rank_gib : float
         Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]
+    last_rank_gib : float
+        Live tensors of the last pipeline rank at its peak. [GiB]
     free_gib : float
         Memory that the peak rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
     """
@@ -83,6 +85,7 @@ class Prediction:
     first_step_gib: float = 0.0
     free_gib: float = 0.0
     first_rank_gib: float = 0.0
+    last_rank_gib: float = 0.0
 
     @property
     def total_gib(self) -> float:
@@ -100,6 +103,7 @@ class Prediction:
             "allocated": self.allocated_gib,
             "first-step": self.first_step_gib,
             "first-rank": self.first_rank_gib,
+            "last-rank": self.last_rank_gib,
             "reserved": self.allocated_gib + self.reserve_gib + self.free_gib,
         }
         return shown.get(kind, self.total_gib + self.free_gib)
@@ -169,7 +173,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
     held = result.memory.allocated + reserve_bytes(case, result.memory)
     own = np.broadcast_to(np.atleast_2d(held)[0], shape)
-    figures = (result.step, allocated, opening, total, chance, far, shown, own)
+    last = np.broadcast_to(np.atleast_2d(result.memory.allocated)[-1], shape)
+    figures = (result.step, allocated, opening, total, chance, far, shown, own, last)
     table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
     return [
         Prediction(
@@ -184,8 +189,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             first_step_gib=float(early) / GIB,
             free_gib=float(used - whole) / GIB,
             first_rank_gib=float(own) / GIB,
+            last_rank_gib=float(end) / GIB,
         )
-        for step, live, early, whole, share, outside, used, own in table
+        for step, live, early, whole, share, outside, used, own, end in table
     ]
 
 

@@ -183,9 +183,17 @@ def habit_defaults(run: Run, era: Era) -> dict[str, object]:
         "seq_parallel": int(_usually_sequential(run, era)),
         "offload": "optimizer" if hosted else "none",
         "cp_method": "ring",
-        "memory_kind": era.counter if run.peak_mem_gib else "",
+        "memory_kind": (_stated_counter(run) or era.counter) if run.peak_mem_gib else "",
     }
     return _blank(run, chosen)
+
+
+def _stated_counter(run: Run) -> str:
+    """Return the counter of memory that the notes of a run name."""
+    notes = run.notes.lower()
+    if "max allocated bytes" not in notes:
+        return ""
+    return "last-rank" if "(last) rank" in notes else "allocated"
 
 
 def _usually_sequential(run: Run, era: Era) -> bool:

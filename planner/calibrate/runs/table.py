@@ -154,9 +154,10 @@ _COUNTERS: Final = {
 }  # fmt: skip
 """Words for a counter of memory: PyTorch's functions, the driver's tool."""
 
-COUNTERS: Final = ("allocated", "first-step", "reserved", "first-rank", "device")
+COUNTERS: Final = ("allocated", "first-step", "reserved", "first-rank", "last-rank", "device")
 """What a figure of memory may count; ``first-step``: live tensors, read after the first step of a job;
-``first-rank``: what the allocator of the first pipeline rank has reserved."""
+``first-rank``: what the allocator of the first pipeline rank has reserved; ``last-rank``: live tensors of the
+last one."""
 
 
 def _switch(text: str) -> int:
@@ -195,7 +196,7 @@ _SPECIAL: Final[dict[str, tuple[_Reader, str]]] = {
     **dict.fromkeys(("experts", "n_moe_layers", "shared_experts", "topk", "moe_ffn"), _COUNT),
     "flash_attn": (_kernel, "0, 1, 2 or 3"),
     "zero": (_shards, "0, 1, 2, 3 or hsdp:<shard size>"),
-    "memory_kind": (_memory_kind, "allocated, first-step, reserved, first-rank, device or blank"),
+    "memory_kind": (_memory_kind, "allocated, first-step, reserved, first-rank, last-rank, device or blank"),
     **TUNING_CELLS,
 }
 COLUMNS: Final = {

@@ -57,12 +57,12 @@ def allowed_settings(names: Iterable[str], reading: Reading) -> tuple[str, ...]:
     known = {name for name, setting in SETTINGS.items() if setting.numerics}
     found = []
     for text in names:
-        name = text.strip().lower().replace("-", "_")
+        name = str(text).strip().lower().replace("-", "_")
         if name in known:
             found.append(name)
         else:
             expects = f"a setting that changes numerics: {', '.join(sorted(known))}"
-            reading.fault("--allow", shown(text), expects, nearest(name, known))
+            reading.fault("--allow", shown(str(text)), expects, nearest(name, known))
     return tuple(found)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from planner.api import estimate_plan, load_hardware, load_model, search_plans
+from planner.api import estimate_plan, load_hardware, load_model, load_runtime, search_plans
+from planner.cost.settings import settings_of
 from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.runtimes._family import Job
@@ -54,7 +55,8 @@ def test_what_a_search_shows_an_estimate_calls_legal(seed: int) -> None:
     for plan in [*result.plans, *(baseline for _, baseline in result.baselines)]:
         axes = {name: getattr(plan.plan, name) for name in AXES}
         axes = {name: int(value) if isinstance(value, float) else value for name, value in axes.items()}
-        known = estimate_plan(plan.job, runtime, **axes)
+        chosen = {name: value for name, value in settings_of(job, plan.runtime).items() if value is not None}
+        known = estimate_plan(plan.job, load_runtime(runtime, plan.job, **chosen), **axes)
         assert known.violations == plan.violations == (), (fixed, axes)
         assert known.step == plan.step
         kept = {name: axes[name] for name in fixed}

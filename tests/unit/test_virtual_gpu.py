@@ -208,7 +208,10 @@ def test_the_command_measures_fits_and_writes_a_profile(
     axes = [
         f"--{name}={best['plan'][name]}" for name in ("tp", "pp", "cp", "micro_batch", "zero", "recompute")
     ]
-    again = planner("estimate", *asked, *(axis.replace("_", "-", 1) for axis in axes), "--format", "json")
+    chosen = [f"--set={name}={value}" for name, value in best["settings"].items()]
+    again = planner(
+        "estimate", *asked, *chosen, *(axis.replace("_", "-", 1) for axis in axes), "--format", "json"
+    )
     assert again.json["step_time_s"] == pytest.approx(best["step_time_s"], rel=0.02)
 
 

@@ -36,7 +36,7 @@ TIME_WORDS: Final = {
     "bubble": "pipeline bubble",
     "optimizer": "optimizer step",
     "offload": "transfers to host memory",
-    "other": "other",
+    "other": "waiting for the host",
 }
 
 

@@ -30,7 +30,9 @@ def test_shape(priced: PricedRun) -> object:
 
 
 def _factor(name: str, start: float, meaning: str) -> Factor:
-    return Factor(("runtime", "megatron-lm", name), start, meaning, 1.0)
+    return Factor(
+        ("era", "megatron-lm", name), start, meaning, 1.0, shared=(("era", "megatron-bridge", name),)
+    )
 
 
 HOST_STAGES: Final = (
@@ -40,9 +42,7 @@ HOST_STAGES: Final = (
         (
             _factor("host_step_seconds", 0.05, "host time of a step beside its layers' [s]"),
             _factor("host_layer_seconds", 3e-3, "host time of a layer, both passes [s]"),
-            _factor("host_tensor_seconds", 1e-3, "what tensor parallelism adds to it [s]"),
             _factor("host_context_seconds", 1.5e-3, "what context parallelism adds to it [s]"),
-            _factor("host_cast_seconds", 2e-3, "what casts to eight bits add to it [s]"),
             _factor("host_filling_share", 0.2, "what filling new tensors adds to it, over the rest [-]"),
         ),
         test_shape,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from planner.cost.case import Case
 from planner.cost.expert_host import expert_floor_seconds, local_experts
 from planner.cost.layer_floor import FORWARD_SHARE
@@ -12,9 +10,6 @@ from planner.inputs.model import Block
 from planner.numeric import Num, either, most
 from planner.plan import Plan
 
-SIXTEEN_BITS: Final = ("bf16", "fp16")
-"""Formats of products whose operands need no cast."""
-
 
 def host_step_seconds(case: Case, plan: Plan) -> Num:
     r"""Least seconds of a step: the launches of its layers, micro-batch by micro-batch, and of its end. [s]
@@ -22,9 +17,9 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
     .. math:: t = t_0 + \left(m + \frac{p - 1}{v}\right) \frac{1}{p} \sum_{l=1}^{L} h_l
 
     of :math:`m` micro-batches on :math:`p` stages of :math:`v` chunks, whose :math:`L` layers take
-    :math:`h_l` each (`host_layer_seconds`). The host runs ahead of the device between two steps' ends, where it
-    reads the loss and the gradients' norm; so the step takes the longer of the two times, not their sum. A
-    graph of all passes leaves :math:`t_0`.
+    :math:`h_l` each (`host_layer_seconds`). The host runs ahead of the device from one step's end to the
+    next, where it reads the loss and the gradients' norm: the step takes the longer of both times, not their
+    sum. A graph of all passes leaves :math:`t_0`.
 
     Notes
     -----
@@ -36,7 +31,7 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
     .. [1] NVIDIA, Megatron-LM, ``tests/functional_tests/test_cases``, golden values of H100 and GB200,
        https://github.com/NVIDIA/Megatron-LM.
     """
-    if not case.traits.host_step_seconds:
+    if not case.traits.host_layer_seconds:
         return 0.0
     pricer = Pricer(case, plan)
     layers: Num = 0.0
@@ -48,14 +43,11 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
 
 
 def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
-    """Host time of a layer and micro-batch, both passes; none under a graph of attention or all passes. [s]"""
-    case, plan, traits = pricer.case, pricer.plan, pricer.case.traits
+    """Host time of a layer and micro-batch, both passes; of graphs of attention that of experts. [s]"""
+    plan, traits = pricer.plan, pricer.case.traits
     experts = expert_floor_seconds(pricer, local_experts(pricer, block.ffn))
     if traits.graphed in ("attention", "passes"):
         return experts
-    beside = either(plan.tp > 1, traits.host_tensor_seconds, 0.0)
-    beside = beside + either(plan.cp > 1, traits.host_context_seconds, 0.0)
-    if case.precision.linear not in SIXTEEN_BITS:
-        beside = beside + traits.host_cast_seconds
+    context = either(plan.cp > 1, traits.host_context_seconds, 0.0)
     filling = 1.0 + traits.deterministic * traits.host_filling_share
-    return (most(experts, traits.host_layer_seconds) + beside) * filling
+    return (most(experts, traits.host_layer_seconds) + context) * filling

@@ -314,12 +314,8 @@ class Traits:
     no less than its host does; 0 where that is not known. [s]"""
     host_layer_seconds: float = 0.0
     """Host time of a layer and micro-batch, both passes, in such a step. [s]"""
-    host_tensor_seconds: float = 0.0
-    """What tensor parallelism adds to it. [s]"""
     host_context_seconds: float = 0.0
     """What context parallelism adds to it. [s]"""
-    host_cast_seconds: float = 0.0
-    """What casts to eight bits or fewer add to it. [s]"""
     deterministic: bool = False
     """Whether PyTorch fills every new tensor before its use (``torch.use_deterministic_algorithms``)."""
     host_filling_share: float = 0.0

@@ -37,6 +37,10 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
 """Name of a command to its module in this package, what it is called there, and its line of help."""
 
 
+SPOKEN: Final = frozenset({"model", "hardware"})
+"""Parameters that may be given in other words than their own."""
+
+
 class LazyCommands(MutableMapping[str, Any]):
     """Commands by name; looking one up imports it."""
 
@@ -113,6 +117,10 @@ def _telling(command: Any) -> Any:
         from planner.cli.config import settings, tell
 
         tell(ctx, settings())
+        if SPOKEN & set(ctx.params):
+            from planner.cli.meant import tell_taken
+
+            tell_taken(ctx)
         return plain(ctx)
 
     command.invoke = invoke
@@ -204,4 +212,16 @@ def usage_message(error: Any) -> str:
     command = error.ctx.command_path if getattr(error, "ctx", None) is not None else "planner"
     words = " ".join(told.replace("Value error, ", "").split()).rstrip(".")
     words = re.sub(r"\.? (?:\(Possible options: (.*)\)|Did you mean '?(.*?)'?\?)", r"; nearest: \1\2", words)
+    words = _with_synonym(words, error)
     return f"error: {command}: {words[:1].lower()}{words[1:]}; see {command} --help\n"
+
+
+def _with_synonym(words: str, error: Any) -> str:
+    """Return a message of an unknown option with the name that its meaning has here, where there is one."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if type(error).__name__ != "NoSuchOption" or not option or context is None:
+        return words
+    from planner.cli.synonyms import hint_of
+
+    hint = hint_of(option, context.command)
+    return f"{words.partition('; nearest')[0]}; nearest: {hint}" if hint else words

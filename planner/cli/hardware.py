@@ -24,6 +24,7 @@ from planner.inputs.load_hardware import (
     shipped_profiles,
 )
 from planner.inputs.record import Record, Sourced
+from planner.inputs.spoken_cluster import spoken_accelerator
 from planner.units import GB, GIB, TFLOP
 
 app = typer.Typer(
@@ -106,8 +107,9 @@ app.command("collectives")(collectives_command)
 
 def load_either(text: str) -> HardwareProfile | Accelerator:
     """Return the cluster that ``text`` means, or else the accelerator."""
-    if text.strip().lower() in names_and_aliases(hardware_folder("accelerators")):
-        return load_accelerator(text)
+    spoken = spoken_accelerator(text)
+    if spoken and text.strip().lower() not in names_and_aliases(hardware_folder()):
+        return load_accelerator(spoken)
     return load_hardware(text)
 
 

@@ -13,6 +13,7 @@ from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
+from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.yaml_file import read_yaml
 
 R = TypeVar("R", bound=Record)
@@ -47,14 +48,15 @@ def load_hardware(text: str, where: str = "hardware") -> HardwareProfile:
     ----------
     text : str
         A name or alias of a shipped cluster, whatever its case, with or without the cloud's name before
-        it; or a path to a YAML file whose pools name parts or hold them.
+        it; the name of an accelerator, which stands for its usual cluster; or a path to a YAML file whose
+        pools name parts or hold them.
     where : str
         The option that ``text`` came from, for messages.
 
     Raises
     ------
     InputError
-        If there is no such cluster, ``text`` is a bare accelerator, or a file is wrong: all faults at once.
+        If there is no such cluster, ``text`` has a count, or a file is wrong: all faults at once.
     """
     path = _cluster_file(text, where)
     raw = read_yaml(path)
@@ -129,13 +131,13 @@ def _cluster_file(text: str, where: str) -> Path:
     try:
         return _shipped_or_path(text, hardware_folder(), where)
     except InputError:
-        bare = names_and_aliases(hardware_folder("accelerators")).get(_plain(text))
-        if bare is None:
+        spoken = spoken_cluster(text)
+        if spoken is None:
             raise
-        clusters = clusters_with(bare.stem)
-        usual = load_accelerator(str(bare)).cluster
-        expected = f"a cluster with this accelerator: {', '.join(clusters)}"
-        raise InputError(Problem(where, f"{text!r}, an accelerator", expected, usual)) from None
+        if spoken.count is not None:
+            expected = "a cluster or an accelerator without a number, since how many is said elsewhere"
+            raise InputError(Problem(where, repr(text), expected, spoken.accelerator)) from None
+        return hardware_folder() / f"{default_cluster(spoken.accelerator, where)}.yaml"
 
 
 def _plain(text: str) -> str:

@@ -14,13 +14,13 @@ from planner.cli.options import PlanOptions
 from planner.cli.reading import Reading
 from planner.cli.traits import pinned_settings
 from planner.cost.estimate import Estimate
+from planner.cost.settings import changed_settings
 from planner.errors import nearest
 from planner.inputs.hardware import OWN_PRICE
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.report.plan_file import Names, digest
 from planner.runtimes._family import Job, Runtime
-from planner.techniques.settings import SETTINGS
 
 AXES: Final = tuple(field.name for field in fields(PlanOptions))
 """Axes of a plan that a caller may set."""
@@ -99,6 +99,5 @@ def pinned_by(runtimes: Iterable[Runtime], job: Job) -> tuple[str, ...]:
     found = list(pinned_settings((), job.workload))
     for runtime in runtimes:
         plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
-        known = (SETTINGS[name] for name in runtime.searched)
-        found += [one.name for one in known if one.value_of(runtime.traits) != one.value_of(plain)]
+        found += changed_settings(job, runtime, plain)
     return tuple(found)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from planner.calibrate.releases import named_runtime
 from planner.cli.config import KEYS
+from planner.cli.files import is_plan_file
 from planner.cli.meant import meant
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading, Span, shown
@@ -99,7 +101,7 @@ def read_job(
     """Return what is asked, or None where a fault was noted; ``several`` allows a list of accelerators."""
     defaults: dict[str, Any] = {}
     options = meant(options, reading, files.cluster)
-    model = reading.attempt(files.model, options.model)
+    model = _model(options.model, reading, files)
     clusters = _clusters(options, reading, files)
     workload = _workload(options, model, reading, defaults)
     chosen = _runtimes(options, workload, clusters, reading, defaults)
@@ -113,6 +115,15 @@ def read_job(
     per_node = Reading().count("--gpus-per-node", options.gpus_per_node)
     texts = tuple(options.changes or ())
     return Asked(options.model, model, clusters, counts, per_node, workload, chosen, texts, limit, defaults)
+
+
+def _model(text: str, reading: Reading, files: Files) -> ModelSpec | None:
+    """Return the model that ``text`` names, or None where a fault was noted."""
+    if text != "-" and is_plan_file(Path(text)):
+        others = "`planner explain`, `simulate`, `compare`, `report` or `emit`"
+        reading.fault("MODEL", shown(text), f"a model; this is a plan, for {others}")
+        return None
+    return reading.attempt(files.model, text)
 
 
 def _clusters(options: JobOptions, reading: Reading, files: Files) -> tuple[tuple[str, HardwareProfile], ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from planner.remembered import remembered
 from planner.runtimes._family import Job, Runtime
+from planner.runtimes._traits import Traits
 from planner.techniques.settings import SETTINGS, Setting
 
 
@@ -22,6 +23,15 @@ def settings_of(job: Job, runtime: Runtime) -> Mapping[str, str | None]:
     if dtype is not None:
         traits = replace(traits, gradient_dtype=dtype, reduce_dtype=dtype)
     return {one.name: one.value_of(traits) for one in settings_that_matter(job, runtime)}
+
+
+def changed_settings(job: Job, runtime: Runtime, plain: Traits) -> dict[str, str]:
+    """Return the settings that matter for a job and have another value than with the plain traits."""
+    return {
+        one.name: value
+        for one in settings_that_matter(job, runtime)
+        if (value := one.value_of(runtime.traits)) is not None and value != one.value_of(plain)
+    }
 
 
 @remembered(most=4096)

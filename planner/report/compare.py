@@ -13,6 +13,7 @@ from planner.report.estimate_page import TIME_WORDS, job_line, layout
 from planner.report.limits import limits
 from planner.report.longest import longest_sequence
 from planner.report.page import Page, Table, significant
+from planner.report.settings_line import settings_line
 from planner.units import GIB, TFLOP, percent
 
 COMPARE: Final = "planner/compare/1"
@@ -68,6 +69,7 @@ def compare_page(plans: Sequence[Named]) -> Page:
     page: Page = [
         "\n".join(
             f"{plan.name}: {job_line(plan.answer.job, plan.answer.runtime)}; {layout(plan.answer.plan)}"
+            + "".join(f". {line}" for line in settings_line(plan.answer)).rstrip(".")
             for plan in plans
         )
     ]

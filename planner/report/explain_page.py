@@ -31,6 +31,7 @@ from planner.report.explain import (
 from planner.report.explain_ranks import leaving
 from planner.report.longest import longest_line
 from planner.report.page import Page, Table, listed, significant
+from planner.report.settings_line import settings_line
 from planner.search.request import Request
 from planner.units import GIB, MIB, MICROSECOND, percent, show
 
@@ -51,7 +52,11 @@ AXES: Final = {
 def explain_page(told: Explanation) -> Page:
     """Return the page of an explanation."""
     answer = told.answer
-    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
+    page: Page = [
+        job_line(answer.job, answer.runtime),
+        f"Plan: {layout(answer.plan)}",
+        *settings_line(answer),
+    ]
     page += verdict(answer)
     page += ["\n".join(f"  {line}" for line in arithmetic(answer))]
     page += adapter_lines(answer.job.workload.method)

@@ -10,6 +10,7 @@ from planner.formulas.failures import checkpoint_interval_seconds, failure_slowd
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import adapter_lines, job_line, layout, money, verdict
 from planner.report.page import Page, Table, significant
+from planner.report.settings_line import settings_line
 from planner.units import DAY, HOUR, percent
 
 GOODPUT: Final = "planner/goodput/1"
@@ -117,7 +118,8 @@ def goodput_page(told: Failing) -> Page:
         }
     table = Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
     lines = adapter_lines(answer.job.workload.method)
-    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}", *verdict(answer)]
+    said = [f"Plan: {layout(answer.plan)}", *settings_line(answer)]
+    page: Page = [job_line(answer.job, answer.runtime), *said, *verdict(answer)]
     return [*page, table, *lines, basis(told)]
 
 

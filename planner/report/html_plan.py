@@ -31,6 +31,7 @@ from planner.report.html_figures import (
     waterfall_figure,
 )
 from planner.report.page import listed, significant
+from planner.report.settings_line import settings_line
 from planner.techniques.schedules._engine import play
 from planner.units import GIB, MIB, MICROSECOND, TFLOP, percent, show
 
@@ -64,7 +65,8 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
     """Return the page of a plan, with ``notes`` on its file below what it is."""
     answer = told.answer
     marked = tuple(f"Note: {note}." for note in notes)
-    head = (job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}", *marked, *verdict(answer))
+    said = (f"Plan: {layout(answer.plan)}", *settings_line(answer))
+    head = (job_line(answer.job, answer.runtime), *said, *marked, *verdict(answer))
     parts = [(part.meaning, part.seconds) for part in told.parts]
     blocks = [
         Block("text", lines=head),

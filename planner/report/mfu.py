@@ -12,6 +12,7 @@ from planner.formulas.model_flops import model_flops
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import adapter_lines, job_line, layout
 from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.settings_line import settings_line
 from planner.report.waterfall import Anatomy, Part, waterfall
 from planner.units import GIB, TFLOP, percent
 
@@ -165,7 +166,11 @@ def mfu_page(measured: Measured, defaults: Mapping[str, object] = MappingProxyTy
     """Return a measured step for people; ``defaults`` were taken for what was not given."""
     answer, seconds = measured.answer, measured.seconds
     tokens = answer.job.workload.tokens_per_step
-    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}"]
+    page: Page = [
+        job_line(answer.job, answer.runtime),
+        f"Plan: {layout(answer.plan)}",
+        *settings_line(answer),
+    ]
     page.append(
         f"Measured {significant(seconds)} s for a step of {tokens:,} tokens: {tokens / seconds:,.0f} "
         f"tokens/s, {tokens / seconds / answer.job.gpus:,.0f} on each of "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from planner.cost.settings import settings_that_matter
+from planner.cost.settings import changed_settings
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.techniques.settings import SETTINGS
@@ -13,11 +13,7 @@ from planner.techniques.settings import SETTINGS
 
 def settings_said(job: Job, runtime: Runtime, plain: Traits) -> tuple[dict[str, str], set[str]]:
     """Return the settings whose values are not those of the plain traits, and the traits that they decide."""
-    said = {
-        one.name: value
-        for one in settings_that_matter(job, runtime)
-        if (value := one.value_of(runtime.traits)) is not None and value != one.value_of(plain)
-    }
+    said = changed_settings(job, runtime, plain)
     return said, {trait for name, value in said.items() for trait in SETTINGS[name].values[value]}
 
 

@@ -20,7 +20,7 @@ from planner.report.search_page import (
     other_runtimes,
     within_line,
 )
-from planner.report.settings_line import changed_settings, settings_line
+from planner.report.settings_line import own_settings, settings_line
 from planner.search.optimise import SearchResult
 from planner.search.request import Request, objective_value
 from planner.units import GIB, percent
@@ -164,7 +164,7 @@ def _difference(answer: Estimate, other: Estimate) -> str:
 
 def _words(answer: Estimate) -> list[str]:
     """Return the words of a layout and its settings."""
-    told = changed_settings(answer).items()
+    told = own_settings(answer).items()
     return [*layout(answer.plan).split(), *(f"{name}={value}" for name, value in told)]
 
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 from planner.calibrate.releases import plain_traits
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced
-from planner.cost.settings import settings_that_matter, unmeasured
+from planner.cost.settings import changed_settings, unmeasured
 
 
-def changed_settings(answer: Estimate | Unpriced) -> dict[str, str]:
-    """Return the settings of a plan that are not the runtime's own, by name."""
+def own_settings(answer: Estimate | Unpriced) -> dict[str, str]:
+    """Return the settings of a plan that are not the runtime's by default, by name."""
     job, runtime = answer.job, answer.runtime
-    own = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
-    found = {}
-    for setting in settings_that_matter(job, runtime):
-        value = setting.value_of(runtime.traits)
-        if value is not None and value != setting.value_of(own):
-            found[setting.name] = value
-    return found
+    plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
+    return changed_settings(job, runtime, plain)
 
 
 def settings_line(answer: Estimate | Unpriced, head: str = "Settings") -> list[str]:
     """Return in one line what must be set beside the layout; none where all is as by default."""
-    found = changed_settings(answer)
+    found = own_settings(answer)
     return [f"{head}: {', '.join(f'{name} {value}' for name, value in found.items())}."] if found else []
 
 

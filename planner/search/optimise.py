@@ -136,7 +136,7 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
         scans, reports = scan_each(request, jobs, progress)
         refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
-    plans = with_settings(request, asked, plans, guard)
+    plans = with_settings(request, asked, plans, guard, within)
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
     ranked = list(shown.plans)
     lead = _lead_job(ranked, asked)
@@ -260,12 +260,19 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
 
 
 def with_settings(
-    request: Request, jobs: Sequence[tuple[Job, Runtime]], plans: Sequence[Estimate], guard: Guard
+    request: Request,
+    jobs: Sequence[tuple[Job, Runtime]],
+    plans: Sequence[Estimate],
+    guard: Guard,
+    within: float,
 ) -> list[Estimate]:
-    """Return the plans of a search, the best of each job with the settings that are best for them."""
+    """Return the plans of a search, the best of each job with the settings that are best for them.
+
+    No setting is taken with which a plan may not be shown, or takes more than ``within`` seconds.
+    """
 
     def worth(plan: Estimate) -> float:
-        good = why_left_out(plan, request) is None
+        good = why_left_out(plan, request) is None and plan.step <= within
         return objective_value(request.objective, plan, guard.known_seconds(plan)) if good else float("inf")
 
     found = list(plans)

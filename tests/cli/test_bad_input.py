@@ -482,3 +482,13 @@ def test_odd_encodings_are_no_fault(tmp_path: Path) -> None:
     done = subprocess.run(odd, cwd=tmp_path, env=user_environment(tmp_path), capture_output=True, check=False)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+def test_a_plan_in_the_place_of_a_model_is_said_to_be_one(tmp_path: Path) -> None:
+    plan = tmp_path / "best.yaml"
+    job = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "8")
+    assert planner("search", *job, "--save", str(plan), "--quiet").code == 0
+    done = planner("estimate", str(plan), "--hardware", "dgx-h100")
+    assert done.code == 2
+    assert "expected a model; this is a plan, for `planner explain`" in done.err
+    assert len(done.err.splitlines()) == 1

@@ -168,3 +168,34 @@ def test_a_model_file_is_named_by_its_place(tmp_path: Path, monkeypatch: pytest.
     assert done.code == 0, done.err
     text = (tmp_path / "plan.yaml").read_text()
     assert str(tmp_path / "config.json") in text
+
+
+@pytest.fixture(scope="module")
+def with_settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("settings") / "best.yaml"
+    job = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64")
+    pinned = ("--seq-len", "4096", "--runtime", "megatron-bridge", "--set", "expert_dispatcher=fused")
+    assert planner("search", *job, *pinned, "--save", str(place), "--quiet").code == 0
+    return place
+
+
+PAGES = (
+    ("explain",),
+    ("compare",),
+    ("mfu", "--step-time", "60"),
+    ("goodput", "--checkpoint-time", "30s", "--restart-time", "5min"),
+    ("report",),
+)
+
+
+@pytest.mark.parametrize("more", PAGES, ids=" ".join)
+def test_every_page_of_a_plan_tells_its_settings(
+    more: tuple[str, ...], with_settings: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    plans = [str(with_settings)] * (2 if more == ("compare",) else 1)
+    out = ("--out", str(page)) if more == ("report",) else ()
+    done = planner(more[0], *plans, *more[1:], *out)
+    assert done.code == 0, done.err
+    text = page.read_text(encoding="utf-8") if out else done.out
+    assert "expert_dispatcher fused" in " ".join(text.split())

@@ -48,6 +48,13 @@ def test_overrides_and_flags_go_before_the_recipe(tmp_path: Path) -> None:
     assert any("train.global_batch_size 512 to 128" in note for note in found.notes)
 
 
+def test_an_override_that_is_a_setting_is_priced_and_not_told_as_unknown(tmp_path: Path) -> None:
+    words = "model.cuda_graph_impl=full_iteration model.transformer_impl=x"
+    found = read(tmp_path, f"{LLAMA} {words}")
+    assert "cuda_graphs=passes" in found.changes
+    assert found.unknown == ("model.transformer_impl",)
+
+
 def test_the_benchmarks_selectors_name_a_recipe(tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE)
     assert [found.options[name] for name in ("tp", "pp", "ep", "gpus", "precision")] == [

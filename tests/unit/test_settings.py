@@ -19,6 +19,7 @@ from planner.inputs.workload import Workload
 from planner.launchers import launchers
 from planner.launchers._family import Settings
 from planner.plan import Plan
+from planner.report.settings_line import unproven_settings
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import changed
@@ -197,6 +198,26 @@ def test_a_pinned_setting_is_kept_and_numerics_change_only_where_allowed() -> No
         assert own["gradients"] == "fp32"
     free = search(asked(job, runtime, OpenSettings(allowed=("gradients",)))).plans[0]
     assert settings_of(job, free.runtime)["gradients"] == "bf16"
+
+
+@pytest.mark.parametrize("job", [qwen(), llama("bf16")], ids=["experts", "dense"])
+def test_no_setting_takes_the_plan_of_least_memory_beyond_its_time(job: Job) -> None:
+    wanted = replace(asked(job, runtimes()["megatron-bridge"], OpenSettings()), objective="memory")
+    result = search(wanted)
+    within = result.optimality["within_s"]
+    assert isinstance(within, float)
+    assert result.plans
+    assert max(plan.step for plan in result.plans) <= within
+
+
+def test_a_setting_that_no_measured_run_has_is_called_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
+    job, plan = PLANS["experts"]
+    runtime = with_value(runtimes()["megatron-bridge"], "expert_dispatcher", "fused")
+    assert unproven_settings(estimate(plan, job, runtime)) == []
+    unmeasured = dict(SETTINGS) | {"expert_dispatcher": replace(SETTINGS["expert_dispatcher"], evidence=None)}
+    monkeypatch.setattr("planner.cost.settings.SETTINGS", unmeasured)
+    (told,) = unproven_settings(estimate(plan, job, runtime))
+    assert "expert_dispatcher fused" in told
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,14 @@ from typing import Final
 
 from planner.calibrate.eras._common import BF16_GRADIENTS
 from planner.calibrate.eras._era import Era, Settings
+from planner.techniques.settings import SETTINGS
 
-# Transformer Engine (v2.9, pytorch/cross_entropy.py) writes the gradient over the 16-bit logits; one copy is
-# allowed for. It reads twice, writes once and scales the gradient: 6 + 4 bytes of traffic. The recipes hold
-# weights in low bits alone (fp8_param_gather), and in bf16 the optimizer takes gradients as they are
-# (use_precision_aware_optimizer, scripts/performance/utils/overrides.py).
+# The recipes take Transformer Engine's loss, hold weights in low bits alone (fp8_param_gather), and in bf16
+# the optimizer takes gradients as they are (use_precision_aware_optimizer,
+# scripts/performance/utils/overrides.py).
 BRIDGE: Final[Settings] = {
     **BF16_GRADIENTS,
-    "logit_bytes": 4.0,
-    "loss_traffic": 10.0,
+    **SETTINGS["loss_kernel"].values["te"],
     "low_bit_weights": "alone",
     "step_copies": "low-bit",
     "message_multiprocessors": 0.0,

@@ -54,7 +54,7 @@ LISTED: Final = re.compile(
     r"|model\.(?:cuda_graph_.*|moe_shared_expert_overlap|transformer_impl|moe_.*_fusion|moe_router_fusion|.*_num_sms)"
     r"|mixed_precision\.fp8_.*"
 )
-"""Fields that may change speed, and are told as not understood."""
+"""Fields that may change speed: those that are no settings are told as not understood."""
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
@@ -77,7 +77,11 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     notes += _weak_scaled(recipe, words, fields, gpus, where) if not benchmark else []
     found, record = _read(recipe, fields, replace(training, nodes=nodes, ranks=ranks), where)
     unknown = tuple(
-        key for key in fields if LISTED.fullmatch(key) and fields[key] not in (None, False, "none")
+        key
+        for key in fields
+        if LISTED.fullmatch(key)
+        and fields[key] not in (None, False, "none")
+        and key.rpartition(".")[2] not in core_fields.SETTING_FIELDS
     )
     notes = [f"recipe {recipe.name} of Megatron-Bridge, as of 2026-08-22: {recipe.model}", *notes]
     found = replace(found, notes=(*notes, *found.notes), unknown=unknown)

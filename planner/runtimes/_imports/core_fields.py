@@ -197,6 +197,14 @@ def set_traits(fields: Mapping[str, Any]) -> list[str]:
     return [f"{name}=false" for name, there in off.items() if there] + _settings(fields)
 
 
+SETTING_FIELDS: Final = (
+    "cuda_graph_impl", "cuda_graph_modules", "cuda_graph_scope", "overlap_moe_expert_parallel_comm",
+    "cross_entropy_fusion_impl", "cross_entropy_loss_fusion", "fp8_param_gather", "fp4_param_gather",
+    "use_transformer_engine_op_fuser", "tp_comm_overlap",
+)  # fmt: skip
+"""Fields that are read as settings."""
+
+
 def _settings(fields: Mapping[str, Any]) -> list[str]:
     """Return the settings that fields switch on or off."""
     modules = fields.get("cuda_graph_modules") or fields.get("cuda_graph_scope") or []

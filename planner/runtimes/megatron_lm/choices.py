@@ -72,6 +72,18 @@ run again without (core/transformer/moe/paged_stash.py, `PagedStashRunner`). Val
 recipes have them (perf_recipes/qwen/common.py of 067f987d)."""
 
 
+AMPERE: Final = 8.0
+"""Compute capability from which fused dispatchers run (Megatron-Bridge 067f987d,
+training/flex_dispatcher_backend.py)."""
+
+WEIGHTS_ALONE: Final = {
+    "fp8": ("--fp8-param-gather",),
+    "mxfp8": ("--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag"),
+    "nvfp4": ("--fp4-param-gather",),
+}
+"""Flags that keep weights in low bits alone, by precision; other fp8 recipes have those of fp8."""
+
+
 def in_effect(plan: Plan, job: Job, changes: Changes) -> Changes:
     """Return the changed traits that this plan runs: no expert's switch without experts, and the like."""
     experts, work = bool(job.model.expert_kinds), job.workload
@@ -244,11 +256,6 @@ def _static_shapes_rule(job: Job, traits: Traits, single: Mask) -> Rule:
     )
 
 
-AMPERE: Final = 8.0
-"""Compute capability from which fused dispatchers run (Megatron-Bridge 067f987d,
-training/flex_dispatcher_backend.py)."""
-
-
 def fused_backend(job: Job, graphed: object) -> str:
     """Return whose fused kernels send tokens: HybridEP where NVLink joins nodes, and under whole graphs.
 
@@ -278,13 +285,6 @@ def choice_flags(job: Job, changes: Changes, version: str) -> list[str]:
                 f"nearest: release {switch.since}"
             )
     return list(dict.fromkeys(flag for switch in wanted.values() for flag in switch.flags))
-
-
-WEIGHTS_ALONE: Final = {
-    "fp8": ("--fp8-param-gather",),
-    "mxfp8": ("--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag"),
-    "nvfp4": ("--fp4-param-gather",),
-}
 
 
 def _graph_flags(job: Job, graphed: str) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ ENTRY = Runtime(
     title="nanotron",
     versions=("0.5",),
     cite="nanotron 2411b022 (2026-04-07): config/, parallel/context.py, models/, trainer.py",
+    # The loss is a chain of fp32 kernels as Megatron-LM's of 2021, so that a logit moves as many bytes
+    # (parallel/tensor_parallel/functional.py, `_ShardedCrossEntropy`; `GPT_2021` counts them); bf16 gradients
+    # stand beside the fp32 ones that they are added to (optim/gradient_accumulator.py).
     traits=Traits(
         attention="flash-2",
         vocab_parallel_loss=True,

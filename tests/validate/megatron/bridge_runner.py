@@ -6,6 +6,7 @@ Packages that need a GPU are replaced by empty stand-ins, ranks come from a fake
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import importlib
 import importlib.abc
@@ -45,7 +46,9 @@ class _Empty(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         found: Any
-        if name[0].isupper():
+        if name == "Format":
+            found = enum.Enum("Format", ("E4M3", "E5M2", "HYBRID"))
+        elif name[0].isupper():
             module = importlib.import_module("torch").nn.Module
             found = type(name, (module,), {"__init__": lambda self, *_a, **_k: module.__init__(self)})
         else:
@@ -206,6 +209,10 @@ class Bridge:
             operator_fuser=model.use_transformer_engine_op_fuser,
             overlaps_experts=model.overlap_moe_expert_parallel_comm,
             static_experts=model.moe_pad_expert_input_to_capacity,
+            fp8_activation_input=model.activation_func_fp8_input_store,
+            fp8_attention=model.fp8_dot_product_attention,
+            cached_transposes=not model.disable_parameter_transpose_cache,
+            adapter_dropout=bool(config.peft and config.peft.dropout),
             launch_blocking=os.environ.get("CUDA_LAUNCH_BLOCKING") == "1",
             reduces_in_fp32=config.ddp.grad_reduce_in_fp32,
             fused_activation=model.bias_activation_fusion,

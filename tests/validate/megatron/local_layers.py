@@ -25,6 +25,7 @@ def make_local(config: Any) -> None:
     config.transformer_impl, config.gradient_accumulation_fusion = "local", False
     config.persist_layer_norm = config.sequence_parallel = config.moe_grouped_gemm = False
     config.context_parallel_size, config.recompute_granularity = 1, None
+    config.fp8, config.fp4, config.fp8_param, config.fp4_param = None, None, False, False
 
 
 def prepare_local_layers(state: Any) -> None:

@@ -29,7 +29,8 @@ def meant(options: JobOptions, reading: Reading, load: Loader = load_hardware) -
     What contradicts is noted. Beside ``--nodes`` a count before an accelerator may be that of a node. Options
     that were returned once come back as they are.
     """
-    texts, counts = [], []
+    texts: list[str] = []
+    counts: list[tuple[str, tuple[Span, ...]]] = []
     for text in options.hardware or ():
         name, count = _cluster(text)
         texts.append(name)
@@ -54,7 +55,7 @@ def _cluster(text: str) -> tuple[str, int | None]:
     if spoken is None:
         return text, None
     try:
-        return default_cluster(spoken.accelerator), spoken.count
+        return default_cluster(spoken.accelerator), spoken.gpus
     except InputError:
         return text, None
 

@@ -134,7 +134,7 @@ def _cluster_file(text: str, where: str) -> Path:
         spoken = spoken_cluster(text)
         if spoken is None:
             raise
-        if spoken.count is not None:
+        if spoken.gpus is not None:
             expected = "a cluster or an accelerator without a number, since how many is said elsewhere"
             raise InputError(Problem(where, repr(text), expected, spoken.accelerator)) from None
         return hardware_folder() / f"{default_cluster(spoken.accelerator, where)}.yaml"

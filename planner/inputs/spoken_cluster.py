@@ -29,7 +29,7 @@ class Spoken(NamedTuple):
     """What a cluster was called: an accelerator, and how many of them where that was said."""
 
     accelerator: str
-    count: int | None
+    gpus: int | None
 
 
 def words_of(text: str) -> Words:
@@ -56,7 +56,7 @@ def spoken_cluster(text: str) -> Spoken | None:
     Examples
     --------
     >>> spoken_cluster("8x H100 SXM"), spoken_cluster("RTX4090")
-    (Spoken(accelerator='h100-80gb-sxm', count=8), Spoken(accelerator='rtx-4090', count=None))
+    (Spoken(accelerator='h100-80gb-sxm', gpus=8), Spoken(accelerator='rtx-4090', gpus=None))
     """
     if _is_cluster(text):
         return None
@@ -91,7 +91,7 @@ def note_of(text: str) -> str:
         cluster = default_cluster(spoken.accelerator)
     except InputError:
         return ""
-    count = "" if spoken.count is None else f", {spoken.count} of its accelerators"
+    count = "" if spoken.gpus is None else f", {spoken.gpus} of its accelerators"
     return f"{text} is taken as {cluster}, the usual cluster of {spoken.accelerator}{count}"
 
 

@@ -140,7 +140,7 @@ def test_a_cache_without_the_file_or_unreadable_is_no_cache(
     ],
 )
 def test_an_accelerator_stands_for_its_usual_cluster(said: str, cluster: str, gpus: int) -> None:
-    default = () if spoken_cluster(said).count else ("--gpus", "8")  # type: ignore[union-attr]
+    default = () if spoken_cluster(said).gpus else ("--gpus", "8")  # type: ignore[union-attr]
     ask = ("--zero", "3", "--micro-batch", "1", *SMALL, *default)
     done = planner("estimate", "gpt2", "--hardware", said, *ask)
     assert (done.json["hardware"]["name"], done.json["hardware"]["gpus"]) == (cluster, gpus)

@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "calibrate": ("calibrate", "calibrate", "Fit what a cluster reaches to runs made on it."),
     "profile": ("profile", "profile", "Measure the local device and write its profile."),
     "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),
+    "glossary": ("glossary", "glossary", "What the words of an answer mean."),
     "completion": ("complete", "completion", "The script that completes names in a shell."),
     "config": ("config", "app", "The settings that files and variables make, and where from."),
     "models": ("models", "app", "Models that ship, one in full, and import from a config.json."),
@@ -78,6 +79,7 @@ def _command(name: str, found: Any) -> Any:
     command.name = name
     for leaf in getattr(command, "commands", {name: command}).values():
         _refusing_mistakes(leaf)
+        _with_grouped_help(leaf)
     return command if isinstance(found, typer.Typer) else _telling(command)
 
 
@@ -99,6 +101,18 @@ def _refusing_mistakes(command: Any) -> None:
         return plain(ctx, words)
 
     command.parse_args = parse_args
+
+
+def _with_grouped_help(command: Any) -> None:
+    """Let a command's help stand in groups; what that takes is loaded when help is asked for."""
+
+    def format_options(ctx: Any, formatter: Any) -> None:
+        from planner.cli.help import group_options
+
+        group_options(command)
+        command.format_options(ctx, formatter)
+
+    command.format_options = format_options
 
 
 def repeated(command: Any, ctx: Any, words: list[str]) -> list[str]:
@@ -140,8 +154,9 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the lines of help without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+        from planner.cli.help import write_commands
+
+        write_commands({name: line for name, (_, _, line) in COMMANDS.items()}, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; what typer would handle in its own way goes to the one handler."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
+from planner.inputs.changed_cluster import changed_cluster
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import data_folder, find_file, names_and_aliases
@@ -62,6 +64,7 @@ def load_hardware(text: str, where: str = "hardware") -> HardwareProfile:
     raw = read_yaml(path)
     problems: list[Problem] = []
     sources = _take_sources(raw, str(path), problems)
+    raw = _without_base(raw, path)
     pools = raw.get("pools")
     if isinstance(pools, list):
         raw["pools"] = [
@@ -125,6 +128,30 @@ def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
         source = shares[0].source.split()[0]
         found[SHARE] = {"value": f"{share:.4g}", "source": source, "standing": "estimated"}
     return found | accelerator
+
+
+def _without_base(raw: dict[str, Any], path: Path, after: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Return a cluster with what its base has written out; ``after`` are the files that led here."""
+
+    def content(text: str) -> dict[str, Any]:
+        beside = path.parent / text
+        try:
+            base = (
+                beside
+                if beside.suffix in {".yaml", ".yml"} and beside.is_file()
+                else _cluster_file(text, "cluster")
+            )
+        except InputError as error:
+            raise InputError([replace(fault, where=f"{path}: base") for fault in error.problems]) from None
+        if base.resolve() in {one.resolve() for one in (path, *after)}:
+            raise InputError(
+                Problem(f"{path}: base", repr(text), "a cluster that does not lead back to this one")
+            )
+        inner, problems = read_yaml(base), list[Problem]()
+        inner = _cited(inner, _take_sources(inner, str(base), problems))
+        return _without_base(inner, base, (*after, path))
+
+    return changed_cluster(raw, path, frozenset(PARTS), content)
 
 
 def _cluster_file(text: str, where: str) -> Path:

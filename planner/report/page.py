@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+MOST_SPELLED: Final = 24
+"""Stages up to which the layers of each are written out."""
 
 Row = Mapping[str, str]
 
@@ -64,3 +69,17 @@ def _word(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def split_words(layers: Sequence[int]) -> str:
+    """Return the layers of stages, one after another; equal ones together where there are many stages.
+
+    Examples
+    --------
+    >>> split_words((11, 11, 10)), split_words((0, *[1] * 61, 0, 0))
+    ('11-11-10', '0, 61 times 1, 2 times 0')
+    """
+    if len(layers) <= MOST_SPELLED:
+        return "-".join(map(str, layers))
+    runs = [(value, len(list(same))) for value, same in groupby(layers)]
+    return ", ".join(f"{count} times {value}" if count > 1 else str(value) for value, count in runs)

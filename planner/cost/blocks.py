@@ -209,7 +209,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
 def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
     """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]
 
-    An all-to-all brings a row for each expert of a token both ways. Fused kernels bring a token back as one row,
+    An all-to-all brings a row for each expert of a token both ways. Fused kernels bring a token back as one,
     summed, and out as no more rows than it has experts (HybridEP; DeepEP brings one for each rank).
 
     References

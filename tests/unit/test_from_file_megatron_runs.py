@@ -114,3 +114,29 @@ def test_an_interval_that_is_a_variable_is_not_missing(tmp_path: Path) -> None:
     assert faults(tmp_path / "a.sh", f"{MEGATRON} --bf16 --save /x --save-interval ${{9}}\n") == set()
     assert faults(tmp_path / "b.sh", f"{MEGATRON} --bf16 --save /x --save-interval 0\n") == {"--save"}
     assert faults(tmp_path / "c.sh", f"{MEGATRON} --bf16 --save /x\n") == {"--save"}
+
+
+@pytest.mark.parametrize(("kind", "rotary", "changed"), [("alibi", False, True), ("rotary", True, False)])
+def test_positions_of_megatron_deepspeed(tmp_path: Path, kind: str, rotary: bool, changed: bool) -> None:
+    path = tmp_path / "a.sh"
+    text = MEGATRON.replace("embedding-type rope", f"embedding-type {kind}")
+    path.write_text(text.replace("--max-position-embeddings 8192", "") + " --bf16\n")
+    found = read_runner_file(path)
+    assert not [problem for _, problem in found.faults]
+    assert found.model is not None
+    assert not found.model.learned_positions
+    assert found.model.blocks[found.model.layers[0]].mixer.rotary is rotary
+    assert ("attention=unfused" in found.changes) is changed
+    assert any("ALiBi" in note for note in found.notes) is changed
+
+
+def test_a_named_model_brings_its_own_positions(tmp_path: Path) -> None:
+    """ms-swift reads positions and shared experts from the checkpoint, and sends tokens by all-to-all."""
+    path = tmp_path / "a.sh"
+    path.write_text(
+        "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --tuner_type lora "
+        "--expert_model_parallel_size 8 --moe_shared_expert_overlap true --mtp_num_layers 1 "
+        "--max_length 2048 --micro_batch_size 1 --global_batch_size 16\n"
+    )
+    found = read_runner_file(path)
+    assert not [problem for option, problem in found.faults if option != "gpus"]

@@ -194,7 +194,7 @@ def test_dates_without_a_release_have_the_loss_in_parts() -> None:
 def test_fused_kernels_bring_each_token_back_once() -> None:
     """Selective recompute keeps what messages bring: copies both ways, or copies out and tokens back.
 
-    By hand for 32,768 tokens of 2,048 with eight experts each, ep 8: (8 + 8) or (8 + 1) rows of 128 MiB a layer.
+    By hand: 32,768 tokens of 2,048 with eight experts, ep 8: (8 + 8) or (8 + 1) rows of 128 MiB a layer.
     """
     asked = (
         *("qwen3-30b-a3b", "--hardware", "dgx-b200", "--gpus", "8", "--ep", "8", "--micro-batch", "8"),

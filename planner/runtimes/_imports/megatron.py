@@ -13,6 +13,7 @@ from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes._imports.megatron_model import model_record
+from planner.runtimes._imports.megatron_names import forked
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
@@ -82,7 +83,10 @@ def from_script(
     InputError
         With every fault of the arguments.
     """
-    sheet = Sheet(where, training.flags)
+    flags, notes = forked(training.flags)
+    sheet = Sheet(where, flags)
+    sheet.notes += notes
+    sheet.changes += ["attention=unfused"] * bool(notes)
     sheet.say("gpus", training.gpus)
     sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
     record = model_record(sheet) if named is None else named.model_dump()

@@ -250,7 +250,8 @@ def _dispatch(sheet: Sheet) -> list[Broken]:
     rank_capacity, shared = "--moe-expert-rank-capacity-factor", "--moe-shared-expert-overlap"
     fused = is_set(sheet, "--use-transformer-engine-op-fuser") or is_set(sheet, "--moe-use-grouped-tensor")
     full = sheet.values.get("--recompute-granularity") == "full"
-    spread = is_set(sheet, shared) and dispatcher not in ("alltoall", "flex", "alltoall_seq")
+    inner = _has(sheet, "--moe-shared-expert-intermediate-size")
+    spread = inner and is_set(sheet, shared) and dispatcher not in ("alltoall", "flex", "alltoall_seq")
     return [
         ("--moe-flex-dispatcher-backend", backend not in known, repr(backend), f"one of {', '.join(known)}"),
         (

@@ -296,7 +296,8 @@ def _sequence(sheet: Sheet) -> None:
         sheet.fault("--seq-length", str(length), f"at most --max-position-embeddings ({most})")
     kind = str(sheet.values.get("--position-embedding-type") or "learned_absolute")
     kind = "rope" if has(sheet, "--use-rotary-position-embeddings") else kind
-    if number_of(sheet, "--mtp-num-layers") and kind not in ("rope", "none"):
+    named = not has(sheet, "--num-layers") and not has(sheet, "--position-embedding-type")
+    if number_of(sheet, "--mtp-num-layers") and kind not in ("rope", "none") and not named:
         sheet.fault("--mtp-num-layers", f"with {kind} positions", "--position-embedding-type rope or none")
     sizes, cp = sheet.values.get("--hierarchical-context-parallel-sizes"), "--context-parallel-size"
     if sizes is not None and re.fullmatch(r"(\d{1,9}\s*){1,9}", str(sizes)):

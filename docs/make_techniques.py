@@ -20,6 +20,7 @@ from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import MODULES
+from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
@@ -133,6 +134,7 @@ def page() -> str:
             METHODS,
             {"frozen_weight_bytes": "frozen [byte]"},
         ),
+        section("Scaling laws", "`planner budget --law`", SCALING_LAWS, {"said": "law"}),
     ]
     return "".join(parts)
 

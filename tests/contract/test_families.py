@@ -23,6 +23,7 @@ from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
+from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS, Setting
 from planner.techniques.sharding import SHARDINGS
@@ -35,6 +36,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "optimizers": OPTIMIZERS,
     "precision": PRECISIONS,
     "recompute": RECOMPUTES,
+    "scaling_laws": SCALING_LAWS,
     "schedules": SCHEDULES,
     "settings": SETTINGS,
     "sharding": SHARDINGS,

@@ -20,6 +20,7 @@ from planner.cli.launch import (
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
+from planner.cli.search_goodput import FailureOptions
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
 
-OBJECTIVES = ("time", "cost", "memory", "energy")
+OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 
 @spread
@@ -36,8 +37,13 @@ def search(
     job: JobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    failing: FailureOptions,
     objective: Annotated[
-        str, typer.Option(metavar="NAME", help="What to minimise: time, cost, memory or energy of a step.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What to minimise: time, cost, memory or energy of a step; goodput: time with failures.",
+        ),
     ] = "time",
     top: Annotated[
         str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
@@ -101,6 +107,7 @@ def search(
     from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
+    from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
@@ -108,6 +115,7 @@ def search(
 
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
+    conditions = read_conditions(failing, request.objective, request.workload.method)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
@@ -118,6 +126,11 @@ def search(
     wanted = launch or Launch(Path(), target, launcher, job.target_version, force)
     if launch is not None or flags:
         check_launch(wanted, request)
+    if conditions is not None:
+        if flags:
+            raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
+        search_goodput(asked, request, conditions, shown, (save, launch, force))
+        return
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")

@@ -20,6 +20,7 @@ from planner.cli.launch import (
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
+from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -36,6 +37,7 @@ def search(
     job: JobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    sites: SiteOptions,
     objective: Annotated[
         str, typer.Option(metavar="NAME", help="What to minimise: time, cost, memory or energy of a step.")
     ] = "time",
@@ -103,6 +105,12 @@ def search(
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
+    if is_over_sites(job, sites):
+        unused = {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
+        left = tuple(name for name, value in unused.items() if value is not None)
+        files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)
+        return search_over_sites(job, plan, shown, sites, own)
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     points = read_front(front, request)

@@ -110,7 +110,8 @@ def search(
         left = tuple(name for name, value in unused.items() if value is not None)
         files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
         own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)
-        return search_over_sites(job, plan, shown, sites, own)
+        search_over_sites(job, plan, shown, sites, own)
+        return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     points = read_front(front, request)

@@ -11,8 +11,10 @@ from planner.cli import complete
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
 
 if TYPE_CHECKING:
+    from planner.cli.job import Asked
     from planner.cli.launch import Launch
     from planner.cli.reading import Reading
+    from planner.runtimes.torchtitan.semi_sync import SemiSync
     from planner.search.sites.rank import Ranked, SitesResult
     from planner.search.sites.request import SitesRequest
     from planner.techniques.sync import Sync
@@ -166,45 +168,28 @@ def read_sites(
 
     reading = Reading()
     found = reading.attempt(load_sites, (job.hardware or [""])[0])
-    for name in asked.unused:
-        reading.fault(name, "a search over sites", "a search of one cluster")
-    if job.gpus is not None:
-        reading.fault("--gpus", job.gpus, "none: the file of sites says how many")
-    if asked.objective.strip().lower() != "time":
-        reading.fault("--objective", asked.objective, "time, which money follows", "time")
+    _refuse_others(job, asked, reading)
     axes = read_axes(plan, reading)
     risk = reading.number("--oom-risk", asked.oom_risk, 0.0)
-    syncs = read_syncs(options.sync, job.runtime, reading)
+    syncs = read_syncs(options.sync, reading)
     steps = read_steps(options.inner_steps, reading)
     packed = reading.attempt(read_compression, options.compress) if options.compress is not None else None
-    first = found[0].sites[0].cluster if found is not None else ""
-    runtime = job.runtime or [RUNTIME]
-    if len(runtime) > 1:
-        reading.fault("--runtime", ", ".join(runtime), "one runtime for all sites", runtime[0])
-    inner = replace(job, hardware=[first or "dgx-h100"], gpus="1", runtime=runtime[:1])
+    first = found[0].sites[0].cluster if found is not None else "dgx-h100"
+    inner = replace(job, hardware=[first], gpus="1", runtime=(job.runtime or [RUNTIME])[:1])
     known = read_job(inner, reading)
     allowed = allowed_settings(asked.allow, reading)
+    batch = whole_batch(known, found[0].replicas, job, reading) if found and known else None
     reading.finish()
-    if found is None or known is None or risk is None or steps is None or syncs is None:
+    if found is None or known is None or risk is None or steps is None or syncs is None or batch is None:
         raise AssertionError("a fault was not told")
-    profile, clusters = found
-    workload = known.workload
-    if workload.global_batch % profile.replicas:
-        less = workload.global_batch // profile.replicas * profile.replicas
-        if job.global_batch is not None or job.global_batch_tokens is not None or not less:
-            near = f"{less} or {less + profile.replicas}" if less else str(profile.replicas)
-            reading.fault(
-                "--global-batch", str(workload.global_batch), f"a multiple of {profile.replicas} replicas", near
-            )
-        reading.finish()
-        workload = workload.model_copy(update={"global_batch": less})
-        known.defaults["global_batch"] = less
-    defaults = dict(known.defaults) | ({} if options.inner_steps else {"inner_steps": STEPS})
-    if not job.runtime:
-        defaults["runtime"] = RUNTIME
+    workload = known.workload.model_copy(update={"global_batch": batch})
+    defaults = dict(known.defaults)
+    defaults |= {"global_batch": batch} if "global_batch" in defaults else {}
+    defaults |= {} if options.inner_steps else {"inner_steps": STEPS}
+    defaults |= {} if job.runtime else {"runtime": RUNTIME}
     request = SitesRequest(
-        profile=profile,
-        clusters=clusters,
+        profile=found[0],
+        clusters=found[1],
         model=known.model,
         workload=workload,
         runtime=known.runtimes[0],
@@ -220,7 +205,32 @@ def read_sites(
     return request, defaults
 
 
-def read_syncs(texts: list[str] | None, runtimes: list[str] | None, reading: Reading) -> tuple[Sync, ...] | None:
+def _refuse_others(job: JobOptions, asked: SitesAsked, reading: Reading) -> None:
+    """Note options that a search over sites does not take."""
+    for name in asked.unused:
+        reading.fault(name, "a search over sites", "a search of one cluster")
+    if job.gpus is not None:
+        reading.fault("--gpus", job.gpus, "none: the file of sites says how many")
+    if job.price:
+        reading.fault("--price", ", ".join(job.price), "the price of each site in its file")
+    if asked.objective.strip().lower() != "time":
+        reading.fault("--objective", asked.objective, "time, which money follows", "time")
+    if len(job.runtime or ()) > 1:
+        reading.fault("--runtime", ", ".join(job.runtime or ()), "one runtime for all sites")
+
+
+def whole_batch(known: Asked, replicas: int, job: JobOptions, reading: Reading) -> int:
+    """Return the sequences of an inner step over all replicas, a fault noted where they cannot share them."""
+    batch = known.workload.global_batch
+    less = batch // replicas * replicas
+    given = job.global_batch is not None or job.global_batch_tokens is not None
+    if less != batch and (given or not less):
+        near = f"{less} or {less + replicas}" if less else str(replicas)
+        reading.fault("--global-batch", str(batch), f"a multiple of the {replicas} replicas", near)
+    return less
+
+
+def read_syncs(texts: list[str] | None, reading: Reading) -> tuple[Sync, ...] | None:
     """Return the methods that are compared: those named, or all."""
     from planner.techniques.sync import SYNCS
 
@@ -243,3 +253,49 @@ def read_steps(text: str | None, reading: Reading) -> tuple[int, ...] | None:
         reading.fault("--inner-steps", str(most), f"at most {MOST_STEPS:,}", str(MOST_STEPS))
         return None
     return tuple(sorted({steps for span in spans for steps in steps_between(*span)}))
+
+
+def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
+    """Write the launch files of the best way: a folder for each replica.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If no runner is known for it, or the runner refuses it.
+    """
+    from planner.cli.launch import wanted_target, write_files
+    from planner.errors import UnsupportedPlan
+    from planner.report.plan_file import Names
+    from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
+
+    best = result.ranked[0]
+    if best.refused:
+        raise UnsupportedPlan(f"{best.sync.name}: {'; '.join(best.refused)}")
+    replica = 0
+    for site in request.profile.sites:
+        answer = best.plans[site.name]
+        for number in range(site.replicas):
+            folder = site.name if site.replicas == 1 else f"{site.name}-{number}"
+            runtime = semi_sync_runtime(answer.runtime, semi_sync_of(best, request, replica))
+            place = replace(launch, out=launch.out / folder)
+            wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
+            names = Names(job.model, site.cluster, None, request.memory_limit)
+            typer.echo(write_files(replace(answer, runtime=runtime), names, wanted, place), err=True)
+            replica += 1
+
+
+def semi_sync_of(best: Ranked, request: SitesRequest, replica: int) -> SemiSync:
+    """Return a way in torchft's words, for one replica."""
+    from planner.runtimes.torchtitan.semi_sync import SemiSync
+
+    way, timing = best.price.way, best.price.timing
+    return SemiSync(
+        method=way.sync.runners[request.runtime.name],
+        steps=way.steps,
+        fragments=timing.fragments,
+        delay=timing.delay,
+        quantize=bool(way.packed.how.runners[request.runtime.name]),
+        replicas=request.profile.replicas,
+        replica=replica,
+        exchange=sum(best.price.exchanges),
+    )

@@ -7,15 +7,15 @@ import numpy as np
 from planner.numeric import Num
 
 
-def power_law(params: Num, scale: Num, exponent: Num) -> Num:
+def power_law(size: Num, scale: Num, exponent: Num) -> Num:
     r"""A loss, or a batch, as a power of the size of a model that is trained on 20 tokens a parameter.
 
     .. math:: A N^\alpha
 
     Parameters
     ----------
-    params : Num
-        Parameters :math:`N`, a bare number. [-]
+    size : Num
+        Parameters :math:`N`, or replicas, as a bare number. [-]
     scale : Num
         The coefficient :math:`A`. [-]
     exponent : Num
@@ -36,7 +36,7 @@ def power_law(params: Num, scale: Num, exponent: Num) -> Num:
     >>> round(float(power_law(1e9, 18.129, -0.0953)), 3)
     2.516
     """
-    return scale * np.exp(exponent * np.log(params))
+    return scale * np.exp(exponent * np.log(size))
 
 
 def equal_loss_compute(loss_ratio: Num, exponent: Num) -> Num:
@@ -150,4 +150,5 @@ def half_life_steps(decay: Num) -> Num:
     >>> round(float(half_life_steps(0.999)), 1)
     692.8
     """
-    return -np.log(2.0) / np.log(decay)
+    steps: Num = -np.log(2.0) / np.log(decay)
+    return steps

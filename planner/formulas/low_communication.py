@@ -206,7 +206,9 @@ def quadratic_inner_steps(base_steps: Num, growth: Num, learning_rate: Num) -> N
 def cosine_rounds(base_steps: Num, least_rate: Num) -> Num:
     r"""Rounds for each step by the quadratic rule over a cosine schedule.
 
-    .. math:: \frac{1}{H_0} \left(\left(\frac{1 + m}{2}\right)^2 + \frac{1}{2} \left(\frac{1 - m}{2}\right)^2\right)
+    .. math::
+        \frac{1}{H_0} \left(\left(\frac{1 + m}{2}\right)^2
+        + \frac{1}{2} \left(\frac{1 - m}{2}\right)^2\right)
 
     Parameters
     ----------
@@ -253,8 +255,8 @@ def sparse_bytes(density: Num, value_bytes: Num, index_bytes: Num) -> Num:
 
     References
     ----------
-    .. [1] A. Sarfi et al., "Communication Efficient LLM Pre-training with SparseLoCo," arXiv:2508.15706: 2-bit
-       values with their places in chunks of 4,096.
+    .. [1] A. Sarfi et al., "Communication Efficient LLM Pre-training with SparseLoCo," arXiv:2508.15706:
+       2-bit values with their places in chunks of 4,096.
 
     Examples
     --------
@@ -264,7 +266,7 @@ def sparse_bytes(density: Num, value_bytes: Num, index_bytes: Num) -> Num:
     return density * (value_bytes + index_bytes)
 
 
-def sharded_step_bytes(params: Num, ranks: Num, weight_bytes: Num, gradient_bytes: Num) -> Num:
+def sharded_step_bytes(params: Num, ranks: Num, wire_bytes: Num, wire_gradient_bytes: Num) -> Num:
     r"""Bytes that one rank sends in a fully sharded step: two gathers of weights, one scatter of gradients.
 
     .. math:: N (1 - 1/n) (2 q_w + q_g)
@@ -275,7 +277,7 @@ def sharded_step_bytes(params: Num, ranks: Num, weight_bytes: Num, gradient_byte
         Parameters :math:`N`. [element]
     ranks : Num
         Ranks :math:`n` over which they are sharded. [-]
-    weight_bytes, gradient_bytes : Num
+    wire_bytes, wire_gradient_bytes : Num
         Size of a weight :math:`q_w` and of a gradient :math:`q_g` on the wire. [byte/element]
 
     Returns
@@ -293,7 +295,7 @@ def sharded_step_bytes(params: Num, ranks: Num, weight_bytes: Num, gradient_byte
     >>> sharded_step_bytes(1000.0, 4.0, 4.0, 4.0)
     9000.0
     """
-    return params * (1.0 - 1.0 / ranks) * (2.0 * weight_bytes + gradient_bytes)
+    return params * (1.0 - 1.0 / ranks) * (2.0 * wire_bytes + wire_gradient_bytes)
 
 
 def slowest_seconds(step: Num, steps: Num, deviation: Num, slowest: Num) -> Num:

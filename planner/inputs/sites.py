@@ -40,9 +40,9 @@ class Site(Record):
     """One place: a cluster with fast links inside, and what leaves it.
 
     ``cluster`` is the name or path of a hardware profile; ``gpus`` are in use, split over ``replicas`` of the
-    model; ``uplink`` is what all its links share, one direction; ``deviation`` is the standard deviation of an
-    inner step over its mean; ``price`` is of one accelerator and hour, ``device_mtbf`` the mean time between
-    the failures that one accelerator causes.
+    model; ``uplink`` is what all its links share, one direction; ``deviation`` is the standard deviation of
+    an inner step over its mean; ``price`` is of one accelerator and hour, ``device_mtbf`` the mean time
+    between the failures that one accelerator causes.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9][\w.-]*$")]

@@ -45,9 +45,9 @@ def sites_page(
     lead = result.ranked[0]
     lines = [
         _inside(lead),
-        *_links(lead),
+        _links(lead),
         *_costs(result, verbose),
-        *_crossovers(result),
+        *_crossovers(result.ranked if verbose else result.ranked[:1]),
         *_batch_lines(result, request, lead),
         *_unfit(result),
     ]
@@ -61,14 +61,13 @@ def ways_table(ways: tuple[Ranked, ...], request: SitesRequest, title: str = "la
 
 
 def way_name(one: Ranked) -> str:
-    """Return a way in words: method, inner steps, fragments, delay, compression."""
+    """Return a way in words: method, inner steps, fragments with their delay, compression."""
     way, timing = one.price.way, one.price.timing
     words = [way.sync.name]
     if way.sync.inner:
         words.append(f"H{way.steps}")
     if timing.fragments > 1:
-        words.append(f"x{timing.fragments}")
-        words.append(f"delay {timing.delay}")
+        words.append(f"x{timing.fragments}+{timing.delay}")
     if way.packed.how.name != "none":
         words.append(way.packed.text)
     return " ".join(words)
@@ -81,15 +80,15 @@ def _row(rank: str, one: Ranked, title: str) -> dict[str, str]:
         title: way_name(one),
         "s/step": significant(price.step, 3),
         "trains": percent(price.utilisation),
-        "Gb/s peak": significant(gbits(max(price.peak.values())), 3),
-        "mean": significant(gbits(max(price.mean.values())), 3),
-        "to one loss": _times(one),
+        "Gb/s": significant(gbits(max(price.mean.values())), 3),
+        "peak": significant(gbits(max(price.peak.values())), 3),
+        "compute": _times(one),
     }
     if one.tokens:
         row |= {
             "days": significant(one.days, 3),
-            "same loss": significant(one.to_loss(one.days), 3),
-            "$": money(one.to_loss(one.usd) or one.usd),
+            "days to loss": significant(one.to_loss(one.days), 3),
+            "$ to loss": money(cost) if (cost := one.to_loss(one.usd)) is not None else "-",
         }
     return row
 
@@ -136,57 +135,56 @@ def _inside(lead: Ranked) -> str:
     return said + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
 
 
-def _links(lead: Ranked) -> list[str]:
+def _links(lead: Ranked) -> str:
+    """Say what the first way sends over each link."""
     price = lead.price
     told = [
-        f"{'-'.join(pair)} {significant(gbits(price.peak[pair]), 3)} peak, "
-        f"{significant(gbits(price.mean[pair]), 3)} mean"
+        f"{'-'.join(pair)} {significant(gbits(price.mean[pair]), 3)} Gb/s on average, "
+        f"{significant(gbits(price.peak[pair]), 3)} while it sends"
         for pair in price.peak
     ]
     seconds = " and ".join(significant(time, 3) for time in price.exchanges)
-    return [f"Links of way 1, Gb/s each way: {'; '.join(told)}. An exchange takes {seconds} s alone."]
+    return f"An exchange of way 1 takes {seconds} s alone: {'; '.join(told)}."
 
 
 def _costs(result: SitesResult, verbose: bool) -> list[str]:
-    """Say what each way costs in learning, with its source."""
+    """Say what each way costs in learning, with its source; of the first alone where little is told."""
     told: dict[str, str] = {}
-    for one in (*result.ranked, *(result.others if verbose else ())):
+    for one in (*result.ranked, *result.others) if verbose else result.ranked[:1]:
         if not one.sync.exact:
             told.setdefault(one.sync.name, f"{one.sync.name}: {one.sync.costs}.")
         packed = one.price.way.packed.how
         if packed.name != "none":
             told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
-    return [f"Costs in learning: {' '.join(told.values())}"] if told else []
+    return [f"Cost in learning: {' '.join(told.values())}"] if told else []
 
 
-def _crossovers(result: SitesResult) -> list[str]:
-    """Say below which rate each way is ahead of exact data parallelism."""
-    told = []
-    for one in result.ranked:
-        if one.crossover is None:
-            continue
-        speed = "" if one.compute is not None else " in speed alone"
-        if one.crossover == 0.0:
-            told.append(f"{one.sync.name} never{speed}")
-        elif math.isinf(one.crossover):
-            told.append(f"{one.sync.name} always{speed}")
-        else:
-            told.append(f"{one.sync.name} below {significant(gbits(one.crossover), 3)} Gb/s{speed}")
-    return [f"Ahead of ddp by the narrowest link's rate: {'; '.join(told)}."] if told else []
+def _crossovers(ways: tuple[Ranked, ...]) -> list[str]:
+    """Say below which rate of the narrowest link each way is ahead of exact data parallelism."""
+    told = [f"{one.sync.name} {_ahead(one.crossover)}" for one in ways if one.crossover is not None]
+    unknown = any(one.compute is None for one in ways)
+    speed = " (in speed alone where the cost in learning is unknown)" if unknown else ""
+    return [f"Ahead of ddp by the narrowest link's rate: {', '.join(told)}{speed}."] if told else []
+
+
+def _ahead(crossover: float) -> str:
+    if crossover == 0.0:
+        return "never"
+    return "always" if math.isinf(crossover) else f"below {significant(gbits(crossover), 3)} Gb/s"
 
 
 def _batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
-    """Say how the batch compares with the critical one, and how many replicas it bears."""
+    """Say how the batch compares with the critical one, and how many replicas that bears."""
     each = lead.step_tokens / request.profile.replicas
     most = int(result.critical_tokens // each)
     cost = batch_cost(lead.step_tokens, result.critical_tokens) - 1.0
-    params = request.model.params
-    seen = "" if 85e6 <= params <= 1.2e9 else "; seen from 85 M to 1.2 B"
-    bears = f"bears {counted(most, 'replica')} of this batch" if most else "is less than one replica's batch"
+    seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
+    here = significant(lead.step_tokens / 1e6, 3)
+    fill = f"{counted(most, 'such replica')} within it" if most else "less than one such replica has"
     return [
-        f"The critical batch, {significant(result.critical_tokens / 1e6, 3)} M tokens, {bears} before they stop "
-        f"paying: {significant(lead.step_tokens / 1e6, 3)} M cost about {percent(cost, 0)} more tokens than a "
-        f"small one (arXiv:2410.21676{seen})."
+        f"Critical batch {significant(result.critical_tokens / 1e6, 3)} M tokens, {fill}: beyond it replicas "
+        f"stop paying, and these {here} M cost about {percent(cost, 0)} more tokens than a small batch "
+        f"(arXiv:2410.21676{seen})."
     ]
 
 
@@ -197,7 +195,9 @@ def _unfit(result: SitesResult) -> list[str]:
 def _nothing(result: SitesResult) -> Page:
     said = ["No plan fits inside the sites."] if not result.others else []
     if result.nearest:
-        said.append(f"Nearest: {listed({k: v for k, v in result.nearest.items() if not isinstance(v, dict)})}.")
+        said.append(
+            f"Nearest: {listed({k: v for k, v in result.nearest.items() if not isinstance(v, dict)})}."
+        )
     return ["\n".join(said)] if said else []
 
 

@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 class Hop:
     """One link that an exchange uses: its sites, and what goes through it in one direction.
 
-    ``share`` is of the exchange's bytes for one replica; ``rate`` what the link and the uplink carry. [byte/s]
+    ``share`` is of the exchange's bytes for one replica; ``rate`` what link and uplink carry. [byte/s]
     """
 
     pair: Pair
@@ -146,7 +146,9 @@ def _rate(profile: SitesProfile, one: str, other: str) -> float:
     link = profile.link(one, other)
     if link is None:
         return 0.0
-    shared = [float(end.uplink) for end in (site(profile, one), site(profile, other)) if end.uplink is not None]
+    shared = [
+        float(end.uplink) for end in (site(profile, one), site(profile, other)) if end.uplink is not None
+    ]
     return min([link.rate, *shared])
 
 

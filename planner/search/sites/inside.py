@@ -40,6 +40,7 @@ class Plans:
     def __post_init__(self) -> None:
         """Start with nothing searched."""
         self._found: dict[tuple[float, bool], Inside | None] = {}
+        self._offered: dict[tuple[Kind, float, bool], list[Estimate]] = {}
         self.searched = 0
         self.nearest: Mapping[str, object] | None = None
 
@@ -86,7 +87,19 @@ class Plans:
         return limit - copies * FULL * self.request.model.params / shards
 
     def _offers(self, name: str, copies: float, runner: bool) -> list[Estimate]:
-        """Return plans of one site that fit beside what the method keeps, best first."""
+        """Return plans of one site that fit beside what the method keeps, best first.
+
+        Where the best plan of all has the room, no other is searched for.
+        """
+        key = (self._kind(name), copies, runner)
+        if key not in self._offered:
+            free = self._offers(name, 0.0, runner) if copies else []
+            roomy = free if free and self._fits(free[0], name, copies) else self._search(name, copies, runner)
+            self._offered[key] = [answer for answer in roomy if self._fits(answer, name, copies)]
+        return self._offered[key]
+
+    def _search(self, name: str, copies: float, runner: bool) -> list[Estimate]:
+        """Search inside one site."""
         asked, gpus = self.request, self._kind(name)[1]
         limit = self._limit(name, copies, float(gpus))
         if limit <= 0:
@@ -108,7 +121,7 @@ class Plans:
         )
         self.searched += result.valid
         self.nearest = result.nearest if not result.plans else self.nearest
-        return [answer for answer in result.plans if self._fits(answer, name, copies)]
+        return list(result.plans)
 
     def _fits(self, answer: Estimate, name: str, copies: float) -> bool:
         share = safe_share(self.request.oom_risk, answer.runtime.traits.memory_spread)
@@ -132,5 +145,3 @@ class Plans:
             ):
                 best = answers
         return best
-
-

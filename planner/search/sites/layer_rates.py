@@ -63,8 +63,8 @@ def least_bytes(sizes: Column, errors: Column, budget: float) -> tuple[int, ...]
 def layer_bits(model: ModelSpec, uniform: float = UNIFORM) -> float:
     """Return the mean bits of a parameter where each group of layers has its own.
 
-    Errors need gradients; here each parameter's is assumed alike, so that the error of a group with b bits is
-    the root of its size over 2 to the b. Groups are the embedding, each kind of block, the head and the norms.
+    Errors need gradients; here each parameter's is assumed alike, so that the error of a group with b bits
+    is the root of its size over 2 to the b. Groups are the embedding, each layer and the head.
     """
     groups = group_sizes(model)
     bits = np.array(BITS)

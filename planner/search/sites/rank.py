@@ -123,9 +123,7 @@ class SitesResult:
 
 
 def search_sites(request: SitesRequest) -> SitesResult:
-    """Rank the ways of a request.
-
-    """
+    """Rank the ways of a request."""
     started = time.perf_counter()
     plans = Plans(request)
     exact = _best_of(SYNCS["ddp"], request, plans)
@@ -267,7 +265,8 @@ def usd_per_hour(request: SitesRequest) -> float | None:
 def _crossover(one: Ranked, exact: Ranked | None, request: SitesRequest) -> float | None:
     """Return the rate of the narrowest link below which a way is ahead of exact data parallelism.
 
-    By time to one loss where its cost is known, else by speed alone. All links grow and shrink together.
+    By time to one loss where its cost is known, else by speed alone, on the same plan inside the sites. All
+    links grow and shrink together.
     """
     if exact is None or one.sync.name == exact.sync.name:
         return None
@@ -275,10 +274,8 @@ def _crossover(one: Ranked, exact: Ranked | None, request: SitesRequest) -> floa
 
     def ahead(rate: float) -> bool:
         profile = request.profile.scaled(rate / narrowest)
-        pair = [
-            price_way(each.price.way, replace(trained_at(request, each.plans), profile=profile)).step
-            for each in (one, exact)
-        ]
+        trained = replace(trained_at(request, one.plans), profile=profile)
+        pair = [price_way(each.price.way, trained).step for each in (one, exact)]
         return pair[0] * (one.compute or 1.0) < pair[1]
 
     low, high = 1e3, 1e13
@@ -290,5 +287,3 @@ def _crossover(one: Ranked, exact: Ranked | None, request: SitesRequest) -> floa
         middle = (low * high) ** 0.5
         low, high = (middle, high) if ahead(middle) else (low, middle)
     return low
-
-

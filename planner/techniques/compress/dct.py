@@ -1,4 +1,4 @@
-"""The largest DCT coefficients of each chunk of 64 x 64, with their places; the rest stays in the momentum."""
+"""The largest DCT coefficients of each chunk of 64 x 64, with their places; the rest stays local."""
 
 from typing import Final
 

@@ -9,7 +9,6 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from planner.formulas.learning_laws import equal_loss_compute, power_law
-from planner.numeric import Num
 
 Pattern = Literal["ring", "gather", "pair", "stages"]
 """Who sends to whom: a ring all-reduce, all to all, one random peer, the next stage."""

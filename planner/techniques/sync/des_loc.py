@@ -1,4 +1,4 @@
-"""DES-LOC: parameters are averaged after the inner steps, the moments of Adam three and six times as rarely."""
+"""DES-LOC: parameters are averaged after the inner steps, moments of Adam three and six times as rarely."""
 
 from typing import Final
 

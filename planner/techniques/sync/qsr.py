@@ -21,7 +21,7 @@ def growing(steps: int, layers: int, delay: int) -> Timing:
 ENTRY = Sync(
     name="qsr",
     cite="arXiv:2310.14423",
-    sends="all parameters after inner steps that grow with the inverse square of the rate, in a ring all-reduce",
+    sends="all parameters after inner steps that grow as the rate falls, in a ring all-reduce",
     hidden="nothing: all wait",
     timing=growing,
     penalty=Penalty("unknown", "vision only: +0.84% and +1.16% accuracy of ViT-B", "arXiv:2310.14423"),

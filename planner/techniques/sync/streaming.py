@@ -1,4 +1,4 @@
-"""Streaming DiLoCo: fragments of three layers take turns, and each is used some inner steps after it is sent."""
+"""Streaming DiLoCo: fragments of three layers take turns, each used some inner steps after it is sent."""
 
 from planner.techniques.sync._family import LAW, Penalty, Sync, streamed
 

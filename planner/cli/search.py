@@ -21,6 +21,7 @@ from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
 from planner.cli.search_goodput import FailureOptions
+from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -38,6 +39,7 @@ def search(
     plan: PlanOptions,
     shown: OutputOptions,
     failing: FailureOptions,
+    sites: SiteOptions,
     objective: Annotated[
         str,
         typer.Option(
@@ -113,6 +115,15 @@ def search(
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
+    if is_over_sites(job, sites):
+        unused = {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
+        unused |= {f"--{name}": value for name, value in vars(failing).items()}
+        unused |= {"--flags": flags or None}
+        left = tuple(name for name, value in unused.items() if value is not None)
+        files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)
+        search_over_sites(job, plan, shown, sites, own)
+        return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     conditions = read_conditions(failing, request.objective, request.workload.method)

@@ -145,6 +145,7 @@ def page() -> str:
             {"level": "state from", "pause": "near [s]", "restart": "storage [s]"},
         ),
         section("Scaling laws", "`planner budget --law`", SCALING_LAWS, {"said": "law"}),
+        section(
             "Sites",
             "`--sync`, how replicas at [several sites](../how-to/sites.md) keep together. *Copies* are of\n"
             "the parameters in 4 bytes, on accelerators and on hosts; *to one loss* is what it costs in\n"

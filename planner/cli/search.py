@@ -116,9 +116,9 @@ def search(
     from planner.search.optimise import search as ranked
 
     if is_over_sites(job, sites):
-        unused = {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
-        unused |= {f"--{name}": value for name, value in vars(failing).items()}
-        unused |= {"--flags": flags or None}
+        unused: dict[str, object] = {f"--{name}": value for name, value in vars(failing).items()}
+        unused |= {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
+        unused["--flags"] = flags or None
         left = tuple(name for name, value in unused.items() if value is not None)
         files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
         own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)

@@ -76,7 +76,7 @@ def read_conditions(options: FailureOptions, objective: str, method: str = "full
         reading.fault(
             "--objective", f"goodput with --method {method}", "--method full, whose state is counted"
         )
-    rate = _rate(options.storage, reading)
+    rate = read_rate(options.storage, reading)
     profile = reading.attempt(load_failures, options.failures or "llama3", "--failures")
     found = _recoveries(options.recovery, reading)
     reading.finish()
@@ -85,7 +85,8 @@ def read_conditions(options: FailureOptions, objective: str, method: str = "full
     return Conditions(profile, found, rate)
 
 
-def _rate(text: str | None, reading: Reading) -> float | None:
+def read_rate(text: str | None, reading: Reading) -> float | None:
+    """Return the rate of a storage, or note that it is none. [byte/s]"""
     from planner.units import parse
 
     if text is None:

@@ -175,3 +175,64 @@ def two_level_slowdown(near: tuple[Num, Num, Num], far: tuple[Num, Num, Num], mt
     least = 1e-12
     inner = failure_slowdown(*near, mtbf / np.maximum(cured, least))
     return inner * failure_slowdown(inner * far[0], far[1], far[2], mtbf / np.maximum(1.0 - cured, least))
+
+
+def break_even_seconds(transition: Num, fewer_step: Num, step: Num) -> Num:
+    r"""Time until lost machines are back up to which a job waits rather than goes on with fewer.
+
+    Going on takes a transition at once and another one when the machines are back; in between steps are
+    longer. It makes more steps than waiting where :math:`(T - t) / s' > t / s`.
+
+    .. math:: T = t \left(1 + \frac{s'}{s}\right)
+
+    Parameters
+    ----------
+    transition : Num
+        Time :math:`t` of one change of the plan. [s]
+    fewer_step, step : Num
+        Time of a step with fewer machines :math:`s'`, and with all :math:`s`. [s]
+
+    Returns
+    -------
+    Num
+        Time :math:`T`. [s]
+
+    References
+    ----------
+    .. [1] Unicron, arXiv:2401.00134, 2024: a transition is weighed with the work until the next failure.
+
+    Examples
+    --------
+    >>> break_even_seconds(600.0, 2.5, 2.0)
+    1350.0
+    """
+    return transition * (1.0 + fewer_step / step)
+
+
+def worthwhile_seconds(transition: Num, new_step: Num, step: Num) -> Num:
+    r"""Training left, at today's speed, above which a change to a faster plan pays.
+
+    .. math:: W = \frac{t}{1 - s' / s}
+
+    Parameters
+    ----------
+    transition : Num
+        Time :math:`t` of the change. [s]
+    new_step, step : Num
+        Time of a step afterwards :math:`s'`, and today :math:`s`, which is longer. [s]
+
+    Returns
+    -------
+    Num
+        Time :math:`W`. [s]
+
+    References
+    ----------
+    .. [1] Unicron, arXiv:2401.00134, 2024: a transition is weighed with the work until the next failure.
+
+    Examples
+    --------
+    >>> worthwhile_seconds(600.0, 1.5, 2.0)
+    2400.0
+    """
+    return transition / (1.0 - new_step / step)

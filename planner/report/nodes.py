@@ -47,8 +47,8 @@ def nodes_page(told: Changed) -> Page:
         lines.append(f"First run {told.resume.verdict.tool}.")
     if told.best is not new and told.best.step < new.step:
         lines.append(
-            f"{layout(told.best.plan)} takes {significant(told.best.step, 3)} s, but its runtime does not load "
-            "this checkpoint; `planner resume` says why."
+            f"{layout(told.best.plan)} takes {significant(told.best.step, 3)} s, but the checkpoint does not "
+            "load under it; `planner resume` says why."
         )
     page: Page = [head + ".", Table(rows), "\n".join(lines)]
     return page if told.resume.move is None else [*page, moves_table(told.resume.move)]

@@ -82,7 +82,8 @@ def curves_of(
             progress(number / len(file.jobs), f"searching {job.name}")
         model, workload, runtime = parts[job.name]
         plans: dict[int, Estimate] = {}
-        for count in (job.step_times and ()) or job.gpus or shares_of(file.gpus, profile.pool.gpus_per_node):
+        searched = () if job.step_times else job.gpus or shares_of(file.gpus, profile.pool.gpus_per_node)
+        for count in searched:
             key = f"{model.name} {workload} {runtime.name} {runtime.release} {count}"
             if key not in known:
                 known[key] = _best(model, profile, count, workload, runtime)

@@ -23,8 +23,8 @@ SOLVER_SECONDS: Final = 10.0
 LATE: Final = 1e3
 """Weight of an hour of lateness, over that of an hour until completion. [-]"""
 
-ROUNDS: Final = 60
-"""Exchanges that may follow one another. [-]"""
+MOST_TRIED: Final = 10_000
+"""Exchanges that are tried from one beginning. [-]"""
 
 FEW: Final = 8
 """Jobs up to which two of them change at once. [-]"""
@@ -230,13 +230,14 @@ def _improved(tasks: Sequence[Task], order: list[Choice], gpus: int, objective: 
     def worth(runs: tuple[Run, ...]) -> tuple[float, float]:
         return cost(runs, objective), sum(run.end for run in runs)
 
-    best = played(tasks, order, gpus)
-    for _ in range(ROUNDS):
-        tried = [(played(tasks, other, gpus), other) for other in _exchanges(tasks, order)]
-        runs, other = min(tried, key=lambda one: worth(one[0]), default=(best, order))
-        if worth(runs) >= worth(best):
-            break
-        best, order = runs, other
+    best, tried, improves = played(tasks, order, gpus), 0, True
+    while improves and tried < MOST_TRIED:
+        improves = False
+        for other in _exchanges(tasks, order):
+            runs, tried = played(tasks, other, gpus), tried + 1
+            if worth(runs) < worth(best):
+                best, order, improves = runs, other, True
+                break
     return best
 
 

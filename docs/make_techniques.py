@@ -13,6 +13,7 @@ from planner.calibrate.releases import releases
 from planner.registry import load_family
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
+from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -25,6 +26,7 @@ from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
+from planner.techniques.sync import SYNCS
 
 PAGE = Path(__file__).parent / "reference" / "techniques.md"
 RUNTIMES_PAGE = PAGE.with_name("runtimes.md")
@@ -143,6 +145,28 @@ def page() -> str:
             {"level": "state from", "pause": "near [s]", "restart": "storage [s]"},
         ),
         section("Scaling laws", "`planner budget --law`", SCALING_LAWS, {"said": "law"}),
+        section(
+            "Sites",
+            "`--sync`, how replicas at [several sites](../how-to/sites.md) keep together. *Copies* are of\n"
+            "the parameters in 4 bytes, on accelerators and on hosts; *to one loss* is what it costs in\n"
+            "learning beside exact data parallelism.",
+            SYNCS,
+            {
+                "sends": "sends",
+                "hidden": "hidden behind",
+                "device_copies": "copies",
+                "host_copies": "on hosts",
+                "costs": "to one loss",
+                "run_by": "run by",
+            },
+        ),
+        section(
+            "Compression between sites",
+            "`--compress`. *Copies* keep what was not sent. Where partial sums cannot go round a ring, all\n"
+            "replicas gather what all others send, which grows with their number.",
+            COMPRESSIONS,
+            {"about": "goes", "sums": "sums", "feedback_copies": "copies", "penalty": "to one loss"},
+        ),
     ]
     return "".join(parts)
 

@@ -227,11 +227,12 @@ def write_best(
 
 def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str], Names]:
     """Return copies of a model and a cluster that do not ship, and the names that lead to the copies."""
+    from planner.inputs.load import data_folder, model_file
     from planner.inputs.model_yaml import model_yaml
     from planner.inputs.yaml_file import read_text
 
     inputs = {}
-    if Path(names.model).expanduser().exists():
+    if model_file(names.model)[0].parent != data_folder("models_zoo"):
         inputs[MODEL] = model_yaml(answer.job.model)
         names = replace(names, model=str(out.resolve() / MODEL))
     hardware = Path(names.hardware).expanduser()

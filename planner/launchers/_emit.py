@@ -95,9 +95,8 @@ def launch_files(
         If the launcher cannot start so many accelerators.
     """
     runtime = wanted.runtime
-    _refuse(plan, job, runtime)
-    plan = _as_priced(plan, job, runtime)
-    command = with_saving(started(plan, job, wanted, order), runtime.name, saving)
+    plan, command = priced_command(plan, job, wanted, order)
+    command = with_saving(command, runtime.name, saving)
     if smoke and command.smoke is None:
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
@@ -106,6 +105,19 @@ def launch_files(
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)
     return files | ({PLAN: card.plan_file} if card.plan_file else {})
+
+
+def priced_command(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> tuple[Plan, Command]:
+    """Return a scalar plan with the split that its price assumed, and what starts it.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the runtime writes no files or cannot run the plan; the message has every reason.
+    """
+    _refuse(plan, job, wanted.runtime)
+    plan = _as_priced(plan, job, wanted.runtime)
+    return plan, started(plan, job, wanted, order)
 
 
 def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> Command:

@@ -104,7 +104,7 @@ def restart_share(restart: Num, mtbf: Num) -> Num:
     return -np.expm1(-restart / mtbf)
 
 
-def stall_seconds(nbytes: Num, rate: Num, hidden: Num) -> Num:
+def stall_seconds(nbytes: Num, bandwidth: Num, unchanged: Num) -> Num:
     r"""Time for which training waits until a checkpoint is copied to the host.
 
     .. math:: \delta = \max(0, S / b - W)
@@ -113,9 +113,9 @@ def stall_seconds(nbytes: Num, rate: Num, hidden: Num) -> Num:
     ----------
     nbytes : Num
         What one accelerator copies :math:`S`. [byte]
-    rate : Num
+    bandwidth : Num
         Of its link to the host :math:`b`. [byte/s]
-    hidden : Num
+    unchanged : Num
         Time :math:`W` in which the state does not change, so that training goes on: the passes of a step
         where the copy is lazy, none where training waits for it. [s]
 
@@ -134,7 +134,7 @@ def stall_seconds(nbytes: Num, rate: Num, hidden: Num) -> Num:
     >>> float(stall_seconds(40e9, 20e9, 0.5)), float(stall_seconds(40e9, 20e9, 3.0))
     (1.5, 0.0)
     """
-    return np.maximum(0.0, nbytes / rate - hidden)
+    return np.maximum(0.0, nbytes / bandwidth - unchanged)
 
 
 def two_level_slowdown(near: tuple[Num, Num, Num], far: tuple[Num, Num, Num], mtbf: Num, cured: Num) -> Num:

@@ -157,6 +157,10 @@ class RuleMaker(Protocol):
     def __call__(self, plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]: ...
 
 
+def _no_rules(plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]:
+    return []
+
+
 class CommandMaker(Protocol):
     """Makes what starts a legal scalar plan on a release, with the traits that the user changed."""
 
@@ -192,7 +196,10 @@ class Runtime:
     zero_stages, schedules, cp_methods, recomputes, offloads, precisions, methods : tuple
         Names of the techniques that it can run; search offers no others.
     own_rules : RuleMaker
-        Makes its validity rules beside the structural ones, from what the record says that it can run.
+        Makes its validity rules beside the structural ones, from what the record says that it can run; none
+        of them depends on a setting that a search tries.
+    setting_rules : RuleMaker
+        Makes those that do: what cannot be switched on beside a plan.
     hybrid_sharding : bool
         Whether zero_shards may be less than dp · cp.
     command : CommandMaker, optional
@@ -234,6 +241,7 @@ class Runtime:
     precisions: tuple[str, ...]
     methods: tuple[str, ...]
     own_rules: RuleMaker
+    setting_rules: RuleMaker = _no_rules
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
@@ -256,4 +264,4 @@ class Runtime:
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""
-        return self.own_rules(plan, job, self)
+        return [*self.own_rules(plan, job, self), *self.setting_rules(plan, job, self)]

@@ -114,6 +114,10 @@ class Legal:
         return Legal(self.names, self.rows[rows], self.masks[:, rows])
 
 
+KnownLegal = dict[PassNames, tuple[Legal, Counter[str]]]
+"""By the techniques of the passes: legal rows, and how many others broke which rule."""
+
+
 def twin_passes(plan: Plan, names: PassNames, choices: Choices) -> NDArray[np.bool_]:
     """Whether a row is the same plan as one with plainer names for its passes: no ranks, or no stages."""
     plainer = names.sequence_parallel != min(choices.sequence_parallel)
@@ -201,17 +205,56 @@ class Legality:
         Technique names to combine.
     shards : int, optional
         Ranks over which states are sharded; all that may where none is given.
+    known : dict, optional
+        What is legal whatever the settings of the runtime: kept there, and looked up by runtimes that differ
+        in settings alone.
     """
 
     def __init__(
-        self, rows: Plan, job: Job, runtime: Runtime, choices: Choices, shards: int | None = None
+        self,
+        rows: Plan,
+        job: Job,
+        runtime: Runtime,
+        choices: Choices,
+        shards: int | None = None,
+        known: KnownLegal | None = None,
     ) -> None:
         self.job, self.runtime, self.choices, self.shards = job, runtime, choices, shards
+        self.space, self.known = rows, known
         layouts, self.layout = distinct([np.atleast_1d(getattr(rows, axis)) for axis in LAYOUT_AXES])
         self.rectangles = list(_rectangles(rows, layouts, self.layout))
 
     def rows_of(self, names: PassNames, removed: Counter[str]) -> Legal:
         """Return the rows that some choice of states makes legal plans; count the rules that others break."""
+        if self.known is None or names not in self.known:
+            broken: Counter[str] = Counter()
+            found = self._whatever_settings(names, broken), broken
+            if self.known is not None:
+                self.known[names] = found
+        else:
+            found = self.known[names]
+        removed.update(found[1])
+        return self._with_settings(found[0], removed)
+
+    def _with_settings(self, legal: Legal, removed: Counter[str]) -> Legal:
+        """Return the rows that obey the rules on what is switched on, too."""
+        if not legal.rows.size:
+            return legal
+        rows, masks = plan_rows(self.space, legal.rows), []
+        for one, mask in zip(self.choices.states(), legal.masks, strict=True):
+            plan = named(rows, legal.names, one, self.shards)
+            rules = self.runtime.setting_rules(plan, self.job, self.runtime)
+            masks.append(obeying(rules, mask, 1, removed))
+        left = np.array(masks)
+        some = left.any(axis=0)
+        return (
+            Legal(legal.names, legal.rows, left)
+            if some.all()
+            else Legal(legal.names, legal.rows[some], left[:, some])
+        )
+
+    def _whatever_settings(self, names: PassNames, removed: Counter[str]) -> Legal:
+        """Return the rows that obey all rules but those on what is switched on beside them."""
         states = len(self.choices.states())
         found = [(np.zeros(0, dtype=np.intp), np.zeros((states, 0), dtype=bool))]
         found += [self._legal(part, names, removed) for part in self.rectangles]
@@ -257,7 +300,7 @@ class Legality:
         twins = among & twin_states(plan, states, self.choices)
         removed["same-as-another"] += int(np.count_nonzero(twins))
         case = case_of(plan, self.job, self.runtime)
-        rules = [*offload_rules(plan, case), *self.runtime.rules(plan, self.job)]
+        rules = [*offload_rules(plan, case), *self.runtime.own_rules(plan, self.job, self.runtime)]
         return obeying(rules, among & ~twins, 1, removed)
 
 

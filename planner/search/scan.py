@@ -24,7 +24,17 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.candidates import Candidate, ScanReport, by_bound, by_value, candidate, merged
 from planner.search.chunk import Chunk, Ends
 from planner.search.hostable import least_hosted_bytes, least_hosted_seconds
-from planner.search.legality import Choices, Legal, Legality, PassNames, StateNames, named, obeying, plan_rows
+from planner.search.legality import (
+    Choices,
+    KnownLegal,
+    Legal,
+    Legality,
+    PassNames,
+    StateNames,
+    named,
+    obeying,
+    plan_rows,
+)
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
 from planner.search.squeezed import KEPT_WHOLE, Squeezed
@@ -78,6 +88,8 @@ class Scan:
         Seconds that a step may take, where memory is the value. [s]
     hostable : array (rows,), optional
         Rows of the space that may keep activations on the host, where the search is to try that.
+    known : dict, optional
+        Legal rows, shared with scans of the same space for other settings.
     """
 
     job: Job
@@ -94,6 +106,7 @@ class Scan:
     by_memory: bool = False
     within: float = np.inf
     hostable: NDArray[np.bool_] | None = None
+    known: KnownLegal | None = None
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
@@ -111,7 +124,7 @@ class Scan:
     ) -> Iterator[None]:
         """Add one chunk of priced rows after another to ``report``."""
         tables = StageTables(self.space.rows, self.split)
-        legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards)
+        legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards, self.known)
         for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             cases = [legality.rows_of(names, report.removed) for names in members]
             grid, self._squeezed = LayerGrid(self.space.rows, self._either(cases)), Squeezed()

@@ -48,7 +48,6 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         method_rule(job.workload.method, runtime.methods),
         *adapter_rules(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
-        *choice_rules(plan, job, runtime),
     ]
 
 
@@ -99,6 +98,7 @@ ENTRY = Runtime(
     precisions=MEGATRON_LM.precisions,
     methods=("full", "lora"),
     own_rules=rules,
+    setting_rules=choice_rules,
     hybrid_sharding=True,
     bare_ends=MEGATRON_LM.bare_ends,
     command=command,

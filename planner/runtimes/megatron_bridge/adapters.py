@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from planner.inputs.model import LatentAttention
 from planner.inputs.workload import Workload
 from planner.numeric import Num
@@ -16,7 +14,7 @@ from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes._family import Job
 from planner.runtimes.megatron_bridge.sections import Section
-from planner.runtimes.megatron_lm.architecture import architecture
+from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
 from planner.runtimes.megatron_lm.settings import DROPOUT
 
 
@@ -62,11 +60,11 @@ def adapter_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules on adapters."""
     work = job.workload
     adapters, rank = work.method == "lora", work.lora_rank
-    experts = architecture(job.model).experts is not None
+    experts = known_architecture(job.model)[0].experts is not None
     return [
         Rule(
             "tp-divides-lora-rank",
-            np.logical_or(not adapters, divides(plan.tp, rank) & divides(plan.etp if experts else 1.0, rank)),
+            not adapters or divides(plan.tp, rank) & divides(plan.etp if experts else 1.0, rank),
             lambda: (
                 f"lora rank {rank} over tp {plan.tp:g}" + (f", etp {plan.etp:g}" if experts else ""),
                 "a rank that they divide, since adapters are split as their layers are",

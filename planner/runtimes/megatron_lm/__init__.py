@@ -43,9 +43,12 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *core_rules(plan, job),
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
-        *choice_rules(plan, job, runtime),
-        *release_rules(plan, job, runtime, ENTRY.traits),
     ]
+
+
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is switched on beside a plan or a batch of plans."""
+    return [*choice_rules(plan, job, runtime), *release_rules(plan, job, runtime, ENTRY.traits)]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
@@ -93,6 +96,7 @@ ENTRY = Runtime(
     precisions=PRECISIONS,
     methods=("full",),
     own_rules=rules,
+    setting_rules=setting_rules,
     hybrid_sharding=True,
     # transformer_config.py, `account_for_embedding_in_pipeline_split` and the same for the loss.
     bare_ends=True,

@@ -199,7 +199,8 @@ class Runtime:
         Makes its validity rules beside the structural ones, from what the record says that it can run; none
         of them depends on a setting that a search tries.
     setting_rules : RuleMaker
-        Makes those that do: what cannot be switched on beside a plan.
+        Makes those that do: what cannot be switched on beside a plan, over however many ranks its states
+        are sharded.
     hybrid_sharding : bool
         Whether zero_shards may be less than dp · cp.
     command : CommandMaker, optional

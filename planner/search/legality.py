@@ -109,7 +109,7 @@ class Legal:
     rows: Rows
     masks: NDArray[np.bool_]
 
-    def part(self, rows: slice) -> Legal:
+    def part(self, rows: slice | Rows) -> Legal:
         """Return some of the rows."""
         return Legal(self.names, self.rows[rows], self.masks[:, rows])
 
@@ -240,9 +240,9 @@ class Legality:
         """Return the rows that obey the rules on what is switched on, too."""
         if not legal.rows.size:
             return legal
-        rows, masks = plan_rows(self.space, legal.rows), []
+        rows, masks = replace(plan_rows(self.space, legal.rows), **vars(legal.names)), []
         for one, mask in zip(self.choices.states(), legal.masks, strict=True):
-            plan = named(rows, legal.names, one, self.shards)
+            plan = replace(rows, zero=one.zero, offload=one.offload)
             rules = self.runtime.setting_rules(plan, self.job, self.runtime)
             masks.append(obeying(rules, mask, 1, removed))
         left = np.array(masks)

@@ -49,6 +49,8 @@ KEEP_HOSTED = 256
 KEEP_SQUEEZED = 64
 """Candidates kept that might do with less recompute."""
 
+MOST_HOPEFUL = 0.7
+"""Share of the rows of a chunk up to which it is worth while to price them apart. [-]"""
 
 PLAIN = StateNames(0, "none")
 """States that passes are priced with: they do not matter there."""
@@ -186,6 +188,11 @@ class Scan:
         started = time.perf_counter()
         costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
         passes = price_passes(case, named(rows, names, PLAIN), costs, stages, totals, ends.taken())
+        if (kept := self._hopeful(case, passes, legal, report)) is not None:
+            passes = taken_rows(passes, kept, legal.rows.size)
+            legal, ends, rows = legal.part(kept), ends.part(kept), plan_rows(rows, kept)
+            stages, totals = tables.stages(case, legal.rows)
+            costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
         report.seconds += time.perf_counter() - started
         for one, mask, end in zip(states, legal.masks, ends.states, strict=True):
             if mask.any() and one.domain:
@@ -207,6 +214,25 @@ class Scan:
                     self._collect_hosted(whole, plan, passes, result, among, report)
                 if self.splits and is_splittable(whole):
                     self._collect_tight(whole, plan, result, mask, costs, totals, report)
+
+    def _hopeful(self, case: Case, passes: PassPrice, legal: Legal, report: ScanReport) -> Rows | None:
+        """Return the rows that could be kept, of a space that is priced for several settings; None for all.
+
+        No bound keeps them from being among the best, or they recompute because nothing else fits. The others
+        are counted alone.
+        """
+        worst, size = worst_kept(self, report), legal.rows.size
+        if self.known is None or worst == np.inf or case.offload.layers:
+            return None
+        hopeful = np.broadcast_to(np.asarray(passes.bound), (size,)) < worst
+        if self.squeezes and legal.names.recompute != KEPT_WHOLE:
+            hopeful = hopeful | self._squeezed.places(legal.names, self.space.size)[legal.rows]
+        kept = np.flatnonzero(hopeful)
+        if kept.size > MOST_HOPEFUL * size:
+            return None
+        left = int(np.count_nonzero(legal.masks)) - int(np.count_nonzero(legal.masks[:, kept]))
+        report.valid, report.skipped = report.valid + left, report.skipped + left
+        return kept
 
     def _price_replicas(
         self,

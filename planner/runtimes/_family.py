@@ -198,6 +198,9 @@ class Runtime:
     own_rules : RuleMaker
         Makes its validity rules beside the structural ones, from what the record says that it can run; none
         of them depends on a setting that a search tries.
+    pass_rules : RuleMaker
+        Makes those of them that hold or not whatever the ZeRO stage, the shards and the offload: a search
+        asks them once for all of these.
     setting_rules : RuleMaker
         Makes those that do: what cannot be switched on beside a plan, over however many ranks its states
         are sharded.
@@ -242,6 +245,7 @@ class Runtime:
     precisions: tuple[str, ...]
     methods: tuple[str, ...]
     own_rules: RuleMaker
+    pass_rules: RuleMaker = _no_rules
     setting_rules: RuleMaker = _no_rules
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
@@ -265,4 +269,5 @@ class Runtime:
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""
-        return [*self.own_rules(plan, job, self), *self.setting_rules(plan, job, self)]
+        makers = (self.pass_rules, self.own_rules, self.setting_rules)
+        return [rule for maker in makers for rule in maker(plan, job, self)]

@@ -268,11 +268,13 @@ class Legality:
     ) -> tuple[Rows, NDArray[np.bool_]]:
         """Return the legal rows of a rectangle, and which choices of states make them so."""
         states = self.choices.states()
-        left = self._legal_passes(part, names, removed)
-        layouts = np.flatnonzero(left.any(axis=1))
-        if not layouts.size:
+        part, left = _some_left(part, self._legal_passes(part, names, removed))
+        if left.size:
+            plan = named(part.plan, names, states[0], self.shards)
+            rules = self.runtime.pass_rules(plan, self.job, self.runtime)
+            part, left = _some_left(part, obeying(rules, left, len(states), removed))
+        if not left.size:
             return np.zeros(0, dtype=np.intp), np.zeros((len(states), 0), dtype=bool)
-        part, left = part.taken(layouts), left[layouts]
         masks = np.array([self._legal_states(part, left, names, one, removed) for one in states])
         some = masks.any(axis=0)
         return part.rows[some], masks[:, some]
@@ -302,6 +304,12 @@ class Legality:
         case = case_of(plan, self.job, self.runtime)
         rules = [*offload_rules(plan, case), *self.runtime.own_rules(plan, self.job, self.runtime)]
         return obeying(rules, among & ~twins, 1, removed)
+
+
+def _some_left(part: Rectangle, left: NDArray[np.bool_]) -> tuple[Rectangle, NDArray[np.bool_]]:
+    """Return the layouts of a rectangle of which some rows are left, and which."""
+    layouts = np.flatnonzero(left.any(axis=1))
+    return part.taken(layouts), left[layouts]
 
 
 def _rectangles(rows: Plan, layouts: Sequence[Column], layout: Rows) -> Iterator[Rectangle]:

@@ -24,7 +24,7 @@ from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
-from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
+from planner.runtimes.megatron_lm.rules import SCHEDULES, core_pass_rules, core_rules
 from planner.runtimes.megatron_lm.run_flags import (
     NEEDS,
     PRODUCTION,
@@ -38,9 +38,14 @@ from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules of Megatron-LM for a plan or a batch of plans."""
+    return core_rules(plan, job)
+
+
+def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return those that hold or not whatever the states."""
     arch, _ = known_architecture(job.model)
     return [
-        *core_rules(plan, job),
+        *core_pass_rules(plan, job),
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
     ]
@@ -96,6 +101,7 @@ ENTRY = Runtime(
     precisions=PRECISIONS,
     methods=("full",),
     own_rules=rules,
+    pass_rules=pass_rules,
     setting_rules=setting_rules,
     hybrid_sharding=True,
     # transformer_config.py, `account_for_embedding_in_pipeline_split` and the same for the loss.

@@ -220,7 +220,7 @@ class Legality:
         known: KnownLegal | None = None,
     ) -> None:
         self.job, self.runtime, self.choices, self.shards = job, runtime, choices, shards
-        self.space, self.known = rows, known
+        self.space, self.known = replace(rows, zero_shards=np.ones(len(np.atleast_1d(rows.tp)))), known
         layouts, self.layout = distinct([np.atleast_1d(getattr(rows, axis)) for axis in LAYOUT_AXES])
         self.rectangles = list(_rectangles(rows, layouts, self.layout))
 

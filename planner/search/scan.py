@@ -215,13 +215,17 @@ class Scan:
                 if self.splits and is_splittable(whole):
                     self._collect_tight(whole, plan, result, mask, costs, totals, report)
 
+    def _worst_kept(self, report: ScanReport) -> float:
+        """Seconds that a row must beat to be kept; infinite where memory is what counts."""
+        return float(np.inf) if self.by_memory else report.worst_kept(self.keep, self.shown)
+
     def _hopeful(self, case: Case, passes: PassPrice, legal: Legal, report: ScanReport) -> Rows | None:
         """Return the rows that could be kept, of a space that is priced for several settings; None for all.
 
         No bound keeps them from being among the best, or they recompute because nothing else fits. The others
         are counted alone.
         """
-        worst, size = worst_kept(self, report), legal.rows.size
+        worst, size = self._worst_kept(report), legal.rows.size
         if self.known is None or worst == np.inf or case.offload.layers:
             return None
         hopeful = np.broadcast_to(np.asarray(passes.bound), (size,)) < worst
@@ -243,7 +247,7 @@ class Scan:
         report: ScanReport,
     ) -> None:
         """Price the rows that could be among the best with replicas of shards; others are counted alone."""
-        rows = chunk.below(worst_kept(self, report), mask)
+        rows = chunk.below(self._worst_kept(report), mask)
         left = int(np.count_nonzero(mask)) - rows.size
         report.valid, report.skipped = report.valid + left, report.skipped + left
         if not rows.size:
@@ -394,11 +398,3 @@ class Scan:
         made = partial(candidate, result, plan, values)
         keys = values if self.by_memory else np.asarray(result.bound)
         report.tight = merged(report.tight, keys, among, self.keep_tight, made, order)
-
-
-def worst_kept(scan: Scan, report: ScanReport) -> float:
-    """Seconds that a row must beat to be kept; infinite where memory is what counts, or not all are full."""
-    most = max(scan.keep, scan.shown)
-    if scan.by_memory or len(report.best) < most or len(report.promising) < scan.keep:
-        return float(np.inf)
-    return max(report.best[-1].value, report.promising[-1].bound)

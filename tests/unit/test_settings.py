@@ -35,7 +35,8 @@ from planner.search.settings import OpenSettings, scanned_runtimes
 from planner.techniques.settings import SETTINGS
 
 SEARCHING = [name for name, runtime in runtimes().items() if runtime.searched]
-FILES = {"megatron-lm": "train.sh", "megatron-bridge": "train.py"}
+FILES = {"megatron-lm": "train.sh", "megatron-bridge": "train.py", "torchtitan": "train.sh"}
+MEGATRON = ["megatron-bridge", "megatron-lm"]
 
 
 def qwen(precision: str = "mxfp8", hardware: str = "gb300-nvl72") -> Job:
@@ -49,6 +50,10 @@ def llama(precision: str = "mxfp8") -> Job:
 
 
 PLANS = {
+    "float8": (
+        llama("fp8"),
+        Plan(tp=2, dp=4, micro_batch=2, num_microbatches=8, zero=3, zero_shards=4, sequence_parallel=True),
+    ),
     "experts": (qwen(), Plan(ep=8, dp=8, micro_batch=8, num_microbatches=8, zero=1, zero_shards=8)),
     "dense": (
         llama(),
@@ -98,20 +103,25 @@ def combinations(job: Job, plan: Plan, runtime: Runtime) -> list[dict[str, str]]
         one
         for one in found
         if all(one[name] == usual[name] for name in idle & set(one))
-        and (job.model.expert_kinds or one["cuda_graphs"] != "router")
+        and (job.model.expert_kinds or one.get("cuda_graphs") != "router")
         and not estimate(plan, job, with_settings(runtime, one)).violations
     ]
 
 
-@pytest.mark.parametrize("kind", PLANS)
-@pytest.mark.parametrize("name", SEARCHING)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, kind) for name in MEGATRON for kind in ("experts", "dense")), ("torchtitan", "float8")],
+)
 def test_what_is_written_of_settings_is_read_back_at_the_same_price(
     name: str, kind: str, tmp_path: Path
 ) -> None:
     (job, plan), runtime = PLANS[kind], runtimes()[name]
     assert runtime.command is not None
     found = combinations(job, plan, runtime)
-    assert {value for one in found for value in one.values()} > {"te" if "bridge" in name else "on", "passes"}
+    values = {value for one in found for value in one.values()}
+    assert values > {"megatron-bridge": {"te", "passes"}, "megatron-lm": {"on", "passes"}}.get(
+        name, {"on", "false", "16"}
+    )
     for number, values in enumerate(found):
         chosen = with_settings(runtime, values)
         command = runtime.command(plan, job, runtime.versions[0], changed(chosen.traits, runtime.traits))
@@ -239,7 +249,7 @@ def test_no_combination_of_settings_makes_the_best_plan_faster(job: Job, name: s
         assert other.step >= best.step * 0.999 or other.peak > limit, values
 
 
-@pytest.mark.parametrize("name", SEARCHING)
+@pytest.mark.parametrize("name", MEGATRON)
 def test_scans_that_share_what_is_legal_find_what_each_finds_alone(name: str) -> None:
     """Each scan's legal rows and best plans against a scan of its own, whose rows are all priced in full."""
     job, runtime = qwen("mxfp8"), runtimes()[name]

@@ -21,7 +21,7 @@ from planner.runtimes.torchtitan.toml import toml_command
 SETTINGS: Final[Settings] = {
     "compiled": (False,),
     "float8_scales": ("tensor",),
-    "loss_chunks": (1.0, 2.0, 4.0, 8.0, 16.0),
+    "loss_chunks": (1.0, 2.0, 4.0, 16.0),
     "tp_exposed": (ASYNC_EXPOSED,),
 }
 """Values of traits that the command line and the TOML can say."""

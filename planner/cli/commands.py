@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "compare": ("compare", "compare", "Plans side by side, and one plan on several clusters."),
     "sweep": ("sweep", "sweep", "The searches of a whole grid, resumed where they stopped."),
     "mfu": ("mfu", "mfu", "A measured speed as MFU and HFU, and its gap to the estimate."),
+    "diagnose": ("diagnose", "diagnose", "Why a run is slow or dies: causes, and what is faster."),
     "goodput": ("goodput", "goodput", "A plan where machines fail: how often to save, days and cost."),
     "report": ("report", "report", "A plan or a search as one HTML page with pictures."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
     from planner.launchers._emit import Target
+    from planner.launchers._saving import Saving
     from planner.plan import Plan
     from planner.report.plan_file import Names, PlanFile
     from planner.runtimes._family import Job, Runtime
@@ -65,6 +66,7 @@ class Launch:
     version: str | None
     force: bool
     smoke: bool = False
+    saving: Saving | None = None
 
 
 def emit(
@@ -272,5 +274,5 @@ def write_plan(
         )
         expected = ordered_first_steps(answer, order)
     card = Card(saved, summary, expected)
-    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke)
+    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke, launch.saving)
     return write_folder({**files, **inputs}, launch.out, launch.force)

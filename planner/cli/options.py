@@ -214,7 +214,12 @@ class PlanOptions:
         ),
     ] = None
     stage_layers: Annotated[
-        Text, _option("stage-layers", "N,N,...", "Layers of each virtual stage. [default: even]")
+        Text,
+        _option(
+            "stage-layers",
+            "N,N,...",
+            "Layers of each virtual stage; 1m,0: prediction layers before a loss alone. [default: even]",
+        ),
     ] = None
 
 

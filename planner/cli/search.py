@@ -20,6 +20,8 @@ from planner.cli.launch import (
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
+from planner.cli.search_goodput import FailureOptions
+from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
 
-OBJECTIVES = ("time", "cost", "memory", "energy")
+OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 
 @spread
@@ -36,8 +38,14 @@ def search(
     job: JobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    failing: FailureOptions,
+    sites: SiteOptions,
     objective: Annotated[
-        str, typer.Option(metavar="NAME", help="What to minimise: time, cost, memory or energy of a step.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What to minimise: time, cost, memory or energy of a step; goodput: time with failures.",
+        ),
     ] = "time",
     top: Annotated[
         str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
@@ -101,13 +109,24 @@ def search(
     from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
+    from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
+    if is_over_sites(job, sites):
+        unused: dict[str, object] = {f"--{name}": value for name, value in vars(failing).items()}
+        unused |= {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
+        unused["--flags"] = flags or None
+        left = tuple(name for name, value in unused.items() if value is not None)
+        files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)
+        search_over_sites(job, plan, shown, sites, own)
+        return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
+    conditions = read_conditions(failing, request.objective, request.workload.method)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
@@ -118,6 +137,11 @@ def search(
     wanted = launch or Launch(Path(), target, launcher, job.target_version, force)
     if launch is not None or flags:
         check_launch(wanted, request)
+    if conditions is not None:
+        if flags:
+            raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
+        search_goodput(asked, request, conditions, shown, (save, launch, force))
+        return
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")

@@ -66,6 +66,9 @@ def load_hardware(text: str, where: str = "hardware") -> HardwareProfile:
     sources = _take_sources(raw, str(path), problems)
     raw = _without_base(raw, path)
     pools = raw.get("pools")
+    if "sites" in raw:
+        expected = "one cluster; sites that slow links join are for `planner search`"
+        raise InputError(Problem(f"{path}: sites", "several sites", expected))
     if isinstance(pools, list):
         raw["pools"] = [
             _Parts(path, f"pools[{number}]", sources, problems).pool(pool)

@@ -14,6 +14,7 @@ from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, Settings
+from planner.launchers._saving import Saving, with_saving
 from planner.launchers._shell import job_name
 from planner.plan import Plan
 from planner.rules import Violation, violations
@@ -58,7 +59,13 @@ def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> 
 
 
 def launch_files(
-    plan: Plan, job: Job, wanted: Target, card: Card, order: str | None = None, smoke: bool = False
+    plan: Plan,
+    job: Job,
+    wanted: Target,
+    card: Card,
+    order: str | None = None,
+    smoke: bool = False,
+    saving: Saving | None = None,
 ) -> dict[str, str]:
     """Return the files that start a scalar plan, name to text.
 
@@ -76,6 +83,8 @@ def launch_files(
         The order of the passes, where one was made for the plan.
     smoke : bool
         Whether they start a smoke run where the user does not say otherwise.
+    saving : Saving, optional
+        How often it saves, where that was chosen.
 
     Raises
     ------
@@ -87,6 +96,7 @@ def launch_files(
     """
     runtime = wanted.runtime
     plan, command = priced_command(plan, job, wanted, order)
+    command = with_saving(command, runtime.name, saving)
     if smoke and command.smoke is None:
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"

@@ -36,7 +36,7 @@ TIME_WORDS: Final = {
     "bubble": "pipeline bubble",
     "optimizer": "optimizer step",
     "offload": "transfers to host memory",
-    "other": "other",
+    "other": "waiting for the host",
 }
 
 
@@ -103,7 +103,7 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
 def _split(plan: Plan) -> str:
     if plan.stage_layers is None or len(set(plan.stage_layers)) == 1:
         return ""
-    return f", layers {split_words(plan.stage_layers)}"
+    return f", layers {split_words(plan.split_text)}"
 
 
 def verdict(answer: Estimate | Unpriced) -> Page:

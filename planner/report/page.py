@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -71,15 +71,16 @@ def _word(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def split_words(layers: Sequence[int]) -> str:
+def split_words(layers: str) -> str:
     """Return the layers of stages, one after another; equal ones together where there are many stages.
 
     Examples
     --------
-    >>> split_words((11, 11, 10)), split_words((0, *[1] * 61, 0, 0))
+    >>> split_words("11-11-10"), split_words("-".join("0" + "1" * 61 + "00"))
     ('11-11-10', '0, 61 times 1, 2 times 0')
     """
-    if len(layers) <= MOST_SPELLED:
-        return "-".join(map(str, layers))
-    runs = [(value, len(list(same))) for value, same in groupby(layers)]
-    return ", ".join(f"{count} times {value}" if count > 1 else str(value) for value, count in runs)
+    each = layers.split("-")
+    if len(each) <= MOST_SPELLED:
+        return layers
+    runs = [(value, len(list(same))) for value, same in groupby(each)]
+    return ", ".join(f"{count} times {value}" if count > 1 else value for value, count in runs)

@@ -173,7 +173,7 @@ def _first(result: SearchResult) -> list[str]:
     lead = result.plans[0]
     split = lead.plan.stage_layers
     uneven = split is not None and len(set(split)) > 1
-    layers = f" has layers {split_words(split or ())} and" if uneven else ""
+    layers = f" has layers {split_words(lead.plan.split_text)} and" if uneven else ""
     return [f"Plan 1{layers} is limited by {' and '.join(limits(lead))}."]
 
 

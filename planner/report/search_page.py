@@ -124,7 +124,7 @@ def price_line(result: SearchResult) -> Page:
 
 def _uneven(result: SearchResult) -> Page:
     lines = [
-        f"Layers of plan {rank}: {split_words(answer.plan.stage_layers)}"
+        f"Layers of plan {rank}: {split_words(answer.plan.split_text)}"
         for rank, answer in enumerate(result.plans, 1)
         if answer.plan.stage_layers is not None and len(set(answer.plan.stage_layers)) > 1
     ]

@@ -23,7 +23,7 @@ LONG: Final = 15
 """Options from which on a help has headings."""
 
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
-    "Plan": "search estimate explain compare sweep",
+    "Plan": "search estimate explain compare sweep budget",
     "Run": "emit diagnose mfu goodput report simulate",
     "Measure": "validate calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",

@@ -110,7 +110,6 @@ def search(
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
     from planner.cli.search_goodput import read_conditions, search_goodput
-    from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
@@ -130,16 +129,10 @@ def search(
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
-    if smoke and emit is None:
-        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
-    check_names(target, launcher)
-    wanted = launch or Launch(Path(), target, launcher, job.target_version, force)
-    if launch is not None or flags:
-        check_launch(wanted, request)
+    wanted = Launch(emit or Path(), target, launcher, job.target_version, force, smoke)
+    launch = wanted if emit is not None else None
+    check_files(wanted, request, emit is not None, flags, conditions is not None)
     if conditions is not None:
-        if flags:
-            raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
         search_goodput(asked, request, conditions, shown, (save, launch, force))
         return
     with Progress(shown.quiet, shown.verbose) as progress:
@@ -153,12 +146,8 @@ def search(
         result = best_first(result, made)
     if not result.valid:
         check_reached(request)
-    for line in (
-        []
-        if shown.quiet
-        else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
-    ):
-        to_stderr(f"note: {line}")
+    if not shown.quiet:
+        tell_notes(request, objective)
     order = order_of(result, made, objective)
     told = best_flags(result, wanted, order) if flags else None
     emit_search(result, request, shown, asked.defaults, limits if points else None, made, told)
@@ -279,16 +268,29 @@ def check_names(target: str | None, launcher: str) -> None:
     reading.finish()
 
 
-def check_launch(launch: Launch, request: Request) -> None:
-    """Refuse names, before anything is searched, for which no files could be written.
+def check_files(launch: Launch, request: Request, written: bool, flags: bool, goodput: bool) -> None:
+    """Refuse, before anything is searched, files or flags that could not be written.
 
     Raises
     ------
     InputError
-        If a name is unknown.
+        If a name is unknown, or an option stands where it has no meaning.
     """
-    for runtime in request.runtimes:
+    from planner.errors import InputError, Problem
+
+    if launch.smoke and not written:
+        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
+    check_names(launch.target, launch.launcher)
+    for runtime in request.runtimes if written or flags else ():
         wanted_target(launch, runtime)
+    if flags and goodput:
+        raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
+
+
+def tell_notes(request: Request, objective: str) -> None:
+    """Say on standard error what is to be known of a job."""
+    for line in job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective):
+        to_stderr(f"note: {line}")
 
 
 def read(

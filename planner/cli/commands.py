@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "budget": ("budget", "budget", "How large a model for so many FLOPs, dollars or days."),
     "report": ("report", "report", "A plan or a search as one HTML page with pictures."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),
+    "tune": ("tune", "tune", "The best few plans tried in turn, compared, and ranked again."),
     "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
     "calibrate": ("calibrate", "calibrate", "Fit what a cluster reaches to runs made on it."),

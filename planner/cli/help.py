@@ -24,7 +24,7 @@ LONG: Final = 15
 
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
     "Plan": "search estimate explain compare sweep budget",
-    "Run": "emit diagnose mfu goodput report simulate",
+    "Run": "emit tune diagnose mfu goodput report simulate",
     "Measure": "validate calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",
 }

@@ -277,7 +277,11 @@ def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page
             f"Fastest as measured: {best.plan}. Start it with: SMOKE= bash {out / best.folder / 'train.sh'}"
         )
     if again:
-        page.append("\n".join([f"Ranked again with what was measured ({out / SITE}):", *_ranking(again)]))
+        page.append(
+            "\n".join(
+                [f"Ranked again on the cluster as these runs calibrate it ({out / SITE}):", *_ranking(again)]
+            )
+        )
     if waiting:
         page.append(
             f"To run: {len(waiting)}. --run starts them here in turn; or start each yourself, its output in "

@@ -31,9 +31,10 @@ from planner.inputs.load import load_model as _load_model
 from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.report.as_json import Document, estimate_document, search_document
-from planner.report.explain import Explanation, explain, explain_document
+from planner.report.as_json import Document
+from planner.report.explain import Explanation, explain
 from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
+from planner.report.shown import record
 from planner.runtimes._family import Job, Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SLOWDOWN, Request
@@ -384,9 +385,7 @@ def validate_runs(path: str | Path) -> Document:
 @checked
 def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
     """Return an answer as the JSON document that the command of its name prints."""
-    if isinstance(answer, Estimate):
-        return estimate_document(answer, {})
-    return search_document(answer, {}) if isinstance(answer, SearchResult) else explain_document(answer)
+    return record(answer)
 
 
 def _runtime(runtime: str | Runtime, job: Job) -> Runtime:

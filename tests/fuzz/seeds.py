@@ -18,9 +18,9 @@ SPARSE: Final = ("estimate", "qwen3-30b-a3b", "--hardware", "dgx-b200", *JOB[2:]
 RUNTIMES: Final = ("megatron-lm", "megatron-bridge", "torchtitan", "deepspeed", "fsdp", "nanotron")
 GRID: Final = """models: llama3-8b
 hardware: dgx-h100
-gpus: [8, 16]
+gpus: 8
 seq_len: 2048
-global_batch: [16, 32]
+global_batch: 16
 tp: 1
 runtime: fsdp
 """

@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from planner.formulas.pipeline import round_microbatches
+from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -140,14 +141,28 @@ def _mixer_flags(model: ModelSpec, arch: Architecture) -> list[str]:
             flags += ["--group-query-attention", "--num-query-groups", str(mixer.kv_heads)]
         flags += ["--qk-layernorm"] if mixer.qk_norm == "head" else []
         flags += ["--softmax-type", "learnable"] if mixer.sinks else []
+        flags += ["--attention-output-gate"] if mixer.output_gate else []
     else:
         flags += _latent_flags(model, mixer)
+    if isinstance(arch.recurrent, GatedDelta):
+        flags += _delta_flags(arch.recurrent, arch.linear)
     if arch.window is not None:
         flags += ["--window-size", f"{arch.window - 1},0"]
         flags += [] if all(arch.windowed) else ["--window-attn-skip-freq", pattern(arch.windowed)]
     if any(arch.rotary) and not all(arch.rotary):
         flags += ["--no-rope-freq", pattern(not rotary for rotary in arch.rotary)]
     return flags
+
+
+def _delta_flags(mixer: GatedDelta, linear: tuple[bool, ...]) -> list[str]:
+    return [
+        *("--experimental-attention-variant", "gdn", "--linear-attention-freq", pattern(linear)),
+        *("--linear-conv-kernel-dim", str(mixer.conv_kernel)),
+        *("--linear-num-key-heads", str(mixer.key_heads)),
+        *("--linear-num-value-heads", str(mixer.value_heads)),
+        *("--linear-key-head-dim", str(mixer.key_head_dim)),
+        *("--linear-value-head-dim", str(mixer.head_dim)),
+    ]
 
 
 def _latent_flags(model: ModelSpec, mixer: LatentAttention) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.cost.case import Case
@@ -15,6 +16,7 @@ from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceiling, doublings, either, most
 from planner.plan import Plan
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.recompute._family import RecomputeChoice
 
 ACTIVATION_BYTES = 2.0
 """Activations travel in 16 bit. [byte]"""
@@ -165,9 +167,7 @@ def gradient_share(case: Case, plan: Plan) -> Num:
     return either(plan.cp > 1, (3.0 * plan.cp - 1.0) / most(2.0 * (plan.cp - 1.0), 1.0), 1.0)
 
 
-def context_exchange(
-    pricer: Pricer, mixer: Attention | LatentAttention, attention: Operator
-) -> Exchange:
+def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attention: Operator) -> Exchange:
     """Price what attention sends between the ranks that share a sequence."""
     case, plan = pricer.case, pricer.plan
     heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
@@ -201,7 +201,9 @@ def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> 
 
 
 def recurrent_exchange(pricer: Pricer, mixer: RecurrentMixer) -> Exchange:
-    """Price the two all-to-alls around a scan, whatever attention does: to some heads' whole sequence and back.
+    """Price the two all-to-alls around a scan: to the whole sequence of some heads, and back.
+
+    Attention beside it may share its sequence in another way.
 
     References
     ----------
@@ -315,3 +317,10 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
         cp=_mixer_exchange(pricer, block, operators),
         ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else Exchange(),
     )
+
+
+def context_again(operators: Iterable[Operator], choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Share of a layer's context-parallel messages that are sent again; a scan's with the whole alone. [-]"""
+    if not any(operator.module == "core_attn" for operator in operators):
+        return float(choice.whole_layer)
+    return 1.0 - pricer.kept_attention if choice.whole_layer else float("core_attn" in choice.modules)

@@ -55,7 +55,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
 
 
 def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rules of mixers that pass a state along: tp and cp divide their heads; all of it is trained."""
+    """Return the rules of mixers that pass a state along: tp and cp divide their heads, all is trained."""
     mixers = job.model.recurrents
     if not mixers:
         return []

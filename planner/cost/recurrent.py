@@ -9,7 +9,7 @@ from planner.cost.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.recurrence import ScanKernel, scan_seconds, token_seconds
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, ceiling
+from planner.numeric import ceiling
 
 SCANS: Final[Mapping[str, ScanKernel]] = {
     "hopper": ScanKernel(0.51, 0.85, 1.057e-6, 23.0e-6, 2.95, 3.46e-6, 41.0e-6),
@@ -17,18 +17,18 @@ SCANS: Final[Mapping[str, ScanKernel]] = {
 }
 """Scans of flash-linear-attention by architecture, from the gated delta rule with heads of 128.
 
-Chunks, launches, and time for a token and head: least squares over 25 forward and backward runs on H200 and 21
-on GB200, within 6% (Qwen, FlashQLA c18a4860, ``benchmark/benchmark_results_*.txt``, MIT). On Hopper arithmetic
-and memory are told apart by the same kernel on H20 (Moonshot AI, FlashKDA 1ce47ea3, ``BENCHMARK_H20.md``, MIT);
-Blackwell is taken to move as many bytes.
+Chunks, launches, and time for a token and head: least squares over 25 forward and backward runs on H200 and
+21 on GB200, within 6% (Qwen, FlashQLA c18a4860, ``benchmark/benchmark_results_*.txt``, MIT). On Hopper
+arithmetic and memory are told apart by the same kernel on H20 (Moonshot AI, FlashKDA 1ce47ea3,
+``BENCHMARK_H20.md``, MIT); Blackwell is taken to move as many bytes.
 """
 
 BORROWED: Final = "hopper"
 """Whose scans stand for those of other architectures."""
 
 CONVOLUTION: Final = traffic.Traffic(4.0, 8.0, "copy")
-"""Short convolution and its activation, one kernel: it reads and writes an element; backward it reads input and
-gradient and writes one (Dao-AILab, causal-conv1d). [byte]
+"""Short convolution and its activation, one kernel: it reads and writes an element; backward it reads input
+and gradient and writes one (Dao-AILab, causal-conv1d). [byte]
 """
 
 AROUND: Final = traffic.Traffic(2.0, 4.0, "residual")
@@ -71,9 +71,9 @@ def _linear_layers(pricer: Pricer, mixer: RecurrentMixer) -> list[Operator]:
 
 
 def scan_operator(pricer: Pricer, mixer: RecurrentMixer) -> Operator:
-    """Price a chunked scan; no run of training has measured one, so all of its time counts as extrapolated."""
+    """Price a chunked scan; no training run has measured one, so all of its time counts as extrapolated."""
     case, plan = pricer.case, pricer.plan
-    kernel, known = scan_kernel(case.pool.accelerator.arch)
+    kernel = scan_kernel(case.pool.accelerator.arch)
     seq = float(case.workload.seq_len)
     heads = ceiling(mixer.state_heads / plan.tp) / plan.cp
     rows = plan.micro_batch * heads
@@ -100,6 +100,6 @@ def scan_operator(pricer: Pricer, mixer: RecurrentMixer) -> Operator:
     )
 
 
-def scan_kernel(arch: str) -> tuple[ScanKernel, bool]:
-    """Return what scans reach on an architecture, and whether they were measured there."""
-    return SCANS.get(arch, SCANS[BORROWED]), arch in SCANS
+def scan_kernel(arch: str) -> ScanKernel:
+    """Return what scans reach on an architecture, or on the one that lends its own."""
+    return SCANS.get(arch, SCANS[BORROWED])

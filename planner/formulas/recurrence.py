@@ -1,7 +1,7 @@
-"""Mixers that pass a state along the sequence, computed in chunks: arithmetic, traffic and time of a scan.
+r"""Mixers that pass a state along the sequence, computed in chunks: arithmetic, traffic and time of a scan.
 
 Inside a chunk of :math:`C` tokens all pairs meet, as in attention; between chunks one state of
-:math:`d_k \\times d_v` a head is passed on. Work grows with the sequence, not with its square.
+:math:`d_k \times d_v` a head is passed on. Work grows with the sequence, not with its square.
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ def linear_attention_flops(key_dim: Num, value_dim: Num, chunk: Num, sharing: Nu
     return 2 * (chunk * (key_dim / sharing + value_dim) + 2 * key_dim * value_dim)
 
 
-def scan_seconds(
-    rows: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num, launch: Num
-) -> Num:
+def scan_seconds(rows: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num, launch: Num) -> Num:
     r"""Seconds of a chunked scan.
 
     .. math:: t = t_0 + \frac{s}{C} t_1 + r s \tau
@@ -131,8 +129,8 @@ def scan_seconds(
 
     Notes
     -----
-    The form holds 54 runs of flash-linear-attention 0.5 on H200 and GB200, forward and backward, 4 to 64 heads
-    of 128, 2,048 to 32,768 tokens, within 6%, 2% in the mean [1]_.
+    The form holds 46 runs of flash-linear-attention 0.5 on H200 and GB200, forward and backward, 4 to 64
+    heads of 128, 2,048 to 32,768 tokens, within 6%, 2% in the mean [1]_.
 
     References
     ----------

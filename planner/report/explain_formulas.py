@@ -165,7 +165,9 @@ def _context(anatomy: Anatomy) -> Iterator[Use]:
     if anatomy.answer.plan.cp <= 1 or not case.context.overlaps:
         return
     alone = float(anatomy.unhidden.layers[name].exchanges.cp.forward)
-    core = next(op for op in anatomy.layers[name].operators if op.module == "core_attn")
+    core = next((op for op in anatomy.layers[name].operators if op.module == "core_attn"), None)
+    if core is None:
+        return
     inputs = {"communication": alone, "window": float(core.forward), "exposed_share": case.context_exposed}
     yield Use(
         "cp_comm", f"{case.context.name} beside the attention of one layer, forward", exposed_seconds, inputs

@@ -72,7 +72,7 @@ class KimiDelta(RecurrentMixer):
         return self.head_dim
 
     def products(self, hidden: int) -> tuple[Product, ...]:
-        """Queries, keys, values and write strength in one; two bottlenecks and what reads them; the result."""
+        """Queries, keys, values and write strength; two bottlenecks and what reads them; the result."""
         return (
             Product("mixer_in", hidden, 3 * self._inner + self.heads, "columns"),
             Product("gate_down", hidden, 2 * self.head_dim, "none"),

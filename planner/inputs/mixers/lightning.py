@@ -92,5 +92,5 @@ class Lightning(RecurrentMixer):
 
     @property
     def kept(self) -> float:
-        """Activated queries, keys and values, the scan's result, that normed, the last one's input. [element]"""
+        """Activated queries, keys, values; the scan's result, that normed, the last one's input. [element]"""
         return 6.0 * self._inner

@@ -156,7 +156,7 @@ def _mixer_flags(model: ModelSpec, arch: Architecture) -> list[str]:
 
 def _delta_flags(mixer: GatedDelta, linear: tuple[bool, ...]) -> list[str]:
     return [
-        *("--experimental-attention-variant", "gdn", "--linear-attention-freq", pattern(linear)),
+        *("--experimental-attention-variant", "gated_delta_net", "--linear-attention-freq", pattern(linear)),
         *("--linear-conv-kernel-dim", str(mixer.conv_kernel)),
         *("--linear-num-key-heads", str(mixer.key_heads)),
         *("--linear-num-value-heads", str(mixer.value_heads)),

@@ -63,6 +63,16 @@ MODELS: Final = {
         {"a": {"mixer": DELTA, "ffn": MOE}, "b": {"mixer": GQA | {"output_gate": True}, "ffn": MOE}},
         "3 x (3 a, b)",
     ),
+    "parts": model(
+        "parts",
+        {
+            "m": {"mixer": MAMBA, "norms": 1},
+            "f": {"ffn": DENSE, "norms": 1},
+            "e": {"ffn": MOE, "norms": 1},
+            "t": {"mixer": GQA, "norms": 1},
+        },
+        "m, f, m, e, t, m, f, m, e, m, f, e",
+    ),
 }
 """One small model of each kind that the planner prices."""
 

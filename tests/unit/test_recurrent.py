@@ -22,12 +22,15 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.mixers.kimi_delta import KimiDelta
 from planner.inputs.mixers.mamba2 import Mamba2
-from planner.inputs.model import ModelSpec
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
+from planner.runtimes._settings import NO_CHANGES
+from planner.runtimes.megatron_lm import ENTRY as MEGATRON
+from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, layer_pattern
 
 Matrix = NDArray[np.float64]
 
@@ -232,3 +235,80 @@ def test_runtimes_that_cannot_build_such_layers_say_so(name: str) -> None:
     case = case_of(plan, job("qwen3-next-80b-a3b"), runtimes()[name])
     told = [broken for broken in violations(all_rules(plan, case)) if broken.rule.startswith("model-in-")]
     assert told
+
+
+def emitted(name: str, **fields: Any) -> list[str]:
+    """Return the words of Megatron-LM's program for 64 accelerators, 8,192 tokens and 256 sequences."""
+    base = job(name, "dgx-h100", gpus=64, global_batch=256)
+    dp = 64.0 / (fields.get("tp", 1.0) * fields.get("pp", 1.0))
+    plan = Plan(dp=dp, num_microbatches=256.0 / dp, zero=1, zero_shards=dp, **fields)
+    assert MEGATRON.command is not None
+    return list(MEGATRON.command(plan, base, MEGATRON.versions[0], NO_CHANGES).program)
+
+
+def after(words: list[str], flag: str) -> str:
+    return words[words.index(flag) + 1]
+
+
+def test_a_hybrid_is_cut_by_its_pattern() -> None:
+    """Nemotron 3 Nano's own pattern, 52 layers, with a border after those that the plan gives each stage."""
+    split = (14, 14, 15, 9)
+    words = emitted(
+        "nemotron-3-nano-30b-a3b", pp=2.0, vpp=2.0, stage_layers=split, schedule="interleaved-1f1b", ep=8.0
+    )
+    whole = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"
+    pattern = after(words, "--hybrid-layer-pattern")
+    assert words[0] == "pretrain_hybrid.py"
+    assert pattern.replace("|", "") == whole
+    assert tuple(map(len, pattern.split("|"))) == split
+    assert not {"--num-layers", "--moe-layer-freq", "--pipeline-model-parallel-layout"} & set(words)
+    assert after(words, "--mamba-num-groups") == "8"
+
+
+def test_gated_delta_nets_are_written_where_the_pattern_has_them() -> None:
+    words = emitted("qwen3-next-80b-a3b", ep=8.0)
+    assert words[0] == "pretrain_gpt.py"
+    assert after(words, "--linear-attention-freq") == f"({'+'.join(['[1]*3+[0]*1'] * 12)})"
+    assert "--attention-output-gate" in words
+    assert "--moe-shared-expert-gate" in words
+
+
+def test_a_block_of_two_parts_is_two_layers_of_a_hybrid() -> None:
+    mixer, full = Mamba2(heads=16, head_dim=64), Attention(heads=16, kv_heads=4, head_dim=64)
+    blocks = {
+        "m": Block(mixer=mixer, ffn=DenseFfn(inner=2048)),
+        "t": Block(mixer=full, ffn=Experts(experts=8, topk=2, inner=512)),
+    }
+    spec = ModelSpec(
+        name="h", hidden=1024, vocab=1000, tied_embeddings=False, blocks=blocks, layers=("m", "t", "m", "m")
+    )
+    assert layer_pattern(Plan(pp=2.0, stage_layers=(2, 2)), spec) == "M-*E|M-M-"
+    assert hybrid_obstacles(spec) == ()
+
+
+@pytest.mark.parametrize(("name", "release", "wanted"), [("megatron-lm", "0.19", "release-has-hybrids"),
+                                                         ("megatron-bridge", "", "no-hybrids-written")])  # fmt: skip
+def test_hybrids_are_written_by_the_releases_that_have_them(name: str, release: str, wanted: str) -> None:
+    base = job("nemotron-h-56b", "dgx-h100", gpus=8)
+    runtime = replace(runtimes()[name], release=release)
+    case = case_of(Plan(dp=8.0), base, runtime)
+    assert wanted in {broken.rule for broken in violations(all_rules(Plan(dp=8.0), case))}
+
+
+def test_kimi_linear_is_priced_and_no_runtime_builds_it() -> None:
+    mixer = KimiDelta(heads=16, head_dim=128)
+    block = Block(mixer=mixer, ffn=DenseFfn(inner=4096))
+    full = Block(mixer=Attention(heads=16, kv_heads=4, head_dim=128), ffn=DenseFfn(inner=4096))
+    spec = ModelSpec(
+        name="k", hidden=2048, vocab=1000, tied_embeddings=False, blocks={"l": block, "f": full},
+        layers=("l", "l", "l", "f"),
+    )  # fmt: skip
+    plan = Plan(dp=8.0)
+    for name, runtime in runtimes().items():
+        answer = estimate(plan, job(spec, "dgx-h100", gpus=8), runtime)
+        assert answer.step > 0
+        assert any("kimi-delta" in broken.found for broken in answer.violations) or name in (
+            "fsdp",
+            "deepspeed",
+        )
+        assert answer.violations

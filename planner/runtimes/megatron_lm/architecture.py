@@ -20,6 +20,7 @@ from planner.inputs.model import (
     Recurrent,
 )
 from planner.remembered import remembered
+from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -141,7 +142,6 @@ def _linear_obstacles(model: ModelSpec, arch: Architecture) -> dict[str, bool]:
         f"{strange} layers": bool(strange),
         "gated delta nets of several shapes": len(set(model.recurrents)) > 1 and not strange,
         "no attention beside layers that pass a state along": bool(kinds) and not model.attentions,
-        "layers of a mixer or a feed-forward alone": not model.is_whole,
         "a window beside layers that pass a state along": bool(kinds) and arch.window is not None,
     }
 
@@ -163,6 +163,9 @@ def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
 
 def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return what Megatron-core cannot build of the model; empty where it can build all."""
+    if is_hybrid(model):
+        bare = ["no norm before the head"] * (not model.final_norm)
+        return (*bare, *hybrid_obstacles(model), *_ffn_obstacles(model, arch))
     norms = {model.blocks[name].norms for name in model.layers}
     found = {
         f"{max(norms)} norms in a layer, where Megatron-core has 2": norms != {2},

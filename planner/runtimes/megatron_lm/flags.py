@@ -14,6 +14,7 @@ from planner.runtimes._family import Job
 from planner.runtimes._offered import stage_layers
 from planner.runtimes._run import Run, run_of
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
+from planner.runtimes.megatron_lm.hybrid import hybrid_flags, is_hybrid
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
 from planner.runtimes.megatron_lm.numerics import (
     activation_flags,
@@ -96,7 +97,7 @@ def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[st
     ffn = arch.dense or arch.experts
     positions = work.seq_len if model.max_positions is None else max(work.seq_len, model.max_positions)
     flags = [
-        *("--num-layers", str(model.num_layers)),
+        *(() if is_hybrid(model) else ("--num-layers", str(model.num_layers))),
         *("--hidden-size", str(model.hidden)),
         *("--ffn-hidden-size", str(ffn.inner if ffn else 4 * model.hidden)),
         *("--num-attention-heads", str(arch.mixer.heads)),
@@ -187,7 +188,7 @@ def _expert_flags(model: ModelSpec, arch: Architecture, work: Workload) -> list[
         *("--num-experts", str(experts.experts)),
         *("--moe-router-topk", str(experts.topk)),
         *("--moe-ffn-hidden-size", str(experts.inner)),
-        *("--moe-layer-freq", pattern(arch.expert)),
+        *(() if is_hybrid(model) else ("--moe-layer-freq", pattern(arch.expert))),
         *("--moe-router-dtype", "fp32"),
         *("--moe-token-dispatcher-type", "alltoall"),
         *("--moe-grouped-gemm", "--moe-permute-fusion"),
@@ -214,7 +215,9 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
         flags += ["--expert-tensor-parallel-size", f"{plan.etp:.0f}"]
     flags += ["--sequence-parallel"] if plan.sequence_parallel and plan.tp > 1 else []
     flags += ["--cp-comm-type", CP_COMM[plan.cp_method]] if plan.cp > 1 else []
-    if not is_even(plan, model):
+    if is_hybrid(model):
+        flags += hybrid_flags(plan, model)
+    elif not is_even(plan, model):
         flags += ["--pipeline-model-parallel-layout", layout_string(plan, model)]
     elif plan.vpp > 1:
         flags += ["--num-layers-per-virtual-pipeline-stage", str(stage_layers(plan, model)[0])]

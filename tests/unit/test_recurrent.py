@@ -286,8 +286,10 @@ def test_a_block_of_two_parts_is_two_layers_of_a_hybrid() -> None:
     assert hybrid_obstacles(spec) == ()
 
 
-@pytest.mark.parametrize(("name", "release", "wanted"), [("megatron-lm", "0.19", "release-has-hybrids"),
-                                                         ("megatron-bridge", "", "no-hybrids-written")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "release", "wanted"),
+    [("megatron-lm", "0.19", "release-has-hybrids"), ("megatron-bridge", "", "no-hybrids-written")],
+)
 def test_hybrids_are_written_by_the_releases_that_have_them(name: str, release: str, wanted: str) -> None:
     base = job("nemotron-h-56b", "dgx-h100", gpus=8)
     runtime = replace(runtimes()[name], release=release)

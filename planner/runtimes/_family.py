@@ -198,7 +198,8 @@ class Runtime:
     command : CommandMaker, optional
         What to start for a scalar plan; None where it writes no files.
     own_split : callable, optional
-        Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
+        Layers of each stage from (model, stages) where no plan names them; where it is None, or returns
+        None, they are balanced by FLOPs.
     bare_ends : bool
         Whether the first stage of a pipeline may hold the embedding alone, and the last one the loss.
     order_command : OrderCommandMaker, optional
@@ -236,7 +237,7 @@ class Runtime:
     own_rules: RuleMaker
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
-    own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
+    own_split: Callable[[ModelSpec, int], tuple[int, ...] | None] | None = None
     bare_ends: bool = False
     order_command: OrderCommandMaker | None = None
     grouping: Grouping = MESH

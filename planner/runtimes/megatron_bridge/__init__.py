@@ -22,7 +22,7 @@ from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables,
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
-from planner.runtimes.megatron_lm.rules import core_rules
+from planner.runtimes.megatron_lm.rules import core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 
@@ -101,6 +101,7 @@ ENTRY = Runtime(
     own_rules=rules,
     hybrid_sharding=True,
     bare_ends=MEGATRON_LM.bare_ends,
+    own_split=even_split,
     command=command,
     grouping=CORE,
     settings={

@@ -24,7 +24,7 @@ from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
-from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
+from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import (
     NEEDS,
     PRODUCTION,
@@ -96,6 +96,7 @@ ENTRY = Runtime(
     hybrid_sharding=True,
     # transformer_config.py, `account_for_embedding_in_pipeline_split` and the same for the loss.
     bare_ends=True,
+    own_split=even_split,
     command=command,
     grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (0.25,)},

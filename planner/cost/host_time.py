@@ -11,7 +11,7 @@ from planner.numeric import Num, either, most
 from planner.plan import Plan
 
 BESIDE_ATTENTION = 0.5
-"""Share of a layer's kernels that stand outside attention: about half of the fourteen of `LAYER_LAUNCHES`. [-]"""
+"""Share of a layer's kernels outside attention: about half of the fourteen of `LAYER_LAUNCHES`. [-]"""
 
 
 def host_step_seconds(case: Case, plan: Plan) -> Num:

@@ -165,6 +165,7 @@ def test_pairs_do_not_grow_with_the_replicas() -> None:
     few, many = (price_way(way("noloco"), trained(sites(*names))) for names in ("abcd", "abcdefgh"))
     assert many.step == few.step
     assert price_way(way("diloco"), trained(sites(*"abcdefgh"))).exchanges > few.exchanges
+    assert few.exchanges[0] == few.exchanges[1]
     assert few.exchanges[0] == pytest.approx(4 * 8030261248 / 125e6 + 0.05)
 
 

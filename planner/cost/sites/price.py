@@ -118,8 +118,11 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
     steps = timing.period * compute
     times = tuple(route.seconds(send.models * whole) + send.models * packing for send in timing.sends)
     pairs = list(zip(timing.sends, times, strict=True))
-    exposed = sum(float(exchange_period(steps, time, send.window * compute)) - steps for send, time in pairs)
-    period = max(steps + exposed, sum(times))
+    exposed = sum(
+        (float(exchange_period(steps, time, send.window * compute)) - steps) / send.every
+        for send, time in pairs
+    )
+    period = max(steps + exposed, sum(time / send.every for send, time in pairs))
     amount = timing.models_per_step * timing.period * whole
     peaks = [route.peak(send.models * whole) for send in timing.sends]
     return SyncPrice(

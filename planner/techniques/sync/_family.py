@@ -36,14 +36,15 @@ MEASURED: Final = {1: 2.086 / 2.090, 2: 2.086 / 2.090, 4: 2.096 / 2.090}
 
 
 class Send(NamedTuple):
-    """One exchange of each period.
+    """One exchange.
 
     ``models`` is how much of the model goes, ``window`` the inner steps after its start for which nobody
-    waits for the result. [-]
+    waits for the result, ``every`` after how many periods it goes. [-]
     """
 
     models: float
     window: float
+    every: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Timing:
     @property
     def models_per_step(self) -> float:
         """Whole models exchanged for each inner step. [-]"""
-        return sum(send.models for send in self.sends) / self.period
+        return sum(send.models / send.every for send in self.sends) / self.period
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def slowest_of(replicas: int) -> float:
 
     References
     ----------
-    .. [1] H. A. David and H. N. Nagaraja, "Order Statistics," 3rd ed., 2003, doi:10.1002/0471722162, sec. 3.1.
+    .. [1] H. A. David and H. N. Nagaraja, "Order Statistics," 3rd ed., 2003, doi:10.1002/0471722162.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Exchanges between replicas played event by event: stragglers, and links that carry one after another.
 
-A twin of `planner.cost.sites.price`: the same way over the same sites, but each replica's compute is drawn, each
-exchange starts when all that take part have come, and each link serves what has started in that order.
+A twin of `planner.cost.sites.price`: the same way over the same sites, but each replica's compute is drawn,
+each exchange starts when all that take part have come, and a link serves them in the order of their starts.
 """
 
 from __future__ import annotations

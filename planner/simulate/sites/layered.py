@@ -1,4 +1,4 @@
-"""Steps of replicas layer by layer: reductions that start in the backward pass and are awaited in the forward.
+"""Steps of replicas layer by layer: reductions start in the backward pass and are awaited in the forward.
 
 A step is a forward pass through all layers, then for each layer from the last the backward pass to its inputs
 (not of the first) and to its weights, all of one length. The reduction of a layer starts after its weights'

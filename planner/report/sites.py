@@ -51,8 +51,10 @@ def sites_page(
         *_batch_lines(result, request, lead),
         *_unfit(result),
     ]
-    page.append("\n".join(lines))
-    return [*page, *_others(result, verbose), *_taken(defaults)]
+    others = _others(result, verbose)
+    words = [one for one in others if isinstance(one, str)]
+    page.append("\n".join([*lines, *words]))
+    return [*page, *(one for one in others if not isinstance(one, str)), *_taken(defaults)]
 
 
 def ways_table(ways: tuple[Ranked, ...], request: SitesRequest, title: str = "layout") -> Table:
@@ -86,16 +88,15 @@ def _row(rank: str, one: Ranked, title: str) -> dict[str, str]:
     }
     if one.tokens:
         row |= {
-            "days": significant(one.days, 3),
-            "days to loss": significant(one.to_loss(one.days), 3),
-            "$ to loss": money(cost) if (cost := one.to_loss(one.usd)) is not None else "-",
+            "days": significant(one.to_loss(one.days), 3),
+            "cost": money(cost) if (cost := one.to_loss(one.usd)) is not None else "-",
         }
     return row
 
 
 def _times(one: Ranked) -> str:
     """Return what a way costs in compute to one loss."""
-    if one.sync.exact:
+    if one.exact:
         return "exact"
     return "unknown" if one.compute is None else f"{one.compute:.2f}x"
 
@@ -140,11 +141,11 @@ def _links(lead: Ranked) -> str:
     price = lead.price
     told = [
         f"{'-'.join(pair)} {significant(gbits(price.mean[pair]), 3)} Gb/s on average, "
-        f"{significant(gbits(price.peak[pair]), 3)} while it sends"
+        f"{significant(gbits(price.peak[pair]), 3)} at peak"
         for pair in price.peak
     ]
     seconds = " and ".join(significant(time, 3) for time in price.exchanges)
-    return f"An exchange of way 1 takes {seconds} s alone: {'; '.join(told)}."
+    return f"An exchange takes {seconds} s alone: {'; '.join(told)}."
 
 
 def _costs(result: SitesResult, verbose: bool) -> list[str]:
@@ -175,16 +176,13 @@ def _ahead(crossover: float) -> str:
 
 def _batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
     """Say how the batch compares with the critical one, and how many replicas that bears."""
-    each = lead.step_tokens / request.profile.replicas
-    most = int(result.critical_tokens // each)
-    cost = batch_cost(lead.step_tokens, result.critical_tokens) - 1.0
+    critical, here = result.critical_tokens, lead.step_tokens
+    most = int(critical // (here / request.profile.replicas))
     seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
-    here = significant(lead.step_tokens / 1e6, 3)
-    fill = f"{counted(most, 'such replica')} within it" if most else "less than one such replica has"
     return [
-        f"Critical batch {significant(result.critical_tokens / 1e6, 3)} M tokens, {fill}: beyond it replicas "
-        f"stop paying, and these {here} M cost about {percent(cost, 0)} more tokens than a small batch "
-        f"(arXiv:2410.21676{seen})."
+        f"Critical batch: {significant(critical / 1e6, 3)} M tokens, {counted(most, 'such replica')}; more "
+        f"stop paying: {significant(here / 1e6, 3)} M cost {percent(batch_cost(here, critical) - 1, 0)} more "
+        f"tokens (arXiv:2410.21676{seen})."
     ]
 
 
@@ -208,10 +206,8 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
     if verbose:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
-    told = ", ".join(
-        f"{one.sync.name} {significant(one.price.step, 3)} s" for one in result.others if one.refused
-    )
-    return [f"Not ranked, since no runner is known here: {told}. Name one with --sync, or see -v."]
+    told = ", ".join(one.sync.name for one in result.others)
+    return [f"Not ranked, no runner known here: {told}. Name one with --sync, or see -v."]
 
 
 def _taken(defaults: Mapping[str, Any]) -> Page:
@@ -232,7 +228,7 @@ def way_document(one: Ranked) -> Document:
             "compress": price.way.packed.text,
             "runner": [] if one.refused else list(one.sync.runners),
             "refused": list(one.refused),
-            "exact": one.sync.exact,
+            "exact": one.exact,
             "sends": one.sync.sends,
             "hidden_behind": one.sync.hidden,
             "step_time_s": price.step,
@@ -296,6 +292,10 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
             "ways": [way_document(one) for one in result.ranked],
             "not_ranked": [way_document(one) for one in result.others],
             "by_inner_steps": [way_document(one) for one in result.by_steps],
+            "curves": {
+                "narrowest_gbit_per_s": [gbits(rate) for rate in result.rates],
+                "step_time_s": {name: list(steps) for name, steps in result.curves.items()},
+            },
             "narrowest_gbit_per_s": gbits(result.narrowest),
             "critical_batch_tokens": result.critical_tokens,
             "searched": result.searched,

@@ -97,7 +97,8 @@ def test_a_page_fits_the_screen(two: str) -> None:
     lines = ask(two, "--tokens", "100B").out.splitlines()
     assert max(map(len, lines)) <= 80
     assert {"#", "layout", "s/step"} <= set(lines[3].split())
-    assert "no runner is known" in " ".join(lines)
+    assert len(ask(two, "--tokens", "100B", "--quiet").out.splitlines()) <= 24
+    assert "no runner known" in " ".join(lines)
 
 
 def test_csv_has_a_row_for_each_way(two: str) -> None:
@@ -204,3 +205,33 @@ def test_an_exchange_that_takes_long_is_waited_for(tmp_path: Path) -> None:
     text = (tmp_path / "run" / "ohio" / "titan_plan.py").read_text()
     timeout = int(text.partition("process_group_timeout_ms=")[2].partition(",")[0])
     assert timeout / 1000 > 2 * seconds > 10
+
+
+def test_the_report_draws_every_method(two: str, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    source, page = tmp_path / "sites.json", tmp_path / "page.html"
+    told = ask(two, "--tokens", "100B", "--format", "json")
+    source.write_text(told.out)
+    assert planner("report", str(source), "--out", str(page)).code == 0
+    text = page.read_text()
+    names = set(told.json["curves"]["step_time_s"])
+    assert len(names) == 15
+    assert all(name in text for name in names)
+    source.write_text(json.dumps(told.json | {"ways": [{"sync": "diloco"}]}))
+    assert planner("report", str(source), "--out", str(page), "--force").code == 2
+
+
+def test_curves_hold_the_price_at_the_own_rate(all_ways: dict[str, Any]) -> None:
+    rates = all_ways["curves"]["narrowest_gbit_per_s"]
+    place = next(number for number, rate in enumerate(rates) if rate >= 10.0)
+    for one in all_ways["ways"]:
+        steps = all_ways["curves"]["step_time_s"][one["sync"]]
+        assert steps == sorted(steps, reverse=True)
+        assert steps[place] <= one["step_time_s"] * (1 + 1e-9)
+        assert steps[place - 1] >= one["step_time_s"] * (1 - 1e-9)
+
+
+def test_a_compression_of_unknown_cost_hides_none(two: str) -> None:
+    told = ask(two, "--sync", "diloco", "--sync", "ddp", "--compress", "ternary", "--format", "json").json
+    assert [one["compute_to_same_loss"] for one in told["ways"]] == [None, None]
+    assert not any(one["exact"] for one in told["ways"])

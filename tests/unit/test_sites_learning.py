@@ -25,7 +25,7 @@ from planner.techniques.sync._family import LOSS_LAWS, loss_ratio
 
 @pytest.mark.parametrize(("replicas", "worse", "worth"), [(2, 0.1, 1.5), (4, 0.5, 5.4), (8, 1.5, 14.5)])
 def test_replicas_cost_at_1b_what_the_laws_say(replicas: int, worse: float, worth: float) -> None:
-    # arXiv:2503.09799, table 2; worth in model size, by the exponent of data parallelism, of the larger model.
+    # arXiv:2503.09799, table 2; worth as a share of the larger model's size, by data parallelism's exponent.
     ratio = loss_ratio(1e9, replicas)
     assert 100 * (ratio - 1) == pytest.approx(worse, abs=0.07)
     size = float(equal_loss_compute(ratio, LOSS_LAWS[0][1])) ** 0.5

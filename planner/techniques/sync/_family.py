@@ -18,7 +18,7 @@ BACKWARD: Final = 2.0 / 3.0
 FORWARD: Final = 1.0 - BACKWARD
 """Share of a step that is its forward pass. [-]"""
 
-LAW: Final = "arXiv:2503.09799, tables 2 and 3: loss laws at H = 30 and 20 tokens a parameter"
+LAW: Final = "arXiv:2503.09799, laws at H = 30 and 20 tokens a parameter"
 LOSS_LAWS: Final = {
     0: (18.129, -0.0953),
     1: (18.363, -0.0961),

@@ -271,6 +271,8 @@ def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, lau
     best = result.ranked[0]
     if best.refused:
         raise UnsupportedPlan(f"{best.sync.name}: {'; '.join(best.refused)}")
+    if request.runtime.name != RUNTIME:
+        raise UnsupportedPlan(f"files of several sites are not written for {request.runtime.name}")
     replica = 0
     for site in request.profile.sites:
         answer = best.plans[site.name]

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
+from planner.formulas.failures import job_mtbf_seconds
+from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import layout, money
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.search.sites.rank import Ranked, SitesResult, batch_cost
 from planner.search.sites.request import SitesRequest
-from planner.units import percent
+from planner.techniques.sync._family import best_batch_tokens
+from planner.units import DAY, percent
 
 SITES: Final = "planner/sites/1"
 BITS: Final = 8.0
@@ -49,7 +52,9 @@ def sites_page(
         *_costs(result, verbose),
         *_crossovers(result.ranked if verbose else result.ranked[:1]),
         *_batch_lines(result, request, lead),
+        *(_best_batch(request) if verbose else ()),
         *_unfit(result),
+        *_failures(request),
     ]
     others = _others(result, verbose)
     words = [one for one in others if isinstance(one, str)]
@@ -186,17 +191,30 @@ def _batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> li
     ]
 
 
+def _best_batch(request: SitesRequest) -> list[str]:
+    """Say at which batch DiLoCo learned best."""
+    best = best_batch_tokens(float(request.model.params), request.profile.replicas)
+    return [
+        f"DiLoCo learned best at {significant(best / 1e6, 3)} M tokens over all replicas, on 20 tokens a "
+        "parameter (arXiv:2503.09799, sec. 4.3; seen to 2.4 B)."
+    ]
+
+
 def _unfit(result: SitesResult) -> list[str]:
     return [f"No plan has room for {', '.join(result.unfit)}."] if result.unfit else []
 
 
 def _nothing(result: SitesResult) -> Page:
-    said = ["No plan fits inside the sites."] if not result.others else []
-    if result.nearest:
-        said.append(
-            f"Nearest: {listed({k: v for k, v in result.nearest.items() if not isinstance(v, dict)})}."
-        )
-    return ["\n".join(said)] if said else []
+    if result.others:
+        return []
+    nearest = result.nearest or {}
+    said = "No plan fits inside the sites."
+    if isinstance(peak := nearest.get("peak_gib"), float) and nearest.get("missing_gib"):
+        missing = significant(float(str(nearest["missing_gib"])), 3)
+        said += f" The least takes {significant(peak, 3)} GiB of an accelerator, {missing} too many."
+    if nearest.get("gpus"):
+        said += f" A site of {nearest['gpus']} accelerators has room."
+    return [said]
 
 
 def _others(result: SitesResult, verbose: bool = False) -> Page:
@@ -208,6 +226,13 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
         return [Table(rows)]
     told = ", ".join(one.sync.name for one in result.others)
     return [f"Not ranked, no runner known here: {told}. Name one with --sync, or see -v."]
+
+
+def _failures(request: SitesRequest) -> list[str]:
+    """Say how often sites fail, where their file tells."""
+    known = {one.name: failures_per_day(one) for one in request.profile.sites}
+    told = [f"{name} {significant(often, 3)}" for name, often in known.items() if often is not None]
+    return [f"Failures a day, not counted in days: {', '.join(told)}."] if told else []
 
 
 def _taken(defaults: Mapping[str, Any]) -> Page:
@@ -264,6 +289,13 @@ def way_document(one: Ranked) -> Document:
     return document
 
 
+def failures_per_day(site: Site) -> float | None:
+    """Return how often a site fails; None where its file does not say. [1/d]"""
+    if site.device_mtbf is None:
+        return None
+    return DAY / float(job_mtbf_seconds(float(site.device_mtbf), float(site.gpus)))
+
+
 def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping[str, Any]) -> Document:
     """Return a search over sites as JSON."""
     lead = (*result.ranked, *result.others)[:1]
@@ -277,6 +309,7 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
                     "cluster": request.clusters[one.name].name,
                     "gpus": one.gpus,
                     "replicas": one.replicas,
+                    "failures_per_day": failures_per_day(one),
                 }
                 for one in request.profile.sites
             ],
@@ -298,6 +331,7 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
             },
             "narrowest_gbit_per_s": gbits(result.narrowest),
             "critical_batch_tokens": result.critical_tokens,
+            "diloco_batch_tokens": best_batch_tokens(float(request.model.params), request.profile.replicas),
             "searched": result.searched,
             "unfit": list(result.unfit),
             "nearest": result.nearest,

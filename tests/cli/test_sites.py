@@ -46,7 +46,7 @@ def test_only_what_somebody_runs_is_ranked_unasked(all_ways: dict[str, Any]) -> 
     assert all_ways["schema"] == "planner/sites/1"
     ways = all_ways["ways"]
     assert {one["sync"] for one in ways} == {"ddp", "local-sgd", "diloco", "streaming"}
-    assert all(one["runner"] == ["torchtitan"] for one in ways)
+    assert all("torchtitan" in one["runner"] for one in ways)
     assert {"eager", "noloco", "swarm"} <= {one["sync"] for one in all_ways["not_ranked"]}
     assert all(one["refused"] for one in all_ways["not_ranked"])
 
@@ -97,7 +97,7 @@ def test_a_page_fits_the_screen(two: str) -> None:
     lines = ask(two, "--tokens", "100B").out.splitlines()
     assert max(map(len, lines)) <= 80
     assert {"#", "layout", "s/step"} <= set(lines[3].split())
-    assert len(ask(two, "--tokens", "100B", "--quiet").out.splitlines()) <= 24
+    assert len(lines) <= 24
     assert "no runner known" in " ".join(lines)
 
 
@@ -169,6 +169,47 @@ def test_no_pipeline_with_torchft(two: str) -> None:
     told = ask(two, "--sync", "diloco", "--pp", "2", "--format", "json").json
     assert ["pp 1" in reason for reason in told["ways"][0]["refused"]] == [True]
     assert told["plans"]["ohio"]["plan"]["pp"] == 2
+
+
+def test_failures_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "failing.yaml"
+    path.write_text(TWO.replace("price: 2 USD/h", "price: 2 USD/h, device_mtbf: 32 d"))
+    told = ask(str(path), "--sync", "diloco", "--format", "json").json
+    assert [one["failures_per_day"] for one in told["sites"]] == [None, pytest.approx(16 / 32)]
+    assert "oregon 0.5" in ask(str(path), "--sync", "diloco").out
+
+
+def test_unlike_sites_have_one_layout_and_wait_for_the_slower(tmp_path: Path) -> None:
+    path = tmp_path / "unlike.yaml"
+    path.write_text(TWO.replace("dgx-h100, gpus: 16, price: 2 ", "dgx-a100-80gb, gpus: 16, price: 2 "))
+    told = ask(str(path), "--sync", "diloco", "--format", "json").json
+    plans = {name: one["plan"] for name, one in told["plans"].items()}
+    steps = {name: one["step_time_s"] for name, one in told["plans"].items()}
+    assert plans["ohio"] == plans["oregon"]
+    assert steps["ohio"] < steps["oregon"] == pytest.approx(told["ways"][0]["inner_step_s"])
+    wasted = 1 - (steps["ohio"] + steps["oregon"]) / 2 / told["ways"][0]["step_time_s"]
+    assert told["ways"][0]["utilisation"] == pytest.approx(1 - wasted)
+
+
+def test_unequal_replicas_have_no_runner(tmp_path: Path) -> None:
+    path = tmp_path / "unequal.yaml"
+    path.write_text(TWO.replace("gpus: 16, price: 2 ", "gpus: 8, price: 2 "))
+    reasons = ask(str(path), "--sync", "diloco", "--format", "json").json["ways"][0]["refused"]
+    assert any("as many accelerators" in reason for reason in reasons)
+
+
+def test_other_runtimes_train_as_one_job_alone(two: str) -> None:
+    narrow = ("--micro-batch", "1", "--recompute", "none", "--cp", "1", "--tp", "2", "--global-batch", "64")
+    ask_megatron = ("--hardware", two, *narrow, "--runtime", "megatron-lm", "--format", "json")
+    told = planner("search", "llama3-8b", *ask_megatron)
+    assert [one["sync"] for one in told.json["ways"]] == ["ddp"]
+    assert told.json["not_ranked"]
+
+
+def test_a_model_that_no_site_holds_is_told(two: str) -> None:
+    done = planner("search", "llama3.1-405b", "--hardware", two, "--sync", "diloco")
+    assert done.code == 1
+    assert "No plan fits" in done.out
 
 
 def test_files_are_those_of_torchft(two: str, tmp_path: Path) -> None:

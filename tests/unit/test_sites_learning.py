@@ -20,7 +20,7 @@ from planner.inputs.load import load_model
 from planner.search.sites.layer_rates import BITS, UNIFORM, layer_bits, least_bytes
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.sync import SYNCS
-from planner.techniques.sync._family import LOSS_LAWS, loss_ratio
+from planner.techniques.sync._family import LOSS_LAWS, best_batch_tokens, loss_ratio
 
 
 @pytest.mark.parametrize(("replicas", "worse", "worth"), [(2, 0.1, 1.5), (4, 0.5, 5.4), (8, 1.5, 14.5)])
@@ -45,6 +45,13 @@ def test_more_replicas_never_cost_less_and_large_models_do_not_overtake() -> Non
         assert ratios[1:] == sorted(ratios[1:])
     assert loss_ratio(10e9, 4) >= 1.0028
     assert (SYNCS["diloco"].penalty.compute(10e9, 2) or 0.0) < 1.01
+
+
+def test_the_best_batch_of_diloco_grows_with_size_and_replicas() -> None:
+    # arXiv:2503.09799: joint law 14.521 N^0.4695 M^0.3399 beside the single ones, which it follows.
+    singles = {1: (27.873, 0.435), 2: (15.749, 0.479), 4: (10.957, 0.510), 8: (38.072, 0.455)}
+    for replicas, law in singles.items():
+        assert best_batch_tokens(1e9, replicas) == pytest.approx(float(power_law(1e9, *law)), rel=0.15)
 
 
 @pytest.mark.parametrize(("millions", "sequences"), [(85, 752), (151, 985), (1200, 2610)])

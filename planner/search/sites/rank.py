@@ -17,6 +17,9 @@ from planner.techniques.compress import COMPRESSIONS, Packed
 from planner.techniques.sync import SYNCS, Sync
 from planner.units import DAY, HOUR
 
+TORCHFT: Final = "torchtitan"
+"""The runtime that keeps replicas together with torchft."""
+
 WITHIN: Final = 1.01
 """Times the least time within which fewer inner steps are taken, which cost less in learning. [-]"""
 
@@ -198,7 +201,7 @@ def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranke
     packed = packed_for(sync, request)
     refused = refusals(sync, packed, request)
     copies = sync.device_copies + packed.how.feedback_copies
-    inside = plans.with_room(copies, not refused)
+    inside = plans.with_room(copies, request.runtime.name == TORCHFT and not refused)
     if inside is None:
         return
     for steps in request.steps if sync.inner else (1,):
@@ -221,16 +224,16 @@ def packed_for(sync: Sync, request: SitesRequest) -> Packed:
 
 def refusals(sync: Sync, packed: Packed, request: SitesRequest) -> tuple[str, ...]:
     """Return why the runtime does not train so; empty where it does."""
-    runtime = request.runtime.name
+    runtime, plain = request.runtime.name, packed.how.name == "none"
     if runtime not in sync.runners:
         return ("no runner known",) if not sync.runners else (f"{sync.run_by} runs it, {runtime} does not",)
     reasons = []
-    if runtime not in packed.how.runners or (packed.how.runners[runtime] and not _packs(sync, runtime)):
+    if not plain and (runtime not in packed.how.runners or not _packs(sync, runtime)):
         reasons.append(f"{runtime} does not send {packed.text} with {sync.name}")
-    if int(str(request.fixed.get("pp", 1))) > 1:
+    if runtime == TORCHFT and int(str(request.fixed.get("pp", 1))) > 1:
         reasons.append("torchft keeps one part of the model together, so no pipeline; nearest: pp 1")
     if not request.alike:
-        reasons.append("torchft's replica groups exchange shard by shard, so each has as many accelerators")
+        reasons.append("replicas exchange shard by shard, so each has as many accelerators")
     return tuple(reasons)
 
 

@@ -29,6 +29,8 @@ LOSS_LAWS: Final = {
 """Coefficient and exponent of the loss by replicas, 0 for data parallelism (arXiv:2503.09799, table 2)."""
 JOINT_LAW: Final = (19.226, -0.0985, 0.0116)
 """The same with an exponent of the replicas (arXiv:2503.09799, sec. 4.3)."""
+BATCH_LAW: Final = (14.521, 0.4695, 0.3399)
+"""Best batch in tokens: coefficient, exponents of size and replicas (arXiv:2503.09799, sec. 4.3)."""
 FITTED: Final = (35e6, 2.4e9)
 """Sizes that the laws were fitted to. [element]"""
 MEASURED: Final = {1: 2.086 / 2.090, 2: 2.086 / 2.090, 4: 2.096 / 2.090}
@@ -118,6 +120,13 @@ def loss_ratio(params: float, replicas: int) -> float:
         return max(eight, float(joint / exact))
     ratio = float(power_law(size, *LOSS_LAWS[law]) / exact)
     return max(ratio, MEASURED.get(law, 0.0)) if params > FITTED[1] else ratio
+
+
+def best_batch_tokens(params: float, replicas: int) -> float:
+    """Return the batch over all replicas at which DiLoCo learned best, on 20 tokens a parameter. [-]"""
+    scale, exponent, by_replicas = BATCH_LAW
+    one = power_law(params, scale, exponent)
+    return float(one * power_law(float(replicas), 1.0, by_replicas))
 
 
 EXACT: Final = Penalty("none", "computes what one cluster would", "exact")

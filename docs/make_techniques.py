@@ -21,6 +21,8 @@ from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import MODULES
+from planner.techniques.recovery import RECOVERIES
+from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
@@ -135,6 +137,14 @@ def page() -> str:
             METHODS,
             {"frozen_weight_bytes": "frozen [byte]"},
         ),
+        section(
+            "Recovery",
+            "`--recovery`. Seconds from a failure until training goes on where a near copy is left, without\n"
+            "loading it, and where all comes from storage.",
+            RECOVERIES,
+            {"level": "state from", "pause": "near [s]", "restart": "storage [s]"},
+        ),
+        section("Scaling laws", "`planner budget --law`", SCALING_LAWS, {"said": "law"}),
         section(
             "Sites",
             "`--sync`, how replicas at [several sites](../how-to/sites.md) keep together. *Copies* are of\n"

@@ -20,6 +20,7 @@ from planner.cli.launch import (
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
+from planner.cli.search_goodput import FailureOptions
 from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
 
-OBJECTIVES = ("time", "cost", "memory", "energy")
+OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 
 @spread
@@ -37,9 +38,14 @@ def search(
     job: JobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    failing: FailureOptions,
     sites: SiteOptions,
     objective: Annotated[
-        str, typer.Option(metavar="NAME", help="What to minimise: time, cost, memory or energy of a step.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What to minimise: time, cost, memory or energy of a step; goodput: time with failures.",
+        ),
     ] = "time",
     top: Annotated[
         str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
@@ -88,6 +94,9 @@ def search(
         Path | None,
         typer.Option(metavar="DIR", help="Write the launch files of the best plan here.", show_default=False),
     ] = None,
+    flags: Annotated[
+        bool, typer.Option("--flags", help="Print the runner's own flags of the best plan too.")
+    ] = False,
     target: TargetOption = None,
     launcher: LauncherOption = "torchrun",
     smoke: SmokeOption = False,
@@ -100,13 +109,16 @@ def search(
     from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
+    from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
     if is_over_sites(job, sites):
-        unused = {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
+        unused: dict[str, object] = {f"--{name}": value for name, value in vars(failing).items()}
+        unused |= {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
+        unused["--flags"] = flags or None
         left = tuple(name for name, value in unused.items() if value is not None)
         files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
         own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)
@@ -114,6 +126,7 @@ def search(
         return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
+    conditions = read_conditions(failing, request.objective, request.workload.method)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
@@ -121,8 +134,14 @@ def search(
     if smoke and emit is None:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
     check_names(target, launcher)
-    if launch is not None:
-        check_launch(launch, request)
+    wanted = launch or Launch(Path(), target, launcher, job.target_version, force)
+    if launch is not None or flags:
+        check_launch(wanted, request)
+    if conditions is not None:
+        if flags:
+            raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
+        search_goodput(asked, request, conditions, shown, (save, launch, force))
+        return
     with Progress(shown.quiet, shown.verbose) as progress:
         result = ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
@@ -140,12 +159,28 @@ def search(
         else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
     ):
         to_stderr(f"note: {line}")
-    emit_search(result, request, shown, asked.defaults, limits if points else None, made)
+    order = order_of(result, made, objective)
+    told = best_flags(result, wanted, order) if flags else None
+    emit_search(result, request, shown, asked.defaults, limits if points else None, made, told)
     if not result.plans:
         raise typer.Exit(1)
-    faster = (one for one in made or () if one.kept and objective != "memory")
-    order = next((one.text for one in faster if one.answer is result.plans[0]), None)
     write_best(result.plans[0], asked, save, launch, force, order)
+
+
+def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
+    """Return the runner's own flags of the best plan; None where there is no plan."""
+    from planner.cli.flags import flags_of
+
+    if not result.plans:
+        return None
+    best = result.plans[0]
+    return flags_of(best, wanted_target(launch, best.runtime), order)
+
+
+def order_of(result: SearchResult, made: tuple[MadeOrder, ...] | None, objective: str) -> str | None:
+    """Return the order that was made for the best plan, where it is faster and speed is asked for."""
+    faster = (one for one in made or () if one.kept and objective != "memory")
+    return next((one.text for one in faster if result.plans and one.answer is result.plans[0]), None)
 
 
 def in_use(request: Request, result: SearchResult) -> Request:
@@ -319,8 +354,9 @@ def emit_search(
     defaults: dict[str, Any],
     front: tuple[Estimate, ...] | None = None,
     made: tuple[MadeOrder, ...] | None = None,
+    flags: dict[str, Any] | None = None,
 ) -> None:
-    """Write a search in the format asked for, with time against memory and made orders where asked for."""
+    """Write a search in the format asked for; time against memory, made orders and flags where asked for."""
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.report.as_json import plain, search_document
     from planner.report.flat import flat_row
@@ -337,6 +373,8 @@ def emit_search(
             more["played"] = plain(played_records(played))
         if made is not None:
             more["synthesis"] = plain([made_record(one) for one in made])
+        if flags is not None:
+            more["flags"] = flags
         emit_document(search_document(result, defaults) | more)
     elif shown.output is Format.csv:
         rows = [("plan", answer) for answer in result.plans] + list(result.baselines)
@@ -354,3 +392,7 @@ def emit_search(
             ],
             shown.output,
         )
+        if flags is not None:
+            from planner.cli.flags import print_flags
+
+            print_flags(flags)

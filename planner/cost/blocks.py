@@ -207,11 +207,21 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
 
 
 def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
-    """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]"""
+    """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]
+
+    An all-to-all brings a row for each expert of a token both ways. Fused kernels bring a token back as one,
+    summed, and out as no more rows than it has experts (HybridEP; DeepEP brings one for each rank).
+
+    References
+    ----------
+    .. [1] torchtitan b5bcd76c, ``torchtitan/models/common/token_dispatcher.py`` and ``distributed/deepep``:
+       results of ``combine``, tokens x width where fused, copies x width where not.
+    """
     if not isinstance(ffn, Experts):
         return 0.0
     case, plan = pricer.case, pricer.plan
-    rows = pricer.local_tokens * ffn.topk * (1.0 + case.workload.imbalance)
+    back = 1.0 if case.traits.dispatcher == "fused" else ffn.topk
+    rows = pricer.local_tokens * (back + ffn.topk * case.workload.imbalance)
     return either(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
 
 

@@ -253,7 +253,8 @@ def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:
     ends = [
         float(np.asarray(column)[tail]) for column in (result.data_parallel, result.optimizer, result.offload)
     ]
-    waits = float(result.step) - busy - sum(ends)
+    host = float(result.host)
+    waits = float(result.step) - host - busy - sum(ends)
     return TimeTerms(
         compute=busy - messages - sum(terms.values()),
         tp_comm=terms["tp"],
@@ -264,7 +265,7 @@ def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:
         bubble=max(0.0, waits),
         optimizer=ends[1],
         offload=ends[2],
-        other=0.0,
+        other=host,
     )
 
 

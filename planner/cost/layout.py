@@ -70,7 +70,7 @@ def ranks_of(plan: Plan, case: Case) -> list[RankPieces]:
 
 def pipeline_ranks(case: Case, degrees: tuple[int, int], split: Sequence[int]) -> list[RankPieces]:
     """Pieces and messages of every rank of a pipeline of (pp, vpp) over the whole job."""
-    ranks = rank_counts(case.model, case.schedule, degrees, split, case.recompute)
+    ranks = rank_counts(case.model, case.schedule, degrees, split, case.recompute, case.prediction_apart)
     for rank, messages in zip(ranks, pipeline_messages(case, *degrees, split), strict=True):
         rank.messages = messages
     return ranks

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,11 @@ class _Rows:
 
 
 def make_space(
-    job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None = None, bare_ends: bool = False
+    job: Job,
+    fixed: Mapping[str, int],
+    split: tuple[int, ...] | None = None,
+    bare_ends: bool = False,
+    apart: bool = False,
 ) -> Space:
     """Return every structurally legal combination of degrees.
 
@@ -153,6 +157,8 @@ def make_space(
         Layers of each virtual stage, where the user has set them.
     bare_ends : bool
         Whether the first stage may hold the embedding alone, and the last one the loss.
+    apart : bool
+        Whether prediction layers stand before a loss alone, where the user has said so.
     """
     values = axis_values(job, fixed, bare_ends, split)
     cells = int(np.prod([float(len(values[axis])) for axis in AXES]))
@@ -179,10 +185,10 @@ def make_space(
     elif "vpp" not in fixed:
         rows.keep("chunks-are-alike", _alike(rows.columns, job.model.num_layers))
     _cross_experts(rows, job, values)
-    made = _plan(rows.columns, job, split)
+    made = replace(_plan(rows.columns, job, split), prediction_apart=apart)
     rules = structural_rules(made, job.model, job.workload, job.gpus, bare_ends)
     rows.keep_all({rule.name: rule.holds for rule in rules})
-    left = _plan(rows.columns, job, split)
+    left = replace(_plan(rows.columns, job, split), prediction_apart=apart)
     nearly = made if len(made.tp) and not len(left.tp) else None  # type: ignore[arg-type]
     return Space(left, cells, rows.removed, nearly)
 

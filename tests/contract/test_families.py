@@ -24,6 +24,8 @@ from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
+from planner.techniques.recovery import RECOVERIES
+from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS, Setting
 from planner.techniques.sharding import SHARDINGS
@@ -38,6 +40,8 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "optimizers": OPTIMIZERS,
     "precision": PRECISIONS,
     "recompute": RECOMPUTES,
+    "recovery": RECOVERIES,
+    "scaling_laws": SCALING_LAWS,
     "schedules": SCHEDULES,
     "settings": SETTINGS,
     "sharding": SHARDINGS,

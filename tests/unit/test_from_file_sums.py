@@ -121,7 +121,7 @@ EXPERTS = "--num-experts 8 --moe-router-topk 2"
         ("--fp8-param-gather", "--fp8-param-gather"),
         ("--main-grads-dtype bf16 --accumulate-allreduce-grads-in-fp32", "--main-grads-dtype"),
         ("--optimizer-cpu-offload --use-distributed-optimizer", "--optimizer-cpu-offload"),
-        ("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", "--cross-entropy-fusion-impl"),
+        ("--cross-entropy-loss-fusion --cross-entropy-fusion-impl foo", "--cross-entropy-fusion-impl"),
         # Attention, activation and experts
         ("--hierarchical-context-parallel-sizes 2 2", "--hierarchical-context-parallel-sizes"),
         ("--tp-comm-overlap", "--tp-comm-overlap"),
@@ -149,7 +149,8 @@ EXPERTS = "--num-experts 8 --moe-router-topk 2"
         (f"{PP} 2 --mtp-num-layers 1 {LAYOUT} Et*16|t*16mL", None),
         (f"{PP} 2 --mtp-num-layers 1 {LAYOUT} Et*16|t*16|m|L", None),
         (f"{PP} 2 --mtp-num-layers 1 {LAYOUT} Et*16|m|t*16|L", LAYOUT),
-        (f"{PP} 2 --mtp-num-layers 1 {LAYOUT} Et*16|t*15|tm|L", LAYOUT),
+        (f"{PP} 2 --mtp-num-layers 1 {LAYOUT} Et*16|t*15|tm|L", None),
+        (f"{PP} 4 --mtp-num-layers 1 {LAYOUT} Et*16|t*15|tm||L", LAYOUT),
         (f"{PP} 2 {LAYOUT} Ex*16|t*16L", LAYOUT),
     ],
 )

@@ -17,9 +17,7 @@ from planner.cli.launch import (
     wanted_target,
     write_best,
 )
-from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
-from planner.cli.printable import to_stderr
 from planner.cli.search_goodput import FailureOptions
 from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
 
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
 
+TOP = "5"
+"""Plans that are shown where nobody says."""
 OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 
@@ -49,7 +49,7 @@ def search(
     ] = "time",
     top: Annotated[
         str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
-    ] = "5",
+    ] = TOP,
     oom_risk: Annotated[
         str, typer.Option(metavar="SHARE", help="Accepted probability of running out of memory.")
     ] = "0.05",
@@ -107,21 +107,16 @@ def search(
     Exit code 1 tells that nothing fits; the answer then says what would.
     """
     from planner.cli.files import check_place
-    from planner.cli.progress import Progress
-    from planner.cli.reach import check_reached
+    from planner.cli.search_best import best_flags, best_plans, order_of, tell_notes
     from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.errors import InputError, Problem
-    from planner.report.front import memory_front
-    from planner.report.made_order import best_first, made_orders
-    from planner.search.optimise import search as ranked
 
+    files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
-        unused: dict[str, object] = {f"--{name}": value for name, value in vars(failing).items()}
-        unused |= {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
-        unused["--flags"] = flags or None
-        left = tuple(name for name, value in unused.items() if value is not None)
-        files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
-        own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)
+        others: dict[str, object] = vars(failing) | {"slowdown": slowdown, "synthesize": synthesize}
+        others |= {"front": front, "save": save, "flags": flags, "uniform": uniform}
+        others |= {"smoke": smoke and emit is None, "top": top != TOP and top}
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, others)
         search_over_sites(job, plan, shown, sites, own)
         return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
@@ -130,65 +125,25 @@ def search(
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if smoke and emit is None:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
     check_names(target, launcher)
-    wanted = launch or Launch(Path(), target, launcher, job.target_version, force)
-    if launch is not None or flags:
+    wanted = files or Launch(Path(), target, launcher, job.target_version, force)
+    if files is not None or flags:
         check_launch(wanted, request)
     if conditions is not None:
         if flags:
             raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
-        search_goodput(asked, request, conditions, shown, (save, launch, force))
+        search_goodput(asked, request, conditions, shown, (save, files, force))
         return
-    with Progress(shown.quiet, shown.verbose) as progress:
-        result = ranked(request, progress)
-        progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
-        request = in_use(request, result)
-        known = result.plans
-        limits = memory_front(request, points, progress, known=known) if points and known else ()
-        made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
-    if made and objective == "time":
-        result = best_first(result, made)
-    if not result.valid:
-        check_reached(request)
-    for line in (
-        []
-        if shown.quiet
-        else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
-    ):
-        to_stderr(f"note: {line}")
+    result, request, limits, made = best_plans(request, points, making, shown)
+    tell_notes(request, shown, objective)
     order = order_of(result, made, objective)
     told = best_flags(result, wanted, order) if flags else None
-    emit_search(result, request, shown, asked.defaults, limits if points else None, made, told)
+    emit_search(result, request, shown, asked.defaults, limits, made, told)
     if not result.plans:
         raise typer.Exit(1)
-    write_best(result.plans[0], asked, save, launch, force, order)
-
-
-def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
-    """Return the runner's own flags of the best plan; None where there is no plan."""
-    from planner.cli.flags import flags_of
-
-    if not result.plans:
-        return None
-    best = result.plans[0]
-    return flags_of(best, wanted_target(launch, best.runtime), order)
-
-
-def order_of(result: SearchResult, made: tuple[MadeOrder, ...] | None, objective: str) -> str | None:
-    """Return the order that was made for the best plan, where it is faster and speed is asked for."""
-    faster = (one for one in made or () if one.kept and objective != "memory")
-    return next((one.text for one in faster if result.plans and one.answer is result.plans[0]), None)
-
-
-def in_use(request: Request, result: SearchResult) -> Request:
-    """Return the request with the accelerators that its plans use, where they cannot use all."""
-    if not result.plans or not result.plans[0].job.idle:
-        return request
-    lead = result.plans[0].job
-    return replace(request, gpu_counts=(lead.gpus,), cluster_gpus=lead.gpus + lead.idle)
+    write_best(result.plans[0], asked, save, files, force, order)
 
 
 def read_slowdown(text: str | None, objective: str) -> float:

@@ -116,6 +116,10 @@ def test_csv_has_a_row_for_each_way(two: str) -> None:
         (("--compress", "int8:3"), ("--compress", "int8")),
         (("--gpus", "8"), ("--gpus",)),
         (("--front", "3"), ("--front",)),
+        (("--top", "3"), ("--top",)),
+        (("--uniform",), ("--uniform",)),
+        (("--smoke",), ("--smoke",)),
+        (("--emit", "nowhere", "--target", "nanotron"), ("--target", "torchtitan")),
         (("--runtime", "deepspeed", "--runtime", "torchtitan"), ("--runtime",)),
     ],
 )

@@ -217,6 +217,8 @@ def _refuse_others(job: JobOptions, asked: SitesAsked, reading: Reading) -> None
         reading.fault("--gpus", job.gpus, "none: the file of sites says how many")
     if job.price:
         reading.fault("--price", ", ".join(job.price), "the price of each site in its file")
+    if job.method is not None and job.method.strip().lower() != "full":
+        reading.fault("--method", job.method, "full: what sites exchange of adapters has no price", "full")
     if asked.objective.strip().lower() != "time":
         reading.fault("--objective", asked.objective, "time, which money follows", "time")
     if len(job.runtime or ()) > 1:

@@ -118,6 +118,7 @@ def test_csv_has_a_row_for_each_way(two: str) -> None:
         (("--front", "3"), ("--front",)),
         (("--top", "3"), ("--top",)),
         (("--uniform",), ("--uniform",)),
+        (("--method", "lora"), ("--method", "full")),
         (("--smoke",), ("--smoke",)),
         (("--emit", "nowhere", "--target", "nanotron"), ("--target", "torchtitan")),
         (("--runtime", "deepspeed", "--runtime", "torchtitan"), ("--runtime",)),
@@ -211,7 +212,9 @@ def test_other_runtimes_train_as_one_job_alone(two: str) -> None:
 
 
 def test_a_model_that_no_site_holds_is_told(two: str) -> None:
-    done = planner("search", "llama3.1-405b", "--hardware", two, "--sync", "diloco")
+    done = planner(
+        "search", "llama3.1-405b", "--hardware", two, "--sync", "diloco", "--tp", "8", "--zero", "3"
+    )
     assert done.code == 1
     assert "No plan fits" in done.out
 
@@ -280,3 +283,24 @@ def test_a_compression_of_unknown_cost_hides_none(two: str) -> None:
     told = ask(two, "--sync", "diloco", "--sync", "ddp", "--compress", "ternary", "--format", "json").json
     assert [one["compute_to_same_loss"] for one in told["ways"]] == [None, None]
     assert not any(one["exact"] for one in told["ways"])
+
+
+@pytest.mark.parametrize("limit", ["40", "60"])
+def test_plans_leave_room_for_what_a_method_keeps(two: str, limit: str) -> None:
+    job = ("llama3-8b", "--seq-len", "4096", "--global-batch", "64", "--micro-batch", "1", "--cp", "1")
+    asked = (
+        "--hardware",
+        two,
+        "--zero",
+        "3",
+        "--sync",
+        "diloco",
+        "--memory-limit",
+        limit,
+        "--format",
+        "json",
+    )
+    told = planner("search", *job, *asked).json
+    for one in told["plans"].values():
+        assert one["memory"]["peak_gib"] + told["ways"][0]["device_gib"] <= float(limit)
+    assert told["ways"]

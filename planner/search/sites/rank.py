@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.cost.money import quote_of
-from planner.cost.sites.price import SyncPrice, Trained, Way, price_way
+from planner.cost.sites.price import SyncPrice, Trained, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
 from planner.search.sites.inside import Inside, Plans, plan_shards
 from planner.search.sites.layer_rates import layer_bits
@@ -200,17 +200,18 @@ def _each_count(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ran
 def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranked]:
     packed = packed_for(sync, request)
     refused = refusals(sync, packed, request)
-    copies = sync.device_copies + packed.how.feedback_copies
+    layers, tried = request.model.num_layers, request.steps if sync.inner else (1,)
+    ways = [Way(sync, steps, packed, delay) for steps in tried for delay in sync.delays]
+    copies = max(device_copies(way, sync.timing(way.steps, layers, way.delay)) for way in ways)
     inside = plans.with_room(copies, request.runtime.name == TORCHFT and not refused)
     if inside is None:
         return
-    for steps in request.steps if sync.inner else (1,):
-        seen = set()
-        for delay in sync.delays:
-            price = price_way(Way(sync, steps, packed, delay), trained_at(request, inside))
-            if price.timing not in seen:
-                seen.add(price.timing)
-                yield _ranked(price, inside, refused, request)
+    seen = set()
+    for way in ways:
+        price = price_way(way, trained_at(request, inside))
+        if (way.steps, price.timing) not in seen:
+            seen.add((way.steps, price.timing))
+            yield _ranked(price, inside, refused, request)
 
 
 def packed_for(sync: Sync, request: SitesRequest) -> Packed:

@@ -155,6 +155,8 @@ class Sync:
     device_copies, host_copies : float
         Copies of the parameters in 4 bytes that each replica holds beside its training, on the accelerators
         and in host memory. [-]
+    passing_copies : float
+        Copies on the accelerators of what is being exchanged, for as long as that takes. [-]
     delays : tuple of int
         Steps of delay that it may have, the least first.
     inner : bool
@@ -176,6 +178,7 @@ class Sync:
     pattern: Pattern = "ring"
     device_copies: float = 0.0
     host_copies: float = 0.0
+    passing_copies: float = 0.0
     delays: tuple[int, ...] = (0,)
     inner: bool = True
     waits: bool = True

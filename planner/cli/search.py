@@ -17,7 +17,9 @@ from planner.cli.launch import (
     wanted_target,
     write_best,
 )
+from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.printable import to_stderr
 from planner.cli.search_goodput import FailureOptions
 from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
 
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
 
-TOP = "5"
-"""Plans that are shown where nobody says."""
 OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 
@@ -49,7 +49,7 @@ def search(
     ] = "time",
     top: Annotated[
         str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
-    ] = TOP,
+    ] = "5",
     oom_risk: Annotated[
         str, typer.Option(metavar="SHARE", help="Accepted probability of running out of memory.")
     ] = "0.05",
@@ -107,43 +107,81 @@ def search(
     Exit code 1 tells that nothing fits; the answer then says what would.
     """
     from planner.cli.files import check_place
-    from planner.cli.search_best import best_flags, best_plans, order_of, tell_notes
+    from planner.cli.progress import Progress
+    from planner.cli.reach import check_reached
     from planner.cli.search_goodput import read_conditions, search_goodput
-    from planner.errors import InputError, Problem
+    from planner.report.front import memory_front
+    from planner.report.made_order import best_first, made_orders
+    from planner.search.optimise import search as ranked
 
-    files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
+    launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
-        others: dict[str, object] = vars(failing) | {"slowdown": slowdown, "synthesize": synthesize}
-        others |= {"front": front, "save": save, "flags": flags, "uniform": uniform}
-        others |= {"smoke": smoke and emit is None, "top": top != TOP and top}
-        own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, others)
+        given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
+        given |= {"save": save, "flags": flags, "uniform": uniform, "top": top != "5"}
+        given["smoke"] = smoke and emit is None
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
         search_over_sites(job, plan, shown, sites, own)
         return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
-    conditions = read_conditions(failing, request.objective, request.workload.method)
+    conditions = read_conditions(failing, request, flags)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    if smoke and emit is None:
-        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
-    check_names(target, launcher)
-    wanted = files or Launch(Path(), target, launcher, job.target_version, force)
-    if files is not None or flags:
-        check_launch(wanted, request)
+    wanted = Launch(emit or Path(), target, launcher, job.target_version, force, smoke)
+    check_files(wanted, request, emit is not None, flags)
     if conditions is not None:
-        if flags:
-            raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
-        search_goodput(asked, request, conditions, shown, (save, files, force))
+        search_goodput(asked, request, conditions, shown, (save, launch, force))
         return
-    result, request, limits, made = best_plans(request, points, making, shown)
-    tell_notes(request, shown, objective)
+    with Progress(shown.quiet, shown.verbose) as progress:
+        result = ranked(request, progress)
+        progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
+        request = in_use(request, result)
+        known = result.plans
+        limits = memory_front(request, points, progress, known=known) if points and known else ()
+        made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
+    if made and objective == "time":
+        result = best_first(result, made)
+    if not result.valid:
+        check_reached(request)
+    tell_notes(() if shown.quiet else (request,), objective)
     order = order_of(result, made, objective)
     told = best_flags(result, wanted, order) if flags else None
-    emit_search(result, request, shown, asked.defaults, limits, made, told)
+    emit_search(result, request, shown, asked.defaults, limits if points else None, made, told)
     if not result.plans:
         raise typer.Exit(1)
-    write_best(result.plans[0], asked, save, files, force, order)
+    write_best(result.plans[0], asked, save, launch, force, order)
+
+
+def tell_notes(requests: Iterable[Request], objective: str) -> None:
+    """Write what a user should know of requests on standard error."""
+    for one in requests:
+        for line in job_notes(one.model, one.workload, one.clusters, one.gpu_counts, objective):
+            to_stderr(f"note: {line}")
+
+
+def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
+    """Return the runner's own flags of the best plan; None where there is no plan."""
+    from planner.cli.flags import flags_of
+
+    if not result.plans:
+        return None
+    best = result.plans[0]
+    return flags_of(best, wanted_target(launch, best.runtime), order)
+
+
+def order_of(result: SearchResult, made: tuple[MadeOrder, ...] | None, objective: str) -> str | None:
+    """Return the order that was made for the best plan, where it is faster and speed is asked for."""
+    faster = (one for one in made or () if one.kept and objective != "memory")
+    return next((one.text for one in faster if result.plans and one.answer is result.plans[0]), None)
+
+
+def in_use(request: Request, result: SearchResult) -> Request:
+    """Return the request with the accelerators that its plans use, where they cannot use all."""
+    if not result.plans or not result.plans[0].job.idle:
+        return request
+    lead = result.plans[0].job
+    return replace(request, gpu_counts=(lead.gpus,), cluster_gpus=lead.gpus + lead.idle)
 
 
 def read_slowdown(text: str | None, objective: str) -> float:
@@ -234,15 +272,20 @@ def check_names(target: str | None, launcher: str) -> None:
     reading.finish()
 
 
-def check_launch(launch: Launch, request: Request) -> None:
-    """Refuse names, before anything is searched, for which no files could be written.
+def check_files(launch: Launch, request: Request, written: bool, flags: bool) -> None:
+    """Refuse, before anything is searched, files or flags that could not be written.
 
     Raises
     ------
     InputError
-        If a name is unknown.
+        If a name is unknown, or an option stands where it has no meaning.
     """
-    for runtime in request.runtimes:
+    from planner.errors import InputError, Problem
+
+    if launch.smoke and not written:
+        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
+    check_names(launch.target, launch.launcher)
+    for runtime in request.runtimes if written or flags else ():
         wanted_target(launch, runtime)
 
 

@@ -22,6 +22,8 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "mfu": ("mfu", "mfu", "A measured speed as MFU and HFU, and its gap to the estimate."),
     "diagnose": ("diagnose", "diagnose", "Why a run is slow or dies: causes, and what is faster."),
     "goodput": ("goodput", "goodput", "A plan where machines fail: how often to save, days and cost."),
+    "resume": ("resume", "resume", "Whether a job can go on under another plan, and what moves."),
+    "cluster": ("cluster", "cluster", "Several jobs on one cluster: share and time of each."),
     "budget": ("budget", "budget", "How large a model for so many FLOPs, dollars or days."),
     "report": ("report", "report", "A plan or a search as one HTML page with pictures."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),

@@ -13,6 +13,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "Layout (what is given is kept)": "tp pp vpp cp ep etp dp zero zero_shards micro_batch recompute "
     "sequence_parallel cp_method schedule offload stage_layers",
     "Search": "objective top oom_risk uniform allow slowdown synthesize front",
+    "Failures": "failures recovery storage",
     "Measured": "step_time tokens_per_s tokens_per_s_per_gpu oom log",
     "Files": "save emit out target launcher smoke flags force unfit",
     "Answer": "output quiet verbose help",
@@ -23,8 +24,8 @@ LONG: Final = 15
 """Options from which on a help has headings."""
 
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
-    "Plan": "search estimate explain compare sweep budget",
-    "Run": "emit tune diagnose mfu goodput report simulate",
+    "Plan": "search estimate explain compare sweep budget cluster",
+    "Run": "emit tune diagnose mfu goodput resume report simulate",
     "Measure": "validate calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",
 }

@@ -110,28 +110,31 @@ def search(
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
     from planner.cli.search_goodput import read_conditions, search_goodput
+    from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
+    launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
-        unused: dict[str, object] = {f"--{name}": value for name, value in vars(failing).items()}
-        unused |= {"--slowdown": slowdown, "--synthesize": synthesize, "--front": front, "--save": save}
-        unused["--flags"] = flags or None
-        left = tuple(name for name, value in unused.items() if value is not None)
-        files = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
-        own = SitesAsked(objective, oom_risk, tuple(allow or ()), files, left)
+        others = {"slowdown": slowdown, "synthesize": synthesize, "front": front, "flags": flags or None}
+        given = {**vars(failing), **others, "save": save}
+        left = tuple(f"--{name}" for name, value in given.items() if value is not None)
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, left)
         search_over_sites(job, plan, shown, sites, own)
         return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
-    conditions = read_conditions(failing, request.objective, request.workload.method)
+    conditions = read_conditions(failing, request, flags)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    wanted = Launch(emit or Path(), target, launcher, job.target_version, force, smoke)
-    launch = wanted if emit is not None else None
-    check_files(wanted, request, emit is not None, flags, conditions is not None)
+    if smoke and emit is None:
+        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
+    check_names(target, launcher)
+    wanted = launch or Launch(Path(), target, launcher, job.target_version, force)
+    if launch is not None or flags:
+        check_launch(wanted, request)
     if conditions is not None:
         search_goodput(asked, request, conditions, shown, (save, launch, force))
         return
@@ -146,14 +149,20 @@ def search(
         result = best_first(result, made)
     if not result.valid:
         check_reached(request)
-    if not shown.quiet:
-        tell_notes(request, objective)
+    tell_notes(() if shown.quiet else (request,), objective)
     order = order_of(result, made, objective)
     told = best_flags(result, wanted, order) if flags else None
     emit_search(result, request, shown, asked.defaults, limits if points else None, made, told)
     if not result.plans:
         raise typer.Exit(1)
     write_best(result.plans[0], asked, save, launch, force, order)
+
+
+def tell_notes(requests: Iterable[Request], objective: str) -> None:
+    """Write what a user should know of requests on standard error."""
+    for one in requests:
+        for line in job_notes(one.model, one.workload, one.clusters, one.gpu_counts, objective):
+            to_stderr(f"note: {line}")
 
 
 def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
@@ -268,29 +277,16 @@ def check_names(target: str | None, launcher: str) -> None:
     reading.finish()
 
 
-def check_files(launch: Launch, request: Request, written: bool, flags: bool, goodput: bool) -> None:
-    """Refuse, before anything is searched, files or flags that could not be written.
+def check_launch(launch: Launch, request: Request) -> None:
+    """Refuse names, before anything is searched, for which no files could be written.
 
     Raises
     ------
     InputError
-        If a name is unknown, or an option stands where it has no meaning.
+        If a name is unknown.
     """
-    from planner.errors import InputError, Problem
-
-    if launch.smoke and not written:
-        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
-    check_names(launch.target, launch.launcher)
-    for runtime in request.runtimes if written or flags else ():
+    for runtime in request.runtimes:
         wanted_target(launch, runtime)
-    if flags and goodput:
-        raise InputError(Problem("--flags", "with --objective goodput", "--emit DIR"))
-
-
-def tell_notes(request: Request, objective: str) -> None:
-    """Say on standard error what is to be known of a job."""
-    for line in job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective):
-        to_stderr(f"note: {line}")
 
 
 def read(

@@ -26,7 +26,7 @@ from planner.search.request import (
     objective_column,
     objective_key,
     objective_value,
-    scan_of,
+    scans_of,
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
@@ -171,7 +171,7 @@ def scan_each(
     within: float = float("inf"),
 ) -> tuple[list[Scan], list[ScanReport]]:
     """Scan every job, by memory for plans that take at most ``within`` seconds."""
-    scans = [scan_of(request, job, runtime, within=within) for job, runtime in jobs]
+    scans = scans_of(request, jobs, within)
     reports = []
     for index, (scan, (job, runtime)) in enumerate(zip(scans, jobs, strict=True)):
         if progress is not None:

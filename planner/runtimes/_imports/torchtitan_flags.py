@@ -83,8 +83,7 @@ def from_flags(
         sheet.say("precision", "fp8")
     elif first is not None and first.precision != "bf16":
         sheet.say("precision", first.precision)
-    if chunks != 1:
-        sheet.changes.append(f"loss_chunks={chunks or 8}")
+    sheet.changes.append(f"loss_chunks={chunks or 8}")
     if experts:
         sheet.say("etp", 1 if int(sheet.options.get("ep", "1")) > 1 else sheet.options["tp"])
     return done(sheet, None)

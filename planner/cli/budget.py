@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from planner.techniques.scaling_laws import ScalingLaw
 
 KEPT = (
-    "hardware", "gpus", "gpus_per_node", "memory_limit", "seq_len", "global_batch", "global_batch_tokens",
-    "precision", "optimizer", "price", "runtime", "changes",
+    "hardware", "gpus", "nodes", "gpus_per_node", "memory_limit", "seq_len", "global_batch",
+    "global_batch_tokens", "precision", "optimizer", "price", "runtime", "changes",
 )  # fmt: skip
 """The options of a search that leave the model open."""
 

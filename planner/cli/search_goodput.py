@@ -52,7 +52,7 @@ class FailureOptions:
         return {name: text for name, text in texts.items() if text is not None}
 
 
-def read_conditions(options: FailureOptions, objective: str, method: str = "full") -> Conditions | None:
+def read_conditions(options: FailureOptions, request: Request, flags: bool) -> Conditions | None:
     """Return what is known of failures, None where it is not asked for.
 
     Raises
@@ -64,7 +64,7 @@ def read_conditions(options: FailureOptions, objective: str, method: str = "full
     from planner.inputs.failures import load_failures
     from planner.search.goodput import Conditions
 
-    reading = Reading()
+    reading, objective, method = Reading(), request.objective, request.workload.method
     if objective != "goodput":
         for name in options.given:
             reading.fault(name, f"--objective {objective}", "--objective goodput")
@@ -72,11 +72,13 @@ def read_conditions(options: FailureOptions, objective: str, method: str = "full
         return None
     if options.storage is None:
         reading.fault("--storage", "nothing", "the rate of the storage of checkpoints, such as 40GB/s")
+    if flags:
+        reading.fault("--flags", "with --objective goodput", "--emit DIR")
     if method != "full":
         reading.fault(
             "--objective", f"goodput with --method {method}", "--method full, whose state is counted"
         )
-    rate = _rate(options.storage, reading)
+    rate = read_rate(options.storage, reading)
     profile = reading.attempt(load_failures, options.failures or "llama3", "--failures")
     found = _recoveries(options.recovery, reading)
     reading.finish()
@@ -85,7 +87,8 @@ def read_conditions(options: FailureOptions, objective: str, method: str = "full
     return Conditions(profile, found, rate)
 
 
-def _rate(text: str | None, reading: Reading) -> float | None:
+def read_rate(text: str | None, reading: Reading) -> float | None:
+    """Return the rate of a storage, or note that it is none. [byte/s]"""
     from planner.units import parse
 
     if text is None:

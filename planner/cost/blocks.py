@@ -50,8 +50,19 @@ def residual_operator(pricer: Pricer, name: str) -> Operator:
 
 
 def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
-    """Bytes that the runtime's rotary embedding moves. [byte]"""
+    """Bytes that the runtime's rotary embedding moves. [byte]
+
+    No fused kernel scales what it turns, as positions stretched by YaRN are.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/models/common/embeddings/rope_utils.py``,
+       ``apply_rotary_pos_emb``: falls back where ``mscale`` is not 1.
+    """
     fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
+    scaling = pricer.case.model.numerics.rope_scaling
+    if fused and not pricer.case.traits.compiled and scaling is not None and scaling.stretches_values:
+        return traffic.ROTARY_CHAIN["halves"]
     return traffic.ROTARY_CHAIN[chain] if chain and not fused else traffic.ROTARY[fused]
 
 
@@ -158,6 +169,8 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     case = pricer.case
     fused = case.traits.fused_activation or case.traits.compiled
     moved = (traffic.GATED if gated else traffic.PLAIN)[fused]
+    if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.compiled:
+        moved = moved.beside(traffic.CLAMP)
     chain = 0.0 if fused or not gated else 2 * elements
     reader = (name.replace("_activation", "_out"),)
     saved = input_bytes(case, reader) * elements + chain
@@ -215,6 +228,9 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
         out.with_values(second=either(plan.ep > 1, float(not case.traits.compiled), 1.0)),
     ]
+    if ffn.bias and not case.traits.compiled:
+        summed = traffic.EXPERT_BIAS[case.traits.dispatcher == "fused"]
+        operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, summed))
     if ffn.shared_inner:
         operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
     return operators

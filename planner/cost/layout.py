@@ -61,9 +61,9 @@ def split_of(plan: Plan, case: Case) -> tuple[int, ...]:
 
 def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     """Layers of each virtual stage where nobody names any: the runtime's own cut, or the default split."""
-    if case.runtime.own_split is not None:
-        return case.runtime.own_split(case.model, parts)
-    work = case.workload
+    own, work = case.runtime.own_split, case.workload
+    if own is not None and (split := own(case.model, parts)) is not None:
+        return split
     return _balanced_split(case.model, work.seq_len, work.document_tokens, parts)
 
 

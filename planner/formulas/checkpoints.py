@@ -104,7 +104,7 @@ def restart_share(restart: Num, mtbf: Num) -> Num:
     return -np.expm1(-restart / mtbf)
 
 
-def stall_seconds(nbytes: Num, rate: Num, hidden: Num) -> Num:
+def stall_seconds(nbytes: Num, bandwidth: Num, unchanged: Num) -> Num:
     r"""Time for which training waits until a checkpoint is copied to the host.
 
     .. math:: \delta = \max(0, S / b - W)
@@ -113,9 +113,9 @@ def stall_seconds(nbytes: Num, rate: Num, hidden: Num) -> Num:
     ----------
     nbytes : Num
         What one accelerator copies :math:`S`. [byte]
-    rate : Num
+    bandwidth : Num
         Of its link to the host :math:`b`. [byte/s]
-    hidden : Num
+    unchanged : Num
         Time :math:`W` in which the state does not change, so that training goes on: the passes of a step
         where the copy is lazy, none where training waits for it. [s]
 
@@ -134,7 +134,7 @@ def stall_seconds(nbytes: Num, rate: Num, hidden: Num) -> Num:
     >>> float(stall_seconds(40e9, 20e9, 0.5)), float(stall_seconds(40e9, 20e9, 3.0))
     (1.5, 0.0)
     """
-    return np.maximum(0.0, nbytes / rate - hidden)
+    return np.maximum(0.0, nbytes / bandwidth - unchanged)
 
 
 def two_level_slowdown(near: tuple[Num, Num, Num], far: tuple[Num, Num, Num], mtbf: Num, cured: Num) -> Num:
@@ -175,3 +175,64 @@ def two_level_slowdown(near: tuple[Num, Num, Num], far: tuple[Num, Num, Num], mt
     least = 1e-12
     inner = failure_slowdown(*near, mtbf / np.maximum(cured, least))
     return inner * failure_slowdown(inner * far[0], far[1], far[2], mtbf / np.maximum(1.0 - cured, least))
+
+
+def break_even_seconds(transition: Num, fewer_step: Num, step: Num) -> Num:
+    r"""Time until lost machines are back up to which a job waits rather than goes on with fewer.
+
+    Going on takes a transition at once and another one when the machines are back; in between steps are
+    longer. It makes more steps than waiting where :math:`(T - t) / s' > t / s`.
+
+    .. math:: T = t \left(1 + \frac{s'}{s}\right)
+
+    Parameters
+    ----------
+    transition : Num
+        Time :math:`t` of one change of the plan. [s]
+    fewer_step, step : Num
+        Time of a step with fewer machines :math:`s'`, and with all :math:`s`. [s]
+
+    Returns
+    -------
+    Num
+        Time :math:`T`. [s]
+
+    References
+    ----------
+    .. [1] Unicron, arXiv:2401.00134, 2024: a transition is weighed with the work until the next failure.
+
+    Examples
+    --------
+    >>> break_even_seconds(600.0, 2.5, 2.0)
+    1350.0
+    """
+    return transition * (1.0 + fewer_step / step)
+
+
+def worthwhile_seconds(transition: Num, new_step: Num, step: Num) -> Num:
+    r"""Training left, at today's speed, above which a change to a faster plan pays.
+
+    .. math:: W = \frac{t}{1 - s' / s}
+
+    Parameters
+    ----------
+    transition : Num
+        Time :math:`t` of the change. [s]
+    new_step, step : Num
+        Time of a step afterwards :math:`s'`, and today :math:`s`, which is longer. [s]
+
+    Returns
+    -------
+    Num
+        Time :math:`W`. [s]
+
+    References
+    ----------
+    .. [1] Unicron, arXiv:2401.00134, 2024: a transition is weighed with the work until the next failure.
+
+    Examples
+    --------
+    >>> worthwhile_seconds(600.0, 1.5, 2.0)
+    2400.0
+    """
+    return transition / (1.0 - new_step / step)

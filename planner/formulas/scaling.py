@@ -38,8 +38,10 @@ def scaling_loss(params: Num, tokens: Num, fit: LossFit) -> Num:
 
     Parameters
     ----------
-    params, tokens : Num
-        Parameters :math:`N` and training tokens :math:`D`. [-]
+    params : Num
+        Parameters :math:`N`. [element]
+    tokens : Num
+        Training tokens :math:`D`. [-]
     fit : LossFit
         Constants.
 
@@ -77,7 +79,7 @@ def optimal_params(flops: Num, fit: LossFit) -> Num:
     Returns
     -------
     Num
-        Parameters. [-]
+        Parameters. [element]
 
     References
     ----------
@@ -109,7 +111,7 @@ def optimal_params_at_ratio(flops: Num, tokens_per_param: Num) -> Num:
     Returns
     -------
     Num
-        Parameters. [-]
+        Parameters. [element]
 
     References
     ----------

@@ -218,6 +218,8 @@ def _positions(own: _Keys) -> dict[str, Any]:
     share = own.checked(
         "partial_rotary_factor", each.get("partial_rotary_factor", own.value("partial_rotary_factor"))
     )
+    if share is None and (turned := own.checked("rotary_dim", raw.get("rotary_dim"))) is not None:
+        share = turned / _head_width(own)
     local = own.checked("rope_local_base_freq", local)
     if share is not None and share > 1:
         own.config.fault("partial_rotary_factor", share, "at most 1")
@@ -228,6 +230,13 @@ def _positions(own: _Keys) -> dict[str, Any]:
         "rope_fraction": None if share == 1 else share,
         "rope_scaling": _scaling(own, scaling),
     }
+
+
+def _head_width(own: _Keys) -> float:
+    """Width of a head, of which ``rotary_dim`` says how much has positions (MiniMax-M2, GPT-J)."""
+    said = own.number("head_dim")
+    hidden, heads = own.number("hidden_size", "n_embd"), own.number("num_attention_heads", "n_head")
+    return said or ((hidden or 1.0) / (heads or 1.0))
 
 
 def _scaling(own: _Keys, said: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -202,8 +202,13 @@ def remedy_page(answer: Estimate) -> Page:
     found = remedies(answer)
     if not found.single:
         return []
+    return [*remedy_table(found), _last(found.enough, answer)]
+
+
+def remedy_table(found: Remedies) -> Page:
+    """Return what each change does alone."""
     rows = tuple(_row(one) for one in found.single)
-    return ["What would make it fit, each change alone:", Table(rows), _last(found.enough, answer)]
+    return ["What would make it fit, each change alone:", Table(rows)] if rows else []
 
 
 def _row(one: Remedy) -> dict[str, str]:

@@ -35,7 +35,7 @@ def derived_rows(model: ModelSpec, block: str, ranks: int) -> list[Row]:
             "block": block,
             "ranks_for": axis,
             "splits": _splits(einsums, derived),
-            "collectives": "; ".join(f"{one.kind} of {one.tensor}" for one in derived.collectives) or "none",
+            "collectives": "; ".join(_messages(derived)) or "none",
             "sent_elements_per_token": derived.sent,
         }
         for axis, derived in found
@@ -49,3 +49,8 @@ def _splits(einsums: tuple[Einsum, ...], derived: Derived) -> str:
     return ", ".join(
         f"{name} {derived.choices[name].index or '-'}" for name in told if name in derived.choices
     )
+
+
+def _messages(derived: Derived) -> list[str]:
+    """Return the collectives, once for parts of one tensor that go alike."""
+    return list(dict.fromkeys(f"{one.kind} of {one.tensor}" for one in derived.collectives))

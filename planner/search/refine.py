@@ -84,8 +84,12 @@ class Refinement:
 
 
 def balanced(plan: Plan, scan: Scan) -> Plan | None:
-    """Return the plan split to make the slowest stage fastest; None where nothing is to split."""
-    if plan.pp == 1 or plan.vpp > 1 or scan.split is not None:
+    """Return the plan split to make the slowest stage fastest; None where nothing is to split.
+
+    Chunks of an interleaved pipeline are split so where layers are unlike; equal ones stay even.
+    """
+    alike = len(set(scan.job.model.layers)) == 1
+    if plan.pp == 1 or (plan.vpp > 1 and alike) or scan.split is not None:
         return None
     case = case_of(plan, scan.job, scan.runtime)
     model = case.model
@@ -98,7 +102,7 @@ def balanced(plan: Plan, scan: Scan) -> Plan | None:
         extra = seconds["prediction"] + seconds[model.prediction.block] + seconds["head"]
         last += model.prediction.layers * extra
     weights = tuple(seconds[name] for name in model.layers if name not in ENDS)
-    split = weighted_split(weights, int(plan.pp), last, first=seconds["embedding"])
+    split = weighted_split(weights, int(plan.pp * plan.vpp), last, first=seconds["embedding"])
     return replace(plan, stage_layers=split)
 
 

@@ -50,6 +50,7 @@ RANGES: Final = {
     "microbatches": (16, 64),
     "per_round": (1, 16),
     "exposed_share": (0, 1),
+    "new_step": (1, 2),
     "efficiency": (0.1, 1),
     "seq_q": (1024, 2048),
     "seq_kv": (2048, 4096),

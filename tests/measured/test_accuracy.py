@@ -12,7 +12,7 @@ from planner.calibrate.accuracy.runs import accuracy_of, read_folder
 from planner.calibrate.validate import Outcome
 from planner.cost.fit import memory_band
 from planner.runtimes._traits import Traits
-from tests.measured.limits import LIMITS, APART, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
+from tests.measured.limits import APART, LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
 from tests.measured.matched import RUNS
 
 

@@ -114,6 +114,8 @@ def any_runtime(**traits: Any) -> Runtime:
         recomputes=("none", "selective", "full", "full:1", "selective:mlp+norm"),
         offloads=(*(name for name, entry in OFFLOADS.items() if not entry.counted), "activations:1"),
         own_rules=lambda *_: [],
+        pass_rules=lambda *_: [],
+        setting_rules=lambda *_: [],
     )
 
 

@@ -326,3 +326,35 @@ def test_of_a_vision_language_model_the_language_model_is_read_and_the_rest_told
     assert len(imported.model.blocks) == blocks
     assert any("no price has their memory and time" in note for note in imported.notes)
     assert imported.model.numerics.rope_scaling is None
+
+
+def test_a_share_of_a_head_is_said_as_a_width_too(tmp_path: Path) -> None:
+    """MiniMax-M2's config.json has ``rotary_dim`` 64 of heads of 128, which transformers reads as a half."""
+    config = {
+        "architectures": ["MiniMaxM2ForCausalLM"],
+        "model_type": "minimax_m2",
+        "hidden_act": "silu",
+        "hidden_size": 3072,
+        "intermediate_size": 1536,
+        "max_position_embeddings": 196608,
+        "num_attention_heads": 48,
+        "num_experts_per_tok": 8,
+        "num_hidden_layers": 62,
+        "num_key_value_heads": 8,
+        "num_local_experts": 256,
+        "head_dim": 128,
+        "rms_norm_eps": 1e-06,
+        "rope_theta": 5000000,
+        "rotary_dim": 64,
+        "scoring_func": "sigmoid",
+        "tie_word_embeddings": False,
+        "use_qk_norm": True,
+        "qk_norm_type": "per_layer",
+        "use_routing_bias": True,
+        "vocab_size": 200064,
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    model = load_model(str(path))
+    assert model.numerics is not None
+    assert model.numerics.rope_fraction == load_model("minimax-m2.5").numerics.rope_fraction == 0.5

@@ -8,7 +8,7 @@ rule of the runtime (``planner/runtimes/megatron_lm``), and not here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
@@ -78,6 +78,13 @@ def megatron_sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     _experts(sheet)
     run_sums(sheet)
     layer_sums(sheet, len(record["layers"]) if record is not None else None)
+
+
+def overridden_values(sheet: Sheet, said: Iterable[tuple[str, str]]) -> None:
+    """Check values that a later argument replaces, as the parser does."""
+    for key, value in said:
+        if key in CHOICES and value not in CHOICES[key]:
+            sheet.fault(key, repr(value[:60]), f"one of {', '.join(CHOICES[key])}")
 
 
 def connection_sums(sheet: Sheet, connections: str | None) -> None:

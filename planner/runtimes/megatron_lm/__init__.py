@@ -25,7 +25,7 @@ from planner.runtimes.megatron_lm.hybrid import PROGRAM, hybrid_rules, is_hybrid
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
-from planner.runtimes.megatron_lm.rules import SCHEDULES, core_rules
+from planner.runtimes.megatron_lm.rules import SCHEDULES, core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import (
     NEEDS,
     PRODUCTION,
@@ -39,15 +39,23 @@ from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules of Megatron-LM for a plan or a batch of plans."""
+    return core_rules(plan, job)
+
+
+def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return those that hold or not whatever the states."""
     arch, _ = known_architecture(job.model)
     return [
-        *core_rules(plan, job),
+        *core_pass_rules(plan, job),
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
         *hybrid_rules(plan, job.model, runtime),
-        *choice_rules(plan, job, runtime),
-        *release_rules(plan, job, runtime, ENTRY.traits),
     ]
+
+
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is switched on beside a plan or a batch of plans."""
+    return [*choice_rules(plan, job, runtime), *release_rules(plan, job, runtime, ENTRY.traits)]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
@@ -95,9 +103,12 @@ ENTRY = Runtime(
     precisions=PRECISIONS,
     methods=("full",),
     own_rules=rules,
+    pass_rules=pass_rules,
+    setting_rules=setting_rules,
     hybrid_sharding=True,
     # transformer_config.py, `account_for_embedding_in_pipeline_split` and the same for the loss.
     bare_ends=True,
+    own_split=even_split,
     command=command,
     grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (0.25,)},

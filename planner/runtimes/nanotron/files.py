@@ -142,8 +142,9 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
     }
 
 
-STEP_LINE = StepLine(r"time_per_iteration_ms: ([0-9.]+)K")
-"""The log has three digits and a letter: a step of a second or more is in thousands of milliseconds."""
+STEP_LINE = StepLine(r"time_per_iteration_ms: ([0-9.]+K?)", divisor=1000.0, thousands=True)
+"""The log has milliseconds in three digits, from a second on in thousands (nanotron, logging/base.py,
+`human_format`)."""
 
 VARIABLES = (
     "TRAIN_STEPS", "LEARNING_RATE", "MIN_LEARNING_RATE", "WARMUP_STEPS", "DECAY_STEPS", "SEED",

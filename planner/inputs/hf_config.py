@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
@@ -17,6 +17,9 @@ from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
 
+ENCODERS: Final = (
+    "the language model alone: vision and audio encoders are left out, and no price has their memory and time"
+)
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token")
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
@@ -90,8 +93,8 @@ def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, An
     text = raw.get("text_config")
     if text is not None and not isinstance(text, Mapping):
         raise InputError(Problem(f"{where}: text_config", type(text).__name__, "an object"))
-    if text is not None and any(key in raw for key in ("vision_config", "audio_config")):
-        notes.append("the language model alone: vision and audio encoders are left out")
+    if any(isinstance(raw.get(key), Mapping) for key in ("vision_config", "audio_config")):
+        notes.append(ENCODERS)
     if raw.get("quantization_config") or (text or {}).get("quantization_config"):
         notes.append("quantization_config is not read: precision belongs to the workload")
     if _remote(raw, text or {}):
@@ -102,7 +105,8 @@ def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, An
 def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> str:
     """The family's name, once nothing speaks against it."""
     outer = str(raw.get("model_type"))
-    inner = outer if text is raw else str(text.get("model_type", WRAPPERS.get(outer)))
+    flat = WRAPPERS.get(outer, outer) if "vision_config" in raw else outer
+    inner = flat if text is raw else str(text.get("model_type", WRAPPERS.get(outer)))
     word = inner if text is raw or outer in WRAPPERS else outer
     reasons = _reasons(raw, text, word)
     if reasons:

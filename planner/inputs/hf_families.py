@@ -241,6 +241,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
         moe=True, shared=("shared_expert_intermediate_size",), shared_gate=True,
     ),
     "qwen3": _QWEN3,
+    "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "qwen3_vl_text": _QWEN3,
+    "qwen3_vl_moe_text": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
     "qwen3_5_text": _QWEN3_LINEAR,
     "qwen3_5_moe_text": replace(_QWEN3_LINEAR, moe=True, shared=_SHARED_WIDTH, shared_gate=True),
     "qwen3_next": replace(
@@ -268,6 +272,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
 """Model type to what its code does."""
 
 WRAPPERS: Final[Mapping[str, str]] = {
+    "llava": "llama",
+    "llava_next": "llama",
+    "llava_onevision": "qwen2",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "gemma3": "gemma3_text",

@@ -77,6 +77,7 @@ _COMMON: Final = {
 _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "mixtral": _SOFTMAX | {"normalize": True},
     "qwen2_moe": _SOFTMAX,
+    "qwen3_vl_moe_text": _SOFTMAX | {"normalize": True},
     "qwen3_moe": _SOFTMAX,
     "olmoe": _SOFTMAX,
     "gpt_oss": _SOFTMAX | {"normalize": True},
@@ -240,7 +241,7 @@ def _head_width(own: _Keys) -> float:
 
 def _scaling(own: _Keys, said: Mapping[str, Any]) -> dict[str, Any] | None:
     word = str(said.get("rope_type", said.get("type", "default")))
-    if word == "default" or not said:
+    if word in ("default", "mrope") or not said:
         return None
     if word not in _ROPE_KINDS:
         own.config.fault("rope_scaling", word[:40], f"one of default, {', '.join(_ROPE_KINDS)}")

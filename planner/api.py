@@ -317,7 +317,7 @@ def save_plan(
 
 
 @checked
-def emit_plan(
+def emit_plan(  # noqa: PLR0913 (by name alone)
     answer: Estimate,
     folder: str | Path,
     *,
@@ -327,6 +327,7 @@ def emit_plan(
     hardware: str = "",
     force: bool = False,
     unfit: bool = False,
+    smoke: bool = False,
 ) -> list[Path]:
     """Write the files that start a plan, all of them or none, and return their paths.
 
@@ -342,10 +343,9 @@ def emit_plan(
         Who starts them: ``torchrun``, ``slurm``, ``kubernetes``, ``skypilot`` or ``ray``.
     model, hardware : str
         As in `save_plan`.
-    force : bool
-        Whether files that exist are replaced.
-    unfit : bool
-        Whether files of a plan that does not fit are written.
+    force, unfit, smoke : bool
+        Whether files that exist are replaced; a plan that does not fit is written; the files start twenty
+        steps on made-up data where the variable ``SMOKE`` does not say otherwise.
 
     Raises
     ------
@@ -356,7 +356,7 @@ def emit_plan(
     Infeasible
         If the plan does not fit and ``unfit`` is false.
     """
-    launch = Launch(Path(folder), target, launcher, None, force)
+    launch = Launch(Path(folder), target, launcher, None, force, smoke)
     wanted = wanted_target(launch, answer.runtime)
     if not answer.feasible and not answer.violations and not unfit:
         raise Infeasible("the plan does not fit; unfit=True writes its files nevertheless")

@@ -71,11 +71,14 @@ class StepLine:
         The option of ``planner mfu`` that takes it.
     divisor : float
         By what the number is divided for that, such as 1000 for milliseconds.
+    thousands : bool
+        Whether a K behind the number means thousands.
     """
 
     pattern: str
     option: str = "--step-time"
     divisor: float = 1.0
+    thousands: bool = False
 
 
 @dataclass(frozen=True)

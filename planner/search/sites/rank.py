@@ -10,6 +10,7 @@ from typing import Final
 from planner.cost.money import quote_of
 from planner.cost.sites.price import SyncPrice, Trained, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
+from planner.search.optimise import SearchResult
 from planner.search.sites.inside import Inside, Plans, plan_shards
 from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
@@ -118,8 +119,8 @@ class SitesResult:
         Methods for which no plan fits.
     elapsed : float
         Time of the search. [s]
-    nearest : mapping, optional
-        What would fit, where nothing does.
+    failed : SearchResult, optional
+        The search inside a site that found nothing, where no way is left.
     rates : tuple of float
         Rates of the narrowest link for which ways are drawn. [byte/s]
     curves : mapping
@@ -134,7 +135,7 @@ class SitesResult:
     searched: int
     unfit: tuple[str, ...]
     elapsed: float
-    nearest: Mapping[str, object] | None = None
+    failed: SearchResult | None = None
     rates: tuple[float, ...] = ()
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
@@ -163,7 +164,7 @@ def search_sites(request: SitesRequest) -> SitesResult:
         searched=plans.searched,
         unfit=tuple(unfit),
         elapsed=time.perf_counter() - started,
-        nearest=plans.nearest if not found else None,
+        failed=plans.failed if not found else None,
         rates=RATES,
         curves={one.sync.name: tuple(_step_at(rate, one, one, request) for rate in RATES) for one in found},
     )

@@ -124,7 +124,7 @@ def search(
         return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
-    conditions = read_conditions(failing, request, flags)
+    conditions = read_conditions(failing, request, front=front, synthesize=synthesize, flags=flags or None)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")

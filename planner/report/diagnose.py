@@ -143,10 +143,7 @@ def suspects(answer: Estimate) -> Iterator[Suspect]:
     yield from _links(answer)
     yield from _switches(answer)
     job, plan = answer.job, answer.plan
-    if (
-        any(block.ffn.kind == "moe" for block in job.model.blocks.values())
-        and job.workload.imbalance < UNEVEN
-    ):
+    if any(ffn.kind == "moe" for ffn in job.model.ffns) and job.workload.imbalance < UNEVEN:
         uneven = job.workload.model_copy(update={"imbalance": UNEVEN})
         yield from _priced(
             answer, "an expert gets twice the mean load", "compute, ep_comm", "the router's load in the log",

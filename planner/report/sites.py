@@ -223,7 +223,7 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
     told = ", ".join(one.sync.name for one in result.others)
-    return [f"Not ranked, no runner known here: {told}. Name one with --sync, or see -v."]
+    return [f"Not ranked, no runner known to train so here: {told}. Name one with --sync, or see -v."]
 
 
 def _failures(request: SitesRequest) -> list[str]:

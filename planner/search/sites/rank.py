@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from planner.cost.legal import HOST_SHARE
 from planner.cost.money import quote_of
 from planner.cost.sites.price import SyncPrice, Trained, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
@@ -16,7 +17,7 @@ from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress import COMPRESSIONS, Packed
 from planner.techniques.sync import SYNCS, Sync
-from planner.units import DAY, HOUR
+from planner.units import DAY, GIB, HOUR
 
 TORCHFT: Final = "torchtitan"
 """The runtime that keeps replicas together with torchft."""
@@ -212,7 +213,17 @@ def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranke
         price = price_way(way, trained_at(request, inside))
         if (way.steps, price.timing) not in seen:
             seen.add((way.steps, price.timing))
-            yield _ranked(price, inside, refused, request)
+            yield _ranked(price, inside, (*refused, *short_hosts(price, request)), request)
+
+
+def short_hosts(price: SyncPrice, request: SitesRequest) -> Iterator[str]:
+    """Yield the sites whose host memory has no room for what a method keeps there."""
+    for name, cluster in request.clusters.items():
+        node = cluster.pool.node
+        needs = price.host_bytes * cluster.pool.gpus_per_node
+        if node.host_memory is not None and needs > HOST_SHARE * node.host_memory:
+            room = f"{HOST_SHARE * node.host_memory / GIB:.0f} GiB of host memory"
+            yield f"{needs / GIB:.0f} GiB on a node of {name}, which has {room} to give"
 
 
 def packed_for(sync: Sync, request: SitesRequest) -> Packed:

@@ -14,6 +14,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "sequence_parallel cp_method schedule offload stage_layers",
     "Search": "objective top oom_risk uniform allow slowdown synthesize front",
     "Failures": "failures recovery storage",
+    "Measured": "step_time tokens_per_s tokens_per_s_per_gpu oom log",
     "Files": "save emit out target launcher smoke flags force unfit",
     "Answer": "output quiet verbose help",
 }
@@ -24,7 +25,7 @@ LONG: Final = 15
 
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
     "Plan": "search estimate explain compare sweep budget cluster",
-    "Run": "emit mfu goodput resume report simulate",
+    "Run": "emit tune diagnose mfu goodput resume report simulate",
     "Measure": "validate calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",
 }
@@ -45,6 +46,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, str, str]]] = {
         "planner estimate llama3-8b --hardware 8xh100 --tp 2 --micro-batch 2",
         "planner estimate --from train.sh --hardware dgx-h100 --nodes 4",
         "planner estimate llama3-8b --hardware 8xh100 --zero 3 --format json",
+    ),
+    "diagnose": (
+        "planner diagnose plan.yaml --log train.log",
+        "planner diagnose train.sh --hardware dgx-h100 --tokens-per-s 95000",
+        "planner diagnose llama3-8b --hardware 8xh100 --tp 2 --oom",
     ),
 }
 """Three commands that work as they stand, by the command that they show; the empty name is the program."""

@@ -17,6 +17,9 @@ from planner.search.space import make_space
 FARTHEST: Final = 64
 """How far from what was asked a count is looked for."""
 
+EASIEST: Final = {"vpp": 1, "ep": 1, "etp": 1, "micro_batch": 1}
+"""Degrees that no rule on counts of accelerators asks more of."""
+
 
 def check_reached(request: Request) -> None:
     """Refuse counts of accelerators over which neither batch nor model can be spread, where others would do.
@@ -46,7 +49,7 @@ def check_reached(request: Request) -> None:
 
 
 def _reached(job: Job, gpus: int) -> bool:
-    rows = make_space(replace(job, gpus=gpus), {}).rows
+    rows = make_space(replace(job, gpus=gpus), EASIEST).rows
     heads, _ = head_counts(job.model)
     parts = np.where(np.greater(rows.cp, 1), 2.0 * rows.cp, 1.0)
     return bool(np.any(divides(rows.tp, heads) & divides(parts, job.workload.seq_len)))

@@ -110,17 +110,16 @@ def search(
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
     from planner.cli.search_goodput import read_conditions, search_goodput
-    from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
 
     launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
-        others = {"slowdown": slowdown, "synthesize": synthesize, "front": front, "flags": flags or None}
-        given = {**vars(failing), **others, "save": save}
-        left = tuple(f"--{name}" for name, value in given.items() if value is not None)
-        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, left)
+        given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
+        given |= {"save": save, "flags": flags, "uniform": uniform, "top": top != "5"}
+        given["smoke"] = smoke and emit is None
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
         search_over_sites(job, plan, shown, sites, own)
         return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
@@ -129,12 +128,8 @@ def search(
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    if smoke and emit is None:
-        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
-    check_names(target, launcher)
-    wanted = launch or Launch(Path(), target, launcher, job.target_version, force)
-    if launch is not None or flags:
-        check_launch(wanted, request)
+    wanted = Launch(emit or Path(), target, launcher, job.target_version, force, smoke)
+    check_files(wanted, request, emit is not None, flags)
     if conditions is not None:
         search_goodput(asked, request, conditions, shown, (save, launch, force))
         return
@@ -277,15 +272,20 @@ def check_names(target: str | None, launcher: str) -> None:
     reading.finish()
 
 
-def check_launch(launch: Launch, request: Request) -> None:
-    """Refuse names, before anything is searched, for which no files could be written.
+def check_files(launch: Launch, request: Request, written: bool, flags: bool) -> None:
+    """Refuse, before anything is searched, files or flags that could not be written.
 
     Raises
     ------
     InputError
-        If a name is unknown.
+        If a name is unknown, or an option stands where it has no meaning.
     """
-    for runtime in request.runtimes:
+    from planner.errors import InputError, Problem
+
+    if launch.smoke and not written:
+        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
+    check_names(launch.target, launch.launcher)
+    for runtime in request.runtimes if written or flags else ():
         wanted_target(launch, runtime)
 
 

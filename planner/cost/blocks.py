@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 from planner.cost.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.case import Case
 from planner.cost.casts import cast_seconds
 from planner.cost.norms import block_norms, norm_operator
 from planner.cost.operators import Operator, Pricer, accumulation_bytes
+from planner.cost.recurrent import recurrent_operators
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
+from planner.inputs.model import (
+    Attention,
+    Block,
+    DenseFfn,
+    Experts,
+    LatentAttention,
+    Mixer,
+    Recurrent,
+)
 from planner.numeric import Num, ceiling, either, most, some, whole
 
 
@@ -68,8 +78,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     queries = local_heads * mixer.head_dim
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
-    width = queries + keys + heads * mixer.value_head_dim
     outputs = local_heads * mixer.value_head_dim
+    width = queries + keys + heads * mixer.value_head_dim + mixer.output_gate * outputs
     rows = pricer.tokens
     kept = 2 * rows * (width + pricer.case.traits.attention_copies * (3 * queries - 2 * keys))
     projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
@@ -97,6 +107,10 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
             local_heads / heads,
         )
     )
+    if mixer.output_gate:
+        moved = traffic.GATED[pricer.case.traits.fused_activation or pricer.case.traits.compiled]
+        gated = pricer.elementwise("output_gate", "attn_out", rows * outputs, moved, kept=2 * rows * outputs)
+        operators.append(gated)
     operators.append(output_operator(pricer, outputs, mixer.output_bias))
     return operators
 
@@ -145,7 +159,7 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     ]
 
 
-def odd_products(mixer: Attention | LatentAttention) -> bool:
+def odd_products(mixer: Mixer | None) -> bool:
     """Whether attention has an odd number of products, so that after it the first one runs again."""
     return isinstance(mixer, LatentAttention) and mixer.q_lora_rank > 0
 
@@ -222,7 +236,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     return operators
 
 
-def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
+def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]
 
     An all-to-all brings a row for each expert of a token both ways. Fused kernels bring a token back as one,
@@ -289,19 +303,20 @@ def grouped_operator(
 MIXERS: dict[type, Callable[..., list[Operator]]] = {
     Attention: attention_operators,
     LatentAttention: latent_operators,
+    **dict.fromkeys(get_args(Recurrent), recurrent_operators),
 }
 FFNS: dict[type, Callable[..., list[Operator]]] = {DenseFfn: dense_operators, Experts: expert_operators}
 
 
 def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
     """Price every operator of one layer."""
-    return [
-        *block_norms(pricer, block, odd_products(block.mixer)),
-        *MIXERS[type(block.mixer)](pricer, block.mixer),
-        residual_operator(pricer, "residual_attention"),
-        *FFNS[type(block.ffn)](pricer, block.ffn, odd_products(block.mixer)),
-        residual_operator(pricer, "residual_mlp"),
-    ]
+    mixer, ffn, odd = block.mixer, block.ffn, odd_products(block.mixer)
+    operators = block_norms(pricer, block, odd)
+    if mixer is not None:
+        operators += [*MIXERS[type(mixer)](pricer, mixer), residual_operator(pricer, "residual_attention")]
+    if ffn is not None:
+        operators += [*FFNS[type(ffn)](pricer, ffn, odd), residual_operator(pricer, "residual_mlp")]
+    return operators
 
 
 def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> Operator | None:

@@ -29,6 +29,7 @@ from planner.inputs.fitted import error_band
 from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes._family import Job, Runtime
+from planner.shown import Shown
 
 FULL: Final = 1.0 + 1e-9
 """All of the dense peak, but for rounding. [-]"""
@@ -78,8 +79,8 @@ class SentBytes:
     dp: float
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """One plan priced in full.
 
     Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``bound`` is what no

@@ -13,7 +13,7 @@ AHEAD: Final = ("router", "attention")
 """Graphs under which the host launches few kernels of a layer beside its experts'."""
 
 
-def local_experts(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
+def local_experts(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     """Experts of a feed-forward on one rank; 0 where it has none. [-]"""
     return ffn.experts / pricer.plan.ep if isinstance(ffn, Experts) else 0.0
 

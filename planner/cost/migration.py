@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
+from planner.inputs.model import Experts
 from planner.numeric import Column
 from planner.plan import Plan, even_split
 from planner.techniques.schedules import SCHEDULES
@@ -92,7 +93,7 @@ def _expert_params(answer: Estimate, layer: int) -> float:
     if not 0 <= layer < model.num_layers:
         return 0.0
     ffn = model.blocks[model.layers[layer]].ffn
-    return float(ffn.experts * ffn.expert_params(model.hidden)) if ffn.kind == "moe" else 0.0
+    return float(ffn.experts * ffn.expert_params(model.hidden)) if isinstance(ffn, Experts) else 0.0
 
 
 def _stages(answer: Estimate) -> Column:

@@ -190,10 +190,17 @@ def _baselines(result: SearchResult) -> list[str]:
     return [f"Baselines{who}: {'; '.join(told)}."] if told else []
 
 
+def priced_counts(result: SearchResult) -> str:
+    """Return how many plans were priced, how many of them no further than a bound, and how many fit."""
+    slow = result.valid - result.priced
+    beside = f", {slow:,} of them too slow by a bound; of the other {result.priced:,}" if slow else ""
+    return f"{result.valid:,} legal plans priced{beside}, {result.fits:,} fit"
+
+
 def _proof(result: SearchResult) -> str:
     """Return how good the best plan is proved to be, and of how many."""
     told = result.optimality
-    counts = f"{result.valid:,} legal plans priced, {result.fits:,} fit"
+    counts = priced_counts(result)
     if told.get("proved"):
         return f"{counts}; none of them is better by this model."
     gap = told.get("gap")

@@ -231,9 +231,11 @@ def space_line(result: SearchResult, request: Request) -> str:
     if result.close:
         risk = percent(request.oom_risk, 0)
         close = f", {result.close:,} of them left out with more than {risk} risk of running out"
+    slow = result.valid - result.priced
+    beside = f", {slow:,} of them are too slow by a bound, and of the others" if slow else " and"
     counts = (
-        f"Of {result.enumerated:,} combinations {result.valid:,} obey all rules "
-        f"and {result.fits:,} fit{close}."
+        f"Of {result.enumerated:,} combinations {result.valid:,} obey all rules"
+        f"{beside} {result.fits:,} fit{close}."
     )
     removed = ", ".join(f"{rule} {count:,}" for rule, count in result.removed.items())
     return f"{counts} Removed by rule: {removed or 'none'}."

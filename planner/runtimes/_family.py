@@ -71,11 +71,14 @@ class StepLine:
         The option of ``planner mfu`` that takes it.
     divisor : float
         By what the number is divided for that, such as 1000 for milliseconds.
+    thousands : bool
+        Whether a K behind the number means thousands.
     """
 
     pattern: str
     option: str = "--step-time"
     divisor: float = 1.0
+    thousands: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,10 @@ class RuleMaker(Protocol):
     def __call__(self, plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]: ...
 
 
+def _no_rules(plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]:
+    return []
+
+
 class CommandMaker(Protocol):
     """Makes what starts a legal scalar plan on a release, with the traits that the user changed."""
 
@@ -192,7 +199,14 @@ class Runtime:
     zero_stages, schedules, cp_methods, recomputes, offloads, precisions, methods : tuple
         Names of the techniques that it can run; search offers no others.
     own_rules : RuleMaker
-        Makes its validity rules beside the structural ones, from what the record says that it can run.
+        Makes its validity rules beside the structural ones, from what the record says that it can run; none
+        of them depends on a setting that a search tries.
+    pass_rules : RuleMaker
+        Makes those of them that hold or not whatever the ZeRO stage, the shards and the offload: a search
+        asks them once for all of these.
+    setting_rules : RuleMaker
+        Makes those that do: what cannot be switched on beside a plan, over however many ranks its states
+        are sharded.
     hybrid_sharding : bool
         Whether zero_shards may be less than dp · cp.
     command : CommandMaker, optional
@@ -235,6 +249,8 @@ class Runtime:
     precisions: tuple[str, ...]
     methods: tuple[str, ...]
     own_rules: RuleMaker
+    pass_rules: RuleMaker = _no_rules
+    setting_rules: RuleMaker = _no_rules
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...] | None] | None = None
@@ -257,4 +273,5 @@ class Runtime:
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""
-        return self.own_rules(plan, job, self)
+        makers = (self.pass_rules, self.own_rules, self.setting_rules)
+        return [rule for maker in makers for rule in maker(plan, job, self)]

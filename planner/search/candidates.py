@@ -76,6 +76,12 @@ class ScanReport:
         first = (*self.promising[:1], *self.tight[:1], *self.hosted[:1])
         return min((one.bound for one in first), default=np.inf)
 
+    def worst_kept(self, keep: int, shown: int) -> float:
+        """Seconds that a plan must beat to be kept; infinite while there is room. [s]"""
+        if len(self.best) < max(keep, shown) or len(self.promising) < keep:
+            return float(np.inf)
+        return max(self.best[-1].value, self.promising[-1].bound)
+
 
 by_value: Final = attrgetter("value")
 """Order of candidates by the objective."""

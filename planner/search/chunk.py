@@ -32,7 +32,7 @@ class Ends:
     which: Rows
     weights: tuple[StageWeights, StageWeights] | None = None
 
-    def part(self, rows: slice) -> Ends:
+    def part(self, rows: slice | Rows) -> Ends:
         """Return those of some rows."""
         return Ends(self.states, self.which[rows], self.weights)
 

@@ -109,9 +109,13 @@ class Legal:
     rows: Rows
     masks: NDArray[np.bool_]
 
-    def part(self, rows: slice) -> Legal:
+    def part(self, rows: slice | Rows) -> Legal:
         """Return some of the rows."""
         return Legal(self.names, self.rows[rows], self.masks[:, rows])
+
+
+KnownLegal = dict[PassNames, tuple[Legal, Counter[str]]]
+"""By the techniques of the passes: legal rows, and how many others broke which rule."""
 
 
 def twin_passes(plan: Plan, names: PassNames, choices: Choices) -> NDArray[np.bool_]:
@@ -201,17 +205,56 @@ class Legality:
         Technique names to combine.
     shards : int, optional
         Ranks over which states are sharded; all that may where none is given.
+    known : dict, optional
+        What is legal whatever the settings of the runtime: kept there, and looked up by runtimes that differ
+        in settings alone.
     """
 
     def __init__(
-        self, rows: Plan, job: Job, runtime: Runtime, choices: Choices, shards: int | None = None
+        self,
+        rows: Plan,
+        job: Job,
+        runtime: Runtime,
+        choices: Choices,
+        shards: int | None = None,
+        known: KnownLegal | None = None,
     ) -> None:
         self.job, self.runtime, self.choices, self.shards = job, runtime, choices, shards
+        self.space, self.known = replace(rows, zero_shards=np.ones(len(np.atleast_1d(rows.tp)))), known
         layouts, self.layout = distinct([np.atleast_1d(getattr(rows, axis)) for axis in LAYOUT_AXES])
         self.rectangles = list(_rectangles(rows, layouts, self.layout))
 
     def rows_of(self, names: PassNames, removed: Counter[str]) -> Legal:
         """Return the rows that some choice of states makes legal plans; count the rules that others break."""
+        if self.known is None or names not in self.known:
+            broken: Counter[str] = Counter()
+            found = self._whatever_settings(names, broken), broken
+            if self.known is not None:
+                self.known[names] = found
+        else:
+            found = self.known[names]
+        removed.update(found[1])
+        return self._with_settings(found[0], removed)
+
+    def _with_settings(self, legal: Legal, removed: Counter[str]) -> Legal:
+        """Return the rows that obey the rules on what is switched on, too."""
+        if not legal.rows.size:
+            return legal
+        rows, masks = replace(plan_rows(self.space, legal.rows), **vars(legal.names)), []
+        for one, mask in zip(self.choices.states(), legal.masks, strict=True):
+            plan = replace(rows, zero=one.zero, offload=one.offload)
+            rules = self.runtime.setting_rules(plan, self.job, self.runtime)
+            masks.append(obeying(rules, mask, 1, removed))
+        left = np.array(masks)
+        some = left.any(axis=0)
+        return (
+            Legal(legal.names, legal.rows, left)
+            if some.all()
+            else Legal(legal.names, legal.rows[some], left[:, some])
+        )
+
+    def _whatever_settings(self, names: PassNames, removed: Counter[str]) -> Legal:
+        """Return the rows that obey all rules but those on what is switched on beside them."""
         states = len(self.choices.states())
         found = [(np.zeros(0, dtype=np.intp), np.zeros((states, 0), dtype=bool))]
         found += [self._legal(part, names, removed) for part in self.rectangles]
@@ -225,11 +268,13 @@ class Legality:
     ) -> tuple[Rows, NDArray[np.bool_]]:
         """Return the legal rows of a rectangle, and which choices of states make them so."""
         states = self.choices.states()
-        left = self._legal_passes(part, names, removed)
-        layouts = np.flatnonzero(left.any(axis=1))
-        if not layouts.size:
+        part, left = _some_left(part, self._legal_passes(part, names, removed))
+        if left.size:
+            plan = named(part.plan, names, states[0], self.shards)
+            rules = self.runtime.pass_rules(plan, self.job, self.runtime)
+            part, left = _some_left(part, obeying(rules, left, len(states), removed))
+        if not left.size:
             return np.zeros(0, dtype=np.intp), np.zeros((len(states), 0), dtype=bool)
-        part, left = part.taken(layouts), left[layouts]
         masks = np.array([self._legal_states(part, left, names, one, removed) for one in states])
         some = masks.any(axis=0)
         return part.rows[some], masks[:, some]
@@ -257,8 +302,14 @@ class Legality:
         twins = among & twin_states(plan, states, self.choices)
         removed["same-as-another"] += int(np.count_nonzero(twins))
         case = case_of(plan, self.job, self.runtime)
-        rules = [*offload_rules(plan, case), *self.runtime.rules(plan, self.job)]
+        rules = [*offload_rules(plan, case), *self.runtime.own_rules(plan, self.job, self.runtime)]
         return obeying(rules, among & ~twins, 1, removed)
+
+
+def _some_left(part: Rectangle, left: NDArray[np.bool_]) -> tuple[Rectangle, NDArray[np.bool_]]:
+    """Return the layouts of a rectangle of which some rows are left, and which."""
+    layouts = np.flatnonzero(left.any(axis=1))
+    return part.taken(layouts), left[layouts]
 
 
 def _rectangles(rows: Plan, layouts: Sequence[Column], layout: Rows) -> Iterator[Rectangle]:

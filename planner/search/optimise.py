@@ -26,11 +26,12 @@ from planner.search.request import (
     objective_column,
     objective_key,
     objective_value,
-    scan_of,
+    scans_of,
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
 from planner.search.smallest import smallest
+from planner.shown import Shown
 from planner.units import percent
 
 Progress = Callable[[float, str], None]
@@ -40,8 +41,8 @@ Progress = Callable[[float, str], None]
 SAFE = "safe in memory with its default split"
 
 
-@dataclass(frozen=True)
-class SearchResult:
+@dataclass(frozen=True, repr=False)
+class SearchResult(Shown):
     """Ranked plans and an account of the search.
 
     Parameters
@@ -170,7 +171,7 @@ def scan_each(
     within: float = float("inf"),
 ) -> tuple[list[Scan], list[ScanReport]]:
     """Scan every job, by memory for plans that take at most ``within`` seconds."""
-    scans = [scan_of(request, job, runtime, within=within) for job, runtime in jobs]
+    scans = scans_of(request, jobs, within)
     reports = []
     for index, (scan, (job, runtime)) in enumerate(zip(scans, jobs, strict=True)):
         if progress is not None:

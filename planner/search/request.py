@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -144,6 +145,22 @@ def _least_phases(job: Job, seconds: float) -> Phases:
     share = 1.0 if METHODS[work.method].trains_base else 1.0 / 3.0
     computing = min(seconds, share * flops / max(map(float, peak.values())) / job.gpus)
     return Phases(computing, 0.0, seconds - computing)
+
+
+def scans_of(request: Request, jobs: Sequence[tuple[Job, Runtime]], within: float = np.inf) -> list[Scan]:
+    """Return a scan of each job; those of one job for several settings share space and legal rows."""
+    first: dict[int, Scan] = {}
+    times = Counter(id(job) for job, _ in jobs)
+    scans = []
+    for job, runtime in jobs:
+        like = first.get(id(job))
+        if like is not None:
+            scans.append(replace(like, runtime=runtime))
+            continue
+        scan = scan_of(request, job, runtime, within=within)
+        first[id(job)] = replace(scan, known={}) if times[id(job)] > 1 else scan
+        scans.append(first[id(job)])
+    return scans
 
 
 def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256, within: float = np.inf) -> Scan:

@@ -24,7 +24,17 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.candidates import Candidate, ScanReport, by_bound, by_value, candidate, merged
 from planner.search.chunk import Chunk, Ends
 from planner.search.hostable import least_hosted_bytes, least_hosted_seconds
-from planner.search.legality import Choices, Legal, Legality, PassNames, StateNames, named, obeying, plan_rows
+from planner.search.legality import (
+    Choices,
+    KnownLegal,
+    Legal,
+    Legality,
+    PassNames,
+    StateNames,
+    named,
+    obeying,
+    plan_rows,
+)
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.space import Space
 from planner.search.squeezed import KEPT_WHOLE, Squeezed
@@ -39,6 +49,8 @@ KEEP_HOSTED = 256
 KEEP_SQUEEZED = 64
 """Candidates kept that might do with less recompute."""
 
+MOST_HOPEFUL = 0.7
+"""Share of the rows of a chunk up to which it is worth while to price them apart. [-]"""
 
 PLAIN = StateNames(0, "none")
 """States that passes are priced with: they do not matter there."""
@@ -78,6 +90,8 @@ class Scan:
         Seconds that a step may take, where memory is the value. [s]
     hostable : array (rows,), optional
         Rows of the space that may keep activations on the host, where the search is to try that.
+    known : dict, optional
+        Legal rows, shared with scans of the same space for other settings.
     """
 
     job: Job
@@ -94,6 +108,7 @@ class Scan:
     by_memory: bool = False
     within: float = np.inf
     hostable: NDArray[np.bool_] | None = None
+    known: KnownLegal | None = None
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
@@ -111,7 +126,7 @@ class Scan:
     ) -> Iterator[None]:
         """Add one chunk of priced rows after another to ``report``."""
         tables = StageTables(self.space.rows, self.split)
-        legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards)
+        legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards, self.known)
         for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             cases = [legality.rows_of(names, report.removed) for names in members]
             grid, self._squeezed = LayerGrid(self.space.rows, self._either(cases)), Squeezed()
@@ -173,6 +188,11 @@ class Scan:
         started = time.perf_counter()
         costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
         passes = price_passes(case, named(rows, names, PLAIN), costs, stages, totals, ends.taken())
+        if (kept := self._hopeful(case, passes, legal, report)) is not None:
+            passes = taken_rows(passes, kept, legal.rows.size)
+            legal, ends, rows = legal.part(kept), ends.part(kept), plan_rows(rows, kept)
+            stages, totals = tables.stages(case, legal.rows)
+            costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
         report.seconds += time.perf_counter() - started
         for one, mask, end in zip(states, legal.masks, ends.states, strict=True):
             if mask.any() and one.domain:
@@ -195,6 +215,29 @@ class Scan:
                 if self.splits and is_splittable(whole):
                     self._collect_tight(whole, plan, result, mask, costs, totals, report)
 
+    def _worst_kept(self, report: ScanReport) -> float:
+        """Seconds that a row must beat to be kept; infinite where memory is what counts."""
+        return float(np.inf) if self.by_memory else report.worst_kept(self.keep, self.shown)
+
+    def _hopeful(self, case: Case, passes: PassPrice, legal: Legal, report: ScanReport) -> Rows | None:
+        """Return the rows that could be kept, of a space that is priced for several settings; None for all.
+
+        No bound keeps them from being among the best, or they recompute because nothing else fits. The others
+        are counted alone.
+        """
+        worst, size = self._worst_kept(report), legal.rows.size
+        if self.known is None or worst == np.inf or case.offload.layers:
+            return None
+        hopeful = np.broadcast_to(np.asarray(passes.bound), (size,)) < worst
+        if self.squeezes and legal.names.recompute != KEPT_WHOLE:
+            hopeful = hopeful | self._squeezed.places(legal.names, self.space.size)[legal.rows]
+        kept = np.flatnonzero(hopeful)
+        if kept.size > MOST_HOPEFUL * size:
+            return None
+        left = int(np.count_nonzero(legal.masks)) - int(np.count_nonzero(legal.masks[:, kept]))
+        report.valid, report.skipped = report.valid + left, report.skipped + left
+        return kept
+
     def _price_replicas(
         self,
         chunk: Chunk,
@@ -204,7 +247,7 @@ class Scan:
         report: ScanReport,
     ) -> None:
         """Price the rows that could be among the best with replicas of shards; others are counted alone."""
-        rows = chunk.below(worst_kept(self, report), mask)
+        rows = chunk.below(self._worst_kept(report), mask)
         left = int(np.count_nonzero(mask)) - rows.size
         report.valid, report.skipped = report.valid + left, report.skipped + left
         if not rows.size:
@@ -355,11 +398,3 @@ class Scan:
         made = partial(candidate, result, plan, values)
         keys = values if self.by_memory else np.asarray(result.bound)
         report.tight = merged(report.tight, keys, among, self.keep_tight, made, order)
-
-
-def worst_kept(scan: Scan, report: ScanReport) -> float:
-    """Seconds that a row must beat to be kept; infinite where memory is what counts, or not all are full."""
-    most = max(scan.keep, scan.shown)
-    if scan.by_memory or len(report.best) < most or len(report.promising) < scan.keep:
-        return float(np.inf)
-    return max(report.best[-1].value, report.promising[-1].bound)

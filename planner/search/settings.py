@@ -8,11 +8,16 @@ from typing import Final
 
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.settings import settings_that_matter, with_value
+from planner.plan import Plan
+from planner.rules import every
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.settings import Setting
 
 WORTH: Final = 0.001
 """Share of the objective that a setting beside the usual one must gain to be kept. [-]"""
+
+OF_RELEASE: Final = "release"
+"""Part of the names of rules that no plan changes: on what a release has."""
 
 Worth = Callable[[Estimate], float]
 """The objective of a plan; infinite where it may not be shown."""
@@ -55,7 +60,7 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
     known = list(settings)
     for setting in known:
         if not setting.scanned:
-            runtime = with_value(runtime, setting.name, list(setting.values)[-1])
+            runtime = _with_last(job, runtime, setting)
     binding = [setting for setting in known if setting.scanned]
     if not binding or not job.model.expert_kinds:
         return [runtime]
@@ -67,6 +72,16 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
             other = with_value(other, setting.name, setting.scanned[-1])
         found.append(other)
     return found
+
+
+def _with_last(job: Job, runtime: Runtime, setting: Setting) -> Runtime:
+    """Return the runtime with the last value of a setting that its release has."""
+    for value in reversed(list(setting.values)):
+        other = with_value(runtime, setting.name, value)
+        rules = other.setting_rules(Plan(dp=float(job.gpus)), job, other)
+        if all(every(rule.holds) for rule in rules if OF_RELEASE in rule.name):
+            return other
+    return runtime
 
 
 def with_best_settings(

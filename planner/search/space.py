@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.inputs.model import ModelSpec
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import Mask, divisors, most_stages, structural_rules
@@ -57,6 +58,12 @@ class Space:
         return len(np.atleast_1d(self.rows.tp))
 
 
+def widest_mixer(model: ModelSpec) -> int:
+    """Return the heads of the mixer that has most of them, those with a state of their own included. [-]"""
+    heads = [mixer.heads for mixer in model.attentions]
+    return int(max([1, *heads, *(mixer.state_heads for mixer in model.recurrents)]))
+
+
 def axis_values(
     job: Job, fixed: Mapping[str, int], bare_ends: bool = False, split: tuple[int, ...] | None = None
 ) -> dict[str, list[int]]:
@@ -65,7 +72,7 @@ def axis_values(
     most = most_stages(model, bare_ends, split)
     stages = [pp for pp in divisors(gpus) if pp <= most]
     experts = [ffn.experts for ffn in model.expert_kinds]
-    widest = max(block.mixer.heads for block in model.blocks.values())
+    widest = widest_mixer(model)
     values = {
         "tp": [tp for tp in divisors(gpus) if tp <= widest],
         "cp": [cp for cp in divisors(gpus) if 2 * cp <= job.workload.seq_len or cp == 1],

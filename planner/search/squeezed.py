@@ -38,6 +38,15 @@ class Squeezed:
             table = [np.asarray(one)[some] for one in (result.step, result.bound, result.total_bytes)]
             self.known.setdefault(names, []).append((rows[some], np.stack(table)))
 
+    def places(self, names: PassNames, size: int) -> NDArray[np.bool_]:
+        """Return which of the rows of a space were remembered under these techniques, whatever the states."""
+        found = np.zeros(size, dtype=bool)
+        for (passes, _), parts in self.known.items():
+            if passes == replace(names, recompute=KEPT_WHOLE):
+                for rows, _ in parts:
+                    found[rows] = True
+        return found
+
     def expected(
         self, names: tuple[PassNames, StateNames], rows: Rows, result: StepPrice, limit: float
     ) -> tuple[Column, Column] | None:

@@ -140,3 +140,19 @@ def test_a_named_model_brings_its_own_positions(tmp_path: Path) -> None:
     )
     found = read_runner_file(path)
     assert not [problem for option, problem in found.faults if option != "gpus"]
+
+
+def test_values_that_later_ones_replace_are_checked_too(tmp_path: Path) -> None:
+    """Both parsers check each value as it comes, and start nothing where one is none of the choices."""
+    flags = "--fp8-format foo --fp8-format hybrid --recompute-method block --recompute-method block"
+    assert faults(tmp_path / "a.sh", f"{MEGATRON} --bf16 {flags}\n") == {"--fp8-format"}
+    titan = (
+        "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 --config llama3_8b "
+        "--parallelism.fsdp_reshard_after_forward {} --training.mixed_precision_reduce {} "
+        "--parallelism.fsdp_reshard_after_forward always --training.mixed_precision_reduce float32\n"
+    )
+    assert faults(tmp_path / "b.sh", titan.format("never", "float32")) == set()
+    assert faults(tmp_path / "c.sh", titan.format("sometimes", "bfloat16")) == {
+        "parallelism.fsdp_reshard_after_forward",
+        "training.mixed_precision_reduce",
+    }

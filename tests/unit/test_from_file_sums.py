@@ -127,7 +127,7 @@ EXPERTS = "--num-experts 8 --moe-router-topk 2"
         ("--tp-comm-overlap", "--tp-comm-overlap"),
         ("--squared-relu", "--squared-relu"),
         ("--num-attention-heads 33", "--num-attention-heads"),
-        ("--experimental-attention-variant gdn", "--experimental-attention-variant"),
+        ("--experimental-attention-variant dsa", "--experimental-attention-variant"),
         ("--moe-ffn-hidden-size 512", "--moe-ffn-hidden-size"),
         ("--moe-layer-freq [1]*8", "--moe-layer-freq"),
         (f"{EXPERTS} --moe-router-enable-expert-bias", "--moe-router-enable-expert-bias"),

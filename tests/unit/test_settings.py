@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
@@ -20,18 +21,22 @@ from planner.launchers import launchers
 from planner.launchers._family import Settings
 from planner.plan import Plan
 from planner.report.settings_line import unproven_settings
+from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import changed
 from planner.runtimes._trait_values import is_allowed
 from planner.runtimes._traits import Traits
+from planner.search.legality import Legality, plan_rows
+from planner.search.legality import named as legal_named
 from planner.search.optimise import search
-from planner.search.request import Request
-from planner.search.settings import OpenSettings
+from planner.search.request import Request, objective_column, scan_of, scans_of
+from planner.search.settings import OpenSettings, scanned_runtimes
 from planner.techniques.settings import SETTINGS
 
 SEARCHING = [name for name, runtime in runtimes().items() if runtime.searched]
-FILES = {"megatron-lm": "train.sh", "megatron-bridge": "train.py"}
+FILES = {"megatron-lm": "train.sh", "megatron-bridge": "train.py", "torchtitan": "train.sh"}
+MEGATRON = ["megatron-bridge", "megatron-lm"]
 
 
 def qwen(precision: str = "mxfp8", hardware: str = "gb300-nvl72") -> Job:
@@ -45,6 +50,10 @@ def llama(precision: str = "mxfp8") -> Job:
 
 
 PLANS = {
+    "float8": (
+        llama("fp8"),
+        Plan(tp=2, dp=4, micro_batch=2, num_microbatches=8, zero=3, zero_shards=4, sequence_parallel=True),
+    ),
     "experts": (qwen(), Plan(ep=8, dp=8, micro_batch=8, num_microbatches=8, zero=1, zero_shards=8)),
     "dense": (
         llama(),
@@ -94,20 +103,25 @@ def combinations(job: Job, plan: Plan, runtime: Runtime) -> list[dict[str, str]]
         one
         for one in found
         if all(one[name] == usual[name] for name in idle & set(one))
-        and (job.model.expert_kinds or one["cuda_graphs"] != "router")
+        and (job.model.expert_kinds or one.get("cuda_graphs") != "router")
         and not estimate(plan, job, with_settings(runtime, one)).violations
     ]
 
 
-@pytest.mark.parametrize("kind", PLANS)
-@pytest.mark.parametrize("name", SEARCHING)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, kind) for name in MEGATRON for kind in ("experts", "dense")), ("torchtitan", "float8")],
+)
 def test_what_is_written_of_settings_is_read_back_at_the_same_price(
     name: str, kind: str, tmp_path: Path
 ) -> None:
     (job, plan), runtime = PLANS[kind], runtimes()[name]
     assert runtime.command is not None
     found = combinations(job, plan, runtime)
-    assert {value for one in found for value in one.values()} > {"te" if "bridge" in name else "on", "passes"}
+    values = {value for one in found for value in one.values()}
+    assert values > {"megatron-bridge": {"te", "passes"}, "megatron-lm": {"on", "passes"}}.get(
+        name, {"on", "false", "16"}
+    )
     for number, values in enumerate(found):
         chosen = with_settings(runtime, values)
         command = runtime.command(plan, job, runtime.versions[0], changed(chosen.traits, runtime.traits))
@@ -233,3 +247,30 @@ def test_no_combination_of_settings_makes_the_best_plan_faster(job: Job, name: s
             continue
         other = estimate(best.plan, job, with_settings(runtime, values))
         assert other.step >= best.step * 0.999 or other.peak > limit, values
+
+
+@pytest.mark.parametrize("name", MEGATRON)
+def test_scans_that_share_what_is_legal_find_what_each_finds_alone(name: str) -> None:
+    """Each scan's legal rows and best plans against a scan of its own, whose rows are all priced in full."""
+    job, runtime = qwen("mxfp8"), runtimes()[name]
+    request = replace(asked(job, runtime, OpenSettings()), fixed={"cp": 1})
+    jobs = [(job, one) for one in scanned_runtimes(job, runtime, request.open_settings(job, runtime))]
+    shared = scans_of(request, jobs)
+    assert len(shared) > 2
+    skipped = 0
+    for scan, (_, one) in zip(shared, jobs, strict=True):
+        report = scan.run(objective_column("time"))
+        alone = scan_of(request, job, one).run(objective_column("time"))
+        assert (report.valid, report.removed) == (alone.valid, alone.removed)
+        for kind in ("best", "promising", "tight", "hosted", "squeezed"):
+            assert getattr(report, kind) == getattr(alone, kind), kind
+        skipped += report.skipped
+        legality = Legality(scan.space.rows, job, one, scan.choices, scan.shards)
+        for names in scan.choices.passes():
+            legal = legality.rows_of(names, Counter())
+            for states, mask in zip(scan.choices.states(), legal.masks, strict=True):
+                plan = legal_named(plan_rows(scan.space.rows, legal.rows), names, states, scan.shards)
+                for row in range(0, legal.rows.size, 1 + legal.rows.size // 3):
+                    broken = violations(one.rules(plan.row((row,)), job))
+                    assert not (mask[row] and broken)
+    assert skipped > 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from planner.calibrate.eras.torchtitan import TORCHTITAN, TORCHTITAN_2024, TORCHTITAN_2025
+from planner.calibrate.eras.torchtitan import TORCHTITAN, TORCHTITAN_022, TORCHTITAN_2024, TORCHTITAN_2025
 from planner.cost.estimate import estimate
 from planner.errors import UnsupportedPlan
 from planner.inputs.load import load_model
@@ -26,7 +26,6 @@ ASK = (
 )  # fmt: skip
 BF16 = ("--state-dtype", "bf16", "--master-dtype", "bf16", "--gradient-dtype", "bf16")
 ASYNC = ("--set", f"tp_exposed={ASYNC_EXPOSED}")
-CHUNKS = ("--set", "loss_chunks=8")
 TENSOR = ("--set", "float8_scales=tensor")
 
 
@@ -47,10 +46,13 @@ def round_trip(folder: Path, version: str, *asked: str) -> tuple[dict[str, Any],
     ("version", "asked", "word"),
     [
         ("main-2026-08-21", (), "--training.dtype float32"),
+        ("main-2026-08-21", (), "LOSS_CHUNKS = 8"),
+        ("main-2026-08-21", ("--set", "loss_chunks=1"), "LOSS_CHUNKS = 1"),
+        ("main-2026-08-21", ("--set", "async_tp=on"), "--compile.enable_async_tensor_parallel"),
         ("main-2026-08-21", BF16, "--training.dtype bfloat16"),
         ("main-2026-08-21", ("--precision", "fp8"), 'FLOAT8 = "rowwise"'),
         ("main-2026-08-21", ASYNC, "--compile.enable_async_tensor_parallel"),
-        ("main-2026-08-21", CHUNKS, "LOSS_CHUNKS = 8"),
+        ("main-2026-08-21", ("--set", "loss_chunks=16"), "LOSS_CHUNKS = 16"),
         ("0.2.2", BF16, 'dtype = "bfloat16"'),
         ("0.2.2", ("--precision", "fp8"), 'recipe_name = "tensorwise"'),
         ("0.2.2", ("--precision", "fp8", *TENSOR), 'recipe_name = "tensorwise"'),
@@ -114,7 +116,8 @@ def test_what_a_release_cannot_do_is_refused(tmp_path: Path, version: str, asked
     ask = ASK[:-1] if "--no-sequence-parallel" in asked else ASK
     if "--seq-len" in asked:
         ask = tuple(word for word in ask if word not in ("--seq-len", "8192"))
-    assert planner("estimate", *ask, *asked, "--save", plan).code == 0
+    release = ("--target-version", version)
+    assert planner("estimate", *ask, *asked, *release, "--save", plan).code == 1
     done = planner("emit", plan, "--out", str(tmp_path / "out"), "--target-version", version)
     assert done.code == UnsupportedPlan.exit_code
     assert "nearest" in done.err
@@ -177,7 +180,8 @@ def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
     plan = plan_of(work, zero=3, ep=8, micro_batch=8, recompute="selective")
     titan = runtimes()["torchtitan"]
     cut = replace(titan, traits=replace(titan.traits, loss_chunks=float(parts)))
-    stages = [estimate(plan, work, one).stages[0] for one in (titan, cut)]
+    whole = replace(titan, traits=replace(titan.traits, loss_chunks=1.0))
+    stages = [estimate(plan, work, one).stages[0] for one in (whole, cut)]
     assert stages[1].workspace == pytest.approx(
         chunked_peak(tokens, model.vocab, model.hidden, parts), rel=1e-3
     )
@@ -187,8 +191,9 @@ def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
 
 def test_dates_without_a_release_have_the_loss_in_parts() -> None:
     """All configurations of b5bcd76c have a ``ChunkedLossWrapper``, those of the years before none."""
-    assert TORCHTITAN.traits["loss_chunks"] == 8.0
-    assert "loss_chunks" not in {**TORCHTITAN_2024.traits, **TORCHTITAN_2025.traits}
+    assert TORCHTITAN.traits["loss_chunks"] == runtimes()["torchtitan"].traits.loss_chunks == 8.0
+    for older in (TORCHTITAN_2024, TORCHTITAN_2025, TORCHTITAN_022):
+        assert older.traits["loss_chunks"] == 1.0
 
 
 def test_fused_kernels_bring_each_token_back_once() -> None:
@@ -199,7 +204,7 @@ def test_fused_kernels_bring_each_token_back_once() -> None:
     asked = (
         *("qwen3-30b-a3b", "--hardware", "dgx-b200", "--gpus", "8", "--ep", "8", "--micro-batch", "8"),
         *("--global-batch", "64", "--seq-len", "4096", "--runtime", "torchtitan", "--recompute", "selective"),
-        *("--zero", "3", *CHUNKS, "--format", "json"),
+        *("--zero", "3", "--format", "json"),
     )
     plain, fused, narrow = (
         planner("estimate", *asked, *more).json["memory"]["stages"][0]
@@ -208,3 +213,24 @@ def test_fused_kernels_bring_each_token_back_once() -> None:
     assert plain["activations_gib"] - fused["activations_gib"] == pytest.approx(48 * 7 * 0.125)
     assert fused["total_gib"] < 178 < plain["total_gib"]
     assert narrow["total_gib"] < 178, "parameters, gradients and states of two bytes instead of four"
+
+
+@pytest.mark.parametrize(("release", "parts"), [("main-2026-08-21", "8"), ("0.2.2", "1")])
+def test_a_search_tries_what_its_release_has(release: str, parts: str) -> None:
+    """0.2.2 has no loss in parts (no ``num_chunks`` in its code): its plans have none, and there are some."""
+    ask = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "8192", "--global-batch", "16")
+    found = planner(
+        "search", *ask, "--runtime", f"torchtitan@{release}", "--precision", "fp8", "--format", "json"
+    )
+    plans = found.json["plans"]
+    assert plans
+    assert {plan["settings"]["loss_chunks"] for plan in plans} == {parts}
+    assert len({plan["settings"]["float8_scales"] for plan in plans}) == 1
+
+
+def test_async_tensor_parallelism_is_found_where_tensor_parallelism_is_wanted() -> None:
+    """Its published pairs with and without it are priced in their order: the search takes the faster one."""
+    found = planner("search", *ASK, "--format", "json").json["plans"][0]
+    plain = planner("search", *ASK, "--set", "async_tp=off", "--format", "json").json["plans"][0]
+    assert found["settings"]["async_tp"] == "on"
+    assert found["step_time_s"] < plain["step_time_s"]

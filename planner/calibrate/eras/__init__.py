@@ -43,6 +43,7 @@ ERAS: Final = (
     fsdp.LLM_FOUNDRY_2023,
     torchtitan.TORCHTITAN_2024,
     torchtitan.TORCHTITAN_2025,
+    torchtitan.TORCHTITAN_022,
     torchtitan.TORCHTITAN,
     fsdp.LITGPT,
     fsdp.DATA_PARALLEL,

@@ -13,6 +13,9 @@ KEPT: Final = "2"
 TENSORWISE: Final[Settings] = {"float8_scales": "tensor"}
 """The recipe of float8 of runs that name none: the only one until 2025, and the default until 0.2.2."""
 
+WHOLE_LOSS: Final[Settings] = {"loss_chunks": 1.0}
+"""Releases to 0.2.2 have no loss in parts."""
+
 TORCHTITAN_2024: Final = Era(
     "torchtitan-2024",
     r"torchtitan.*(2024|fsdp2)|^torchtitan$",
@@ -21,6 +24,7 @@ TORCHTITAN_2024: Final = Era(
     "so, then all but the loss, as of 2024 (1ea476e9, train_configs: compile = false, fused_rmsnorm)",
     traits={
         **TENSORWISE,
+        **WHOLE_LOSS,
         "attention": "flash-2",
         "compiled": False,
         "fused_activation": False,
@@ -43,6 +47,7 @@ TORCHTITAN_2025: Final = Era(
     "the same with a compiled loss, as of 2025",
     traits={
         **TENSORWISE,
+        **WHOLE_LOSS,
         "attention": "flash-2",
         "hidden_collective_traffic": 3.0,
         "early_stop": True,
@@ -50,6 +55,24 @@ TORCHTITAN_2025: Final = Era(
     },
     zero="3",
     pipeline_zero=KEPT,
+    selective="selective:per-op",
+)
+
+TORCHTITAN_022: Final = Era(
+    "torchtitan-0.2.2",
+    r"torchtitan.*\b0\.2\.2\b",
+    "torchtitan",
+    "0.2.2: recompute runs whole layers again, the loss is whole",
+    traits={
+        **TENSORWISE,
+        **WHOLE_LOSS,
+        "attention": "flash-2",
+        "hidden_collective_traffic": 3.0,
+        "early_stop": False,
+    },
+    zero="3",
+    pipeline_zero=KEPT,
+    recompute="selective",
     selective="selective:per-op",
 )
 

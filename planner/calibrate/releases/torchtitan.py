@@ -10,13 +10,13 @@ ENTRY = Releases(
         Release(
             "main-2026-08-21",
             "2026-08-21",
-            "as the files written here set it: the loss whole, float8 by rows",
+            "as the files written here set it: the loss in eight parts, float8 by rows",
             files="main-2026-08-21",
         ),
         Release(
             "0.2.2",
             "2026-02-20",
-            "recompute of whole layers, the loss in eight parts",
+            "recompute of whole layers, the loss whole",
             "torchtitan 0.2.2",
             files="0.2.2",
         ),

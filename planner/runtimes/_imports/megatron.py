@@ -10,11 +10,11 @@ from typing import Any, Final
 from planner.inputs.model import ModelSpec
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
-from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.command_line import Training, overridden
 from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_names import forked
-from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums
+from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
@@ -100,6 +100,7 @@ def from_script(
     _precision(sheet)
     _workload(sheet, training.gpus)
     megatron_sums(sheet, record)
+    overridden_values(sheet, overridden(training.words))
     if training.words:
         connection_sums(sheet, training.connections)
     sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))

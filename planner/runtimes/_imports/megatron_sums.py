@@ -8,12 +8,13 @@ rule of the runtime (``planner/runtimes/megatron_lm``), and not here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_layout_sums import layer_sums
+from planner.runtimes._imports.megatron_mixers import DELTA
 from planner.runtimes._imports.megatron_run_sums import run_sums
 from planner.runtimes._imports.sums import is_set, number_of
 
@@ -77,6 +78,13 @@ def megatron_sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     _experts(sheet)
     run_sums(sheet)
     layer_sums(sheet, len(record["layers"]) if record is not None else None)
+
+
+def overridden_values(sheet: Sheet, said: Iterable[tuple[str, str]]) -> None:
+    """Check values that a later argument replaces, as the parser does."""
+    for key, value in said:
+        if key in CHOICES and value not in CHOICES[key]:
+            sheet.fault(key, repr(value[:60]), f"one of {', '.join(CHOICES[key])}")
 
 
 def connection_sums(sheet: Sheet, connections: str | None) -> None:
@@ -283,8 +291,8 @@ def _attention(sheet: Sheet) -> None:
     if " " in window.strip() and "," not in window:
         sheet.fault("--window-size", repr(window), "two numbers in one word, such as 128,0")
     variant = sheet.values.get("--experimental-attention-variant")
-    if variant is not None:
-        expected = "softmax attention over all tokens or a window: linear and sparse attention have no price"
+    if variant is not None and variant not in DELTA:
+        expected = f"softmax attention or {DELTA[0]}: other linear and sparse attention have no price"
         sheet.fault("--experimental-attention-variant", str(variant), expected)
         sheet.instead["--experimental-attention-variant"] = "model"
 

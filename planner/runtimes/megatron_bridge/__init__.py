@@ -11,22 +11,25 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._offered import method_rule
+from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
-from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rules
+from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rule, without_fsdp_rule
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
+from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.notes import notes
-from planner.runtimes.megatron_lm.rules import core_rules, even_split
+from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 
 NAME: Final = "train.py"
+
+HYBRID: Final = ("state spaces, or layers of a mixer or a feed-forward alone",)
 
 UNSET: Final = ("MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT")
 """Variables that mean nothing where they are unset."""
@@ -42,13 +45,18 @@ def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
-    """Return the rules of Megatron-Bridge: those of Megatron-core, and its own."""
+    """Return the rules of Megatron-Bridge on states: those of Megatron-core, and its own."""
+    return [*core_rules(plan, job), without_fsdp_rule(plan, job)]
+
+
+def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return those that hold or not whatever the states."""
     return [
-        *core_rules(plan, job),
+        *core_pass_rules(plan, job),
+        fits_model("no-hybrids-written", HYBRID if is_hybrid(job.model) else (), "--runtime megatron-lm"),
         method_rule(job.workload.method, runtime.methods),
-        *adapter_rules(plan, job),
+        adapter_rule(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
-        *choice_rules(plan, job, runtime),
     ]
 
 
@@ -99,6 +107,8 @@ ENTRY = Runtime(
     precisions=MEGATRON_LM.precisions,
     methods=("full", "lora"),
     own_rules=rules,
+    pass_rules=pass_rules,
+    setting_rules=choice_rules,
     hybrid_sharding=True,
     bare_ends=MEGATRON_LM.bare_ends,
     own_split=even_split,

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from planner.inputs.model import LatentAttention
 from planner.inputs.workload import Workload
 from planner.numeric import Num
@@ -16,7 +14,7 @@ from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes._family import Job
 from planner.runtimes.megatron_bridge.sections import Section
-from planner.runtimes.megatron_lm.architecture import architecture
+from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
 from planner.runtimes.megatron_lm.settings import DROPOUT
 
 
@@ -58,27 +56,29 @@ def adapter_notes(work: Workload) -> tuple[str, ...]:
     )
 
 
-def adapter_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rules on adapters."""
+def adapter_rule(plan: Plan, job: Job) -> Rule:
+    """Return the rule on what divides adapters."""
     work = job.workload
     adapters, rank = work.method == "lora", work.lora_rank
-    experts = architecture(job.model).experts is not None
-    return [
-        Rule(
-            "tp-divides-lora-rank",
-            np.logical_or(not adapters, divides(plan.tp, rank) & divides(plan.etp if experts else 1.0, rank)),
-            lambda: (
-                f"lora rank {rank} over tp {plan.tp:g}" + (f", etp {plan.etp:g}" if experts else ""),
-                "a rank that they divide, since adapters are split as their layers are",
-                f"lora rank {_divisible_rank(rank, plan.tp, plan.etp if experts else 1.0)}",
-            ),
+    experts = known_architecture(job.model)[0].experts is not None
+    return Rule(
+        "tp-divides-lora-rank",
+        not adapters or divides(plan.tp, rank) & divides(plan.etp if experts else 1.0, rank),
+        lambda: (
+            f"lora rank {rank} over tp {plan.tp:g}" + (f", etp {plan.etp:g}" if experts else ""),
+            "a rank that they divide, since adapters are split as their layers are",
+            f"lora rank {_divisible_rank(rank, plan.tp, plan.etp if experts else 1.0)}",
         ),
-        Rule(
-            "lora-without-fsdp",
-            not adapters or plan.zero <= 1,
-            lambda: (f"lora with zero {plan.zero} (Megatron-FSDP)", "zero 0 or 1", "zero 1"),
-        ),
-    ]
+    )
+
+
+def without_fsdp_rule(plan: Plan, job: Job) -> Rule:
+    """Return the rule that adapters are trained without Megatron-FSDP."""
+    return Rule(
+        "lora-without-fsdp",
+        job.workload.method != "lora" or plan.zero <= 1,
+        lambda: (f"lora with zero {plan.zero} (Megatron-FSDP)", "zero 0 or 1", "zero 1"),
+    )
 
 
 def _divisible_rank(rank: int, tp: Num, etp: Num) -> int:

@@ -41,7 +41,12 @@ def even_split(model: ModelSpec, stages: int) -> tuple[int, ...] | None:
 
 
 def core_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rules of Megatron-core, whoever starts it."""
+    """Return the rules of Megatron-core on ZeRO stage, shards and offload, whoever starts it."""
+    return [*sharding_rules(plan, job.workload), *offload_rules(plan, job.model)]
+
+
+def core_pass_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the other rules of Megatron-core, whoever starts it."""
     arch, missing = known_architecture(job.model)
     return [
         fits_model("model-expressible", (*missing, *unsaid(job.model, arch)), "another runtime"),
@@ -50,9 +55,7 @@ def core_rules(plan: Plan, job: Job) -> list[Rule]:
         *context_rules(plan, arch),
         *expert_rules(plan, arch),
         *pipeline_rules(plan, job.model),
-        *sharding_rules(plan, job.workload),
         *recompute_rules(plan, job.workload, arch),
-        *offload_rules(plan, job.model),
         *precision_rules(plan, job, arch),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.torchtitan import rules
+from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS
 from planner.runtimes.torchtitan.files import SETTINGS, torchtitan_command
 from planner.runtimes.torchtitan.orders import order_command
 from planner.runtimes.torchtitan.schedules import SCHEDULES
@@ -24,6 +25,7 @@ ENTRY = Runtime(
         fused_rope=True,
         chained_rope="complex",
         compiled=True,
+        loss_chunks=DEFAULT_CHUNKS,
         vocab_parallel_loss=True,
         logit_bytes=6.0,
         fused_weight_gradient=False,
@@ -56,9 +58,11 @@ ENTRY = Runtime(
     precisions=("bf16", "fp8"),
     methods=("full",),
     own_rules=rules.torchtitan_rules,
+    setting_rules=rules.setting_rules,
     hybrid_sharding=True,
     one_dtype=True,
     command=torchtitan_command,
     order_command=order_command,
     settings=SETTINGS,
+    searched=("async_tp", "compiled", "float8_scales", "loss_chunks"),
 )

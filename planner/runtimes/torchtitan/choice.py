@@ -30,6 +30,10 @@ class Choice:
     loss_chunks: int = 1
 
 
+DEFAULT_CHUNKS: Final = 8.0
+"""Parts of a micro-batch at head and loss in every configuration of the newest release (models/*/
+config_registry.py), and the default of ``ChunkedLossWrapper``; releases to 0.2.2 have the loss whole. [-]"""
+
 RECIPES: Final = {"rows": "rowwise", "tensor": "tensorwise"}
 """torchao's names of recipes."""
 

@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
+from planner.rules import violations
 from planner.runtimes._family import Command, Job
 from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._offered import trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
-from planner.runtimes.torchtitan.choice import Choice
+from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, Choice
 from planner.runtimes.torchtitan.current import current_command
+from planner.runtimes.torchtitan.rules import choice_rules, is_old
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, compilable
 from planner.runtimes.torchtitan.toml import toml_command
 
 SETTINGS: Final[Settings] = {
     "compiled": (False,),
     "float8_scales": ("tensor",),
-    "loss_chunks": (2.0, 4.0, 8.0, 16.0),
+    "loss_chunks": (1.0, 2.0, 4.0, 16.0),
     "tp_exposed": (ASYNC_EXPOSED,),
 }
 """Values of traits that the command line and the TOML can say."""
 
 
 def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
-    """Return the command line and files of a scalar plan for one of the versions."""
+    """Return the command line and files of a scalar plan for one of the versions.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the release cannot do what was chosen.
+    """
     compiled = bool(changes.get("compiled", True)) and compilable(plan)
-    old = version.startswith("0.2.")
+    old = is_old(version)
     scales = "tensor" if "float8_scales" in changes else "rows"
-    choice = Choice(compiled, "tp_exposed" in changes, scales, int(changes.get("loss_chunks", 1)))
-    for reason in _refusals(plan, job, choice, old):
-        raise UnsupportedPlan(reason)
+    chunks = int(changes.get("loss_chunks", 1.0 if old else DEFAULT_CHUNKS))
+    choice = Choice(compiled, "tp_exposed" in changes and bool(plan.tp > 1), scales, chunks)
+    for broken in violations(choice_rules(plan, job, choice, version)):
+        raise UnsupportedPlan(f"{broken.found}; expected {broken.expected}; nearest: {broken.nearest}")
     command = toml_command(plan, job, version, choice) if old else current_command(plan, job, choice)
     return replace(command, notes=_notes(plan, job, bool(changes.get("compiled", True))))
-
-
-def _refusals(plan: Plan, job: Job, choice: Choice, old: bool) -> Iterator[str]:
-    """Yield what the release cannot do of what was chosen."""
-    if choice.async_tp and not (choice.compiled and plan.tp > 1 and plan.sequence_parallel):
-        yield (
-            "async tensor parallelism without compiled layers, tp above 1 and sequence parallelism; nearest: "
-            "--set tp_exposed=1"
-        )
-    if choice.loss_chunks > 1 and old:
-        yield "a loss in parts; nearest: --set loss_chunks=1, or the newest release"
-    if job.workload.seq_len * plan.micro_batch / plan.cp % choice.loss_chunks:
-        yield f"{choice.loss_chunks} unequal parts of a micro-batch's tokens; nearest: --set loss_chunks=1"
-    if choice.float8_scales == "tensor" and not old and job.workload.precision == "fp8":
-        yield "float8 with a scale for a tensor; nearest: --set float8_scales=rows, or --target-version 0.2.2"
 
 
 def _balance(job: Job) -> tuple[str, ...]:

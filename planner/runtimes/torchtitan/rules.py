@@ -20,9 +20,10 @@ from planner.runtimes._offered import (
     uses,
     width_rules,
 )
+from planner.runtimes.torchtitan.choice import Choice
 from planner.runtimes.torchtitan.model_data import family
 from planner.runtimes.torchtitan.numerics import unsaid
-from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
 
 BUILDABLE = {"norms on heads", "heads that do not add up to the hidden size", "latent attention"}
 """Parts beyond a plain gated layer that the models of torchtitan have."""
@@ -75,13 +76,80 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
+def is_old(version: str) -> bool:
+    """Whether a release has its configuration in TOML."""
+    return version.startswith("0.2.")
+
+
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is switched on; none of a release whose files are not written."""
+    version, traits = runtime.release or runtime.versions[0], runtime.traits
+    if version not in runtime.versions:
+        return []
+    overlaps = traits.tp_exposed == ASYNC_EXPOSED
+    choice = Choice(traits.compiled, overlaps, traits.float8_scales, int(traits.loss_chunks))
+    return choice_rules(plan, job, choice, version)
+
+
+def choice_rules(plan: Plan, job: Job, choice: Choice, version: str) -> list[Rule]:
+    """Return the rules on switches of a run, by release."""
+    tokens = job.workload.seq_len * plan.micro_batch / plan.cp
+    fp8 = job.workload.precision == "fp8"
+    splits = plan.schedule in SCHEDULES and SCHEDULES[plan.schedule].splits_backward
+    rules = [
+        Rule(
+            "loss-parts-are-equal",
+            divides(float(choice.loss_chunks), tokens),
+            lambda: (
+                f"{tokens:g} tokens of a rank in {choice.loss_chunks} parts",
+                f"parts of the micro-batch's tokens at the loss that are alike, {choice.loss_chunks} of them",
+                "--set loss_chunks=1",
+            ),
+        ),
+        Rule(
+            "release-has-loss-parts",
+            choice.loss_chunks == 1 or not is_old(version),
+            lambda: (
+                f"a loss in {choice.loss_chunks} parts with release {version}",
+                "the newest release, or a whole loss",
+                "--set loss_chunks=1",
+            ),
+        ),
+        Rule(
+            "release-has-float8-recipe",
+            choice.float8_scales == "rows" or is_old(version) or not fp8,
+            lambda: (
+                f"float8 with a scale for a tensor, release {version}",
+                "a scale for each row, or a release from 0.2.0 to 0.2.2",
+                "--set float8_scales=rows, or --target-version 0.2.2",
+            ),
+        ),
+    ]
+    if not choice.async_tp:
+        return rules
+    compiles = choice.compiled & (np.less_equal(plan.pp, 1) | (not splits))
+    return [
+        *rules,
+        Rule(
+            "async-tp-needs-compile",
+            np.less_equal(plan.tp, 1) | (compiles & plan.sequence_parallel),
+            lambda: (
+                f"async tensor parallelism, schedule {plan.schedule}, "
+                f"compiled {str(choice.compiled).lower()}",
+                "compiled layers and sequence parallelism",
+                "--set async_tp=off",
+            ),
+        ),
+    ]
+
+
 def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     """Return the parts of a model that torchtitan's models do not have."""
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     needs = set().union(*(uses(model, block) for block in blocks)) - BUILDABLE
-    if len({type(block.mixer) for block in blocks}) != 1:
+    if len({type(mixer) for mixer in model.attentions}) > 1:
         needs.add("latent attention beside other attention")
-    if isinstance(blocks[0].mixer, LatentAttention) and len({block.mixer for block in blocks}) != 1:
+    if isinstance(blocks[0].mixer, LatentAttention) and len(set(model.attentions)) != 1:
         needs.add("latent attention of several shapes")
     experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
     if any(ffn.shared_gate for ffn in experts):

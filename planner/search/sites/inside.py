@@ -59,7 +59,7 @@ class Plans:
         offers = {kind: self._offers(name, copies, runner) for kind, name in kinds.items()}
         if not all(offers.values()):
             return None
-        if runner and self.request.alike and len(kinds) > 1:
+        if self.request.alike and len(kinds) > 1:
             chosen = self._common(kinds, offers, copies, runner)
         else:
             chosen = {kind: min(plans, key=lambda one: one.step) for kind, plans in offers.items()}

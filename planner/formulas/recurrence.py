@@ -114,7 +114,7 @@ def scan_seconds(rows: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num,
     Parameters
     ----------
     rows : Num
-        Heads :math:`r` of all sequences on a device. [-]
+        Heads :math:`r` of all sequences on a device. [element]
     seq, chunk : Num
         Tokens :math:`s` of a sequence and :math:`C` of a chunk. [element]
     token_seconds : Num

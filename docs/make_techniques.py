@@ -155,6 +155,7 @@ def page() -> str:
                 "sends": "sends",
                 "hidden": "hidden behind",
                 "device_copies": "copies",
+                "passing_copies": "while it exchanges",
                 "host_copies": "on hosts",
                 "costs": "to one loss",
                 "run_by": "run by",

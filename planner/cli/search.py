@@ -116,15 +116,15 @@ def search(
 
     launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
-        others = {"slowdown": slowdown, "synthesize": synthesize, "front": front, "flags": flags or None}
-        given = {**vars(failing), **others, "save": save}
-        left = tuple(f"--{name}" for name, value in given.items() if value is not None)
-        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, left)
+        given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
+        given |= {"save": save, "flags": flags, "uniform": uniform, "top": top != "5"}
+        given["smoke"] = smoke and emit is None
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
         search_over_sites(job, plan, shown, sites, own)
         return
     asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
-    conditions = read_conditions(failing, request, flags)
+    conditions = read_conditions(failing, request, front=front, synthesize=synthesize, flags=flags or None)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")

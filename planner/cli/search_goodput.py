@@ -52,7 +52,7 @@ class FailureOptions:
         return {name: text for name, text in texts.items() if text is not None}
 
 
-def read_conditions(options: FailureOptions, request: Request, flags: bool) -> Conditions | None:
+def read_conditions(options: FailureOptions, request: Request, **unused: object) -> Conditions | None:
     """Return what is known of failures, None where it is not asked for.
 
     Raises
@@ -72,8 +72,8 @@ def read_conditions(options: FailureOptions, request: Request, flags: bool) -> C
         return None
     if options.storage is None:
         reading.fault("--storage", "nothing", "the rate of the storage of checkpoints, such as 40GB/s")
-    if flags:
-        reading.fault("--flags", "with --objective goodput", "--emit DIR")
+    for name in (name for name, value in unused.items() if value is not None):
+        reading.fault(f"--{name}", "with --objective goodput", "another objective, or not this option")
     if method != "full":
         reading.fault(
             "--objective", f"goodput with --method {method}", "--method full, whose state is counted"
@@ -118,7 +118,7 @@ def _recoveries(text: str | None, reading: Reading) -> tuple[Recovery, ...]:
     return (found if pause is None else replace(found, pause=pause),)
 
 
-def emit_reckoned(found: Reckoned, shown: OutputOptions, several: bool) -> None:
+def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bool]) -> None:
     """Write plans ranked where machines fail, in the format asked for."""
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.report.reliability import goodput_answer, goodput_rows, goodput_search_document
@@ -156,7 +156,8 @@ def search_goodput(
         raise Infeasible(
             f"no plan gets on with its failures ({why or 'it fails before the next checkpoint'})"
         )
-    emit_reckoned(found, shown, len(request.gpu_counts) > 1)
+    several = len(request.clusters) > 1, len(request.gpu_counts) > 1
+    emit_reckoned(found, shown, several)
     best, (save, launch, force) = found.plans[0], files
     if launch is not None:
         launch = replace(launch, saving=Saving(best.far_steps, best.writes_behind, best.recovery.name))

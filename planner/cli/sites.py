@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -69,13 +70,13 @@ class SiteOptions:
 
 @dataclass(frozen=True)
 class SitesAsked:
-    """What else the command was given."""
+    """What else the command was given; ``others`` are options that a search over sites does not take."""
 
     objective: str
     oom_risk: str
     allow: tuple[str, ...]
     launch: Launch | None
-    unused: tuple[str, ...]
+    others: Mapping[str, object]
 
 
 def is_over_sites(job: JobOptions, options: SiteOptions) -> bool:
@@ -207,12 +208,17 @@ def read_sites(
 
 def _refuse_others(job: JobOptions, asked: SitesAsked, reading: Reading) -> None:
     """Note options that a search over sites does not take."""
-    for name in asked.unused:
-        reading.fault(name, "a search over sites", "a search of one cluster")
+    for name, value in asked.others.items():
+        if value is not None and value is not False:
+            reading.fault(f"--{name}", "a search over sites", "a search of one cluster")
+    if asked.launch is not None and asked.launch.target not in (None, RUNTIME):
+        reading.fault("--target", str(asked.launch.target), "files of several sites", RUNTIME)
     if job.gpus is not None:
         reading.fault("--gpus", job.gpus, "none: the file of sites says how many")
     if job.price:
         reading.fault("--price", ", ".join(job.price), "the price of each site in its file")
+    if job.method is not None and job.method.strip().lower() != "full":
+        reading.fault("--method", job.method, "full: what sites exchange of adapters has no price", "full")
     if asked.objective.strip().lower() != "time":
         reading.fault("--objective", asked.objective, "time, which money follows", "time")
     if len(job.runtime or ()) > 1:
@@ -271,6 +277,8 @@ def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, lau
     best = result.ranked[0]
     if best.refused:
         raise UnsupportedPlan(f"{best.sync.name}: {'; '.join(best.refused)}")
+    if request.runtime.name != RUNTIME:
+        raise UnsupportedPlan(f"files of several sites are not written for {request.runtime.name}")
     replica = 0
     for site in request.profile.sites:
         answer = best.plans[site.name]

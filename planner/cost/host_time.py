@@ -10,6 +10,9 @@ from planner.inputs.model import Block
 from planner.numeric import Num, either, most
 from planner.plan import Plan
 
+BESIDE_ATTENTION = 0.5
+"""Share of a layer's kernels outside attention: about half of the fourteen of `LAYER_LAUNCHES`. [-]"""
+
 
 def host_step_seconds(case: Case, plan: Plan) -> Num:
     r"""Least seconds of a step: the launches of its layers, micro-batch by micro-batch, and of its end. [s]
@@ -43,11 +46,13 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
 
 
 def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
-    """Host time of a layer and micro-batch, both passes; of graphs of attention that of experts. [s]"""
+    """Host time of a layer and micro-batch, both passes; a graph of its attention leaves half of it. [s]"""
     plan, traits = pricer.plan, pricer.case.traits
     experts = expert_floor_seconds(pricer, local_experts(pricer, block.ffn))
-    if traits.graphed in ("attention", "passes"):
+    if traits.graphed == "passes":
         return experts
+    if traits.graphed == "attention":
+        return most(experts, BESIDE_ATTENTION * traits.host_layer_seconds)
     context = either(plan.cp > 1, traits.host_context_seconds, 0.0)
     filling = 1.0 + traits.deterministic * traits.host_filling_share
     return (most(experts, traits.host_layer_seconds) + context) * filling

@@ -15,8 +15,8 @@ from planner.units import GB, GIB, HOUR, percent
 RELIABLE: Final = "planner/search-goodput/1"
 
 
-def goodput_answer(found: Reckoned, several: bool = False) -> Page:
-    """Return the plans ranked where machines fail, the answer first."""
+def goodput_answer(found: Reckoned, several: tuple[bool, bool] = (False, False)) -> Page:
+    """Return the plans ranked where machines fail, the answer first; ``several`` clusters, and counts."""
     best = found.plans[0]
     job, lost = best.answer.job, best.lost
     head = (
@@ -47,10 +47,11 @@ def _to_train(one: Reliable) -> str:
     )
 
 
-def _row(rank: str, one: Reliable, several: bool) -> dict[str, str]:
+def _row(rank: str, one: Reliable, several: tuple[bool, bool]) -> dict[str, str]:
+    where = [one.answer.job.hardware.name] * several[0] + [f"{one.gpus:,}:"] * any(several)
     return {
         "#": rank,
-        "layout": (f"{one.gpus:,}: " if several else "") + layout(one.answer.plan),
+        "layout": " ".join([*where, layout(one.answer.plan)]),
         "recovery": one.recovery.name,
         "s/step": significant(one.answer.step, 3),
         "in all": significant(one.step, 3),

@@ -23,6 +23,9 @@ LEAST: Final = 0.05 * GIB
 MOST_CHANGES: Final = 3
 """Changes that are tried together, in every choice of them."""
 
+HASSLE: Final = 0.05
+"""Share of a step's time for which one change more is not worth it. [-]"""
+
 TUNED: Final = "--method lora"
 """The change after which something else is trained."""
 
@@ -62,14 +65,14 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Remedies:
-    """What each change does alone, in order, and the fewest of them that are enough.
+    """What each change does alone, in order, and the cheapest few of them that are enough.
 
     Parameters
     ----------
     single : tuple of Remedy
         Changes that save memory.
     enough : Remedy, optional
-        The fewest that fit together, those that come first where several are; None where none are.
+        Those that fit together and cost the least; None where none do.
     """
 
     single: tuple[Remedy, ...]
@@ -79,8 +82,8 @@ class Remedies:
 def remedies(answer: Estimate) -> Remedies:
     """Return what would make a plan fit that lacks memory; nothing for one that breaks a rule.
 
-    One change, two and three are tried in this order, and of as many those that take the least time of
-    accelerators, what trains something else last; then all that save memory, one on the other.
+    Of one change to three together those are taken that cost the least time of accelerators, each change
+    counted as `HASSLE` of it, what trains something else last; else all that save memory, one on the other.
     """
     if answer.violations:
         return Remedies((), None)
@@ -119,12 +122,12 @@ class _Tried:
 
 
 def _enough(tried: _Tried, helpful: tuple[str, ...]) -> Remedy | None:
-    """Return the fewest changes that fit together."""
-    for count in range(1, MOST_CHANGES + 1):
-        sets = (names for names in combinations(helpful, count) if _apart(names))
-        fitting = [one for names in sets if (one := tried.remedy(names)) is not None and one.fits]
-        if fitting:
-            return min(fitting, key=_dearness)
+    """Return the few changes that fit together and cost the least."""
+    counts = range(1, MOST_CHANGES + 1)
+    sets = [names for count in counts for names in combinations(helpful, count) if _apart(names)]
+    fitting = [one for names in sets if (one := tried.remedy(names)) is not None and one.fits]
+    if fitting:
+        return min(fitting, key=_dearness)
     strongest = tuple(dict(zip((name.split()[0] for name in helpful), helpful, strict=True)).values())
     last = tried.remedy(strongest)
     return last if last is not None and last.fits else None
@@ -136,8 +139,9 @@ def _apart(names: tuple[str, ...]) -> bool:
 
 
 def _dearness(one: Remedy) -> tuple[bool, float]:
-    """Return whether something else is trained, and the time of accelerators that a step takes. [s]"""
-    return TUNED in one.options, one.answer.step * one.answer.job.gpus
+    """Return whether something else is trained, and the time of accelerators with what changes cost. [s]"""
+    hassle = 1 + HASSLE * len(one.options)
+    return TUNED in one.options, one.answer.step * one.answer.job.gpus * hassle
 
 
 def _changes(answer: Estimate) -> Iterator[tuple[str, Change]]:
@@ -232,7 +236,7 @@ def _last(enough: Remedy | None, answer: Estimate) -> str:
         )
     after = enough.answer
     return (
-        f"The least that fits: {' '.join(enough.options)}, {after.peak / GIB:.1f} of "
+        f"The cheapest that fits: {' '.join(enough.options)}, {after.peak / GIB:.1f} of "
         f"{answer.capacity / GIB:.1f} GiB, {significant(after.step, 3)} s a step ({enough.longer:+.1%}), "
         f"risk of running out {percent(after.oom_probability)}."
     )

@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
+from planner.formulas.failures import job_mtbf_seconds
+from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import layout, money
 from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.search_page import nothing_fits
 from planner.search.sites.rank import Ranked, SitesResult, batch_cost
 from planner.search.sites.request import SitesRequest
-from planner.units import percent
+from planner.techniques.sync._family import best_batch_tokens
+from planner.units import DAY, percent
 
 SITES: Final = "planner/sites/1"
 BITS: Final = 8.0
@@ -49,10 +53,14 @@ def sites_page(
         *_costs(result, verbose),
         *_crossovers(result.ranked if verbose else result.ranked[:1]),
         *_batch_lines(result, request, lead),
+        *(_best_batch(request) if verbose else ()),
         *_unfit(result),
+        *_failures(request),
     ]
-    page.append("\n".join(lines))
-    return [*page, *_others(result, verbose), *_taken(defaults)]
+    others = _others(result, verbose)
+    words = [one for one in others if isinstance(one, str)]
+    page.append("\n".join([*lines, *words]))
+    return [*page, *(one for one in others if not isinstance(one, str)), *_taken(defaults)]
 
 
 def ways_table(ways: tuple[Ranked, ...], request: SitesRequest, title: str = "layout") -> Table:
@@ -86,16 +94,15 @@ def _row(rank: str, one: Ranked, title: str) -> dict[str, str]:
     }
     if one.tokens:
         row |= {
-            "days": significant(one.days, 3),
-            "days to loss": significant(one.to_loss(one.days), 3),
-            "$ to loss": money(cost) if (cost := one.to_loss(one.usd)) is not None else "-",
+            "days": significant(one.to_loss(one.days), 3),
+            "cost": money(cost) if (cost := one.to_loss(one.usd)) is not None else "-",
         }
     return row
 
 
 def _times(one: Ranked) -> str:
     """Return what a way costs in compute to one loss."""
-    if one.sync.exact:
+    if one.exact:
         return "exact"
     return "unknown" if one.compute is None else f"{one.compute:.2f}x"
 
@@ -140,11 +147,11 @@ def _links(lead: Ranked) -> str:
     price = lead.price
     told = [
         f"{'-'.join(pair)} {significant(gbits(price.mean[pair]), 3)} Gb/s on average, "
-        f"{significant(gbits(price.peak[pair]), 3)} while it sends"
+        f"{significant(gbits(price.peak[pair]), 3)} at peak"
         for pair in price.peak
     ]
     seconds = " and ".join(significant(time, 3) for time in price.exchanges)
-    return f"An exchange of way 1 takes {seconds} s alone: {'; '.join(told)}."
+    return f"An exchange takes {seconds} s alone: {'; '.join(told)}."
 
 
 def _costs(result: SitesResult, verbose: bool) -> list[str]:
@@ -175,16 +182,22 @@ def _ahead(crossover: float) -> str:
 
 def _batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
     """Say how the batch compares with the critical one, and how many replicas that bears."""
-    each = lead.step_tokens / request.profile.replicas
-    most = int(result.critical_tokens // each)
-    cost = batch_cost(lead.step_tokens, result.critical_tokens) - 1.0
+    critical, here = result.critical_tokens, lead.step_tokens
+    most = int(critical // (here / request.profile.replicas))
     seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
-    here = significant(lead.step_tokens / 1e6, 3)
-    fill = f"{counted(most, 'such replica')} within it" if most else "less than one such replica has"
     return [
-        f"Critical batch {significant(result.critical_tokens / 1e6, 3)} M tokens, {fill}: beyond it replicas "
-        f"stop paying, and these {here} M cost about {percent(cost, 0)} more tokens than a small batch "
-        f"(arXiv:2410.21676{seen})."
+        f"Critical batch: {significant(critical / 1e6, 3)} M tokens, {counted(most, 'such replica')}; more "
+        f"stop paying: {significant(here / 1e6, 3)} M cost {percent(batch_cost(here, critical) - 1, 0)} more "
+        f"tokens (arXiv:2410.21676{seen})."
+    ]
+
+
+def _best_batch(request: SitesRequest) -> list[str]:
+    """Say at which batch DiLoCo learned best."""
+    best = best_batch_tokens(float(request.model.params), request.profile.replicas)
+    return [
+        f"DiLoCo learned best at {significant(best / 1e6, 3)} M tokens over all replicas, on 20 tokens a "
+        "parameter (arXiv:2503.09799, sec. 4.3; seen to 2.4 B)."
     ]
 
 
@@ -193,12 +206,13 @@ def _unfit(result: SitesResult) -> list[str]:
 
 
 def _nothing(result: SitesResult) -> Page:
-    said = ["No plan fits inside the sites."] if not result.others else []
-    if result.nearest:
-        said.append(
-            f"Nearest: {listed({k: v for k, v in result.nearest.items() if not isinstance(v, dict)})}."
-        )
-    return ["\n".join(said)] if said else []
+    """Say why no way is left: that of the site where no plan fits."""
+    if result.failed is None:
+        return []
+    most = sorted(result.failed.removed.items(), key=lambda one: -one[1])[:5]
+    counts = ", ".join(f"{rule} {count:,}" for rule, count in most)
+    removed = [f"Plans removed, by rule: {counts}."] if counts else []
+    return ["No way is left: inside a site no plan is.", *nothing_fits(result.failed), *removed]
 
 
 def _others(result: SitesResult, verbose: bool = False) -> Page:
@@ -208,10 +222,15 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
     if verbose:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
-    told = ", ".join(
-        f"{one.sync.name} {significant(one.price.step, 3)} s" for one in result.others if one.refused
-    )
-    return [f"Not ranked, since no runner is known here: {told}. Name one with --sync, or see -v."]
+    told = ", ".join(one.sync.name for one in result.others)
+    return [f"Not ranked, no runner known to train so here: {told}. Name one with --sync, or see -v."]
+
+
+def _failures(request: SitesRequest) -> list[str]:
+    """Say how often sites fail, where their file tells."""
+    known = {one.name: failures_per_day(one) for one in request.profile.sites}
+    told = [f"{name} {significant(often, 3)}" for name, often in known.items() if often is not None]
+    return [f"Failures a day, not counted in days: {', '.join(told)}."] if told else []
 
 
 def _taken(defaults: Mapping[str, Any]) -> Page:
@@ -232,7 +251,7 @@ def way_document(one: Ranked) -> Document:
             "compress": price.way.packed.text,
             "runner": [] if one.refused else list(one.sync.runners),
             "refused": list(one.refused),
-            "exact": one.sync.exact,
+            "exact": one.exact,
             "sends": one.sync.sends,
             "hidden_behind": one.sync.hidden,
             "step_time_s": price.step,
@@ -268,6 +287,13 @@ def way_document(one: Ranked) -> Document:
     return document
 
 
+def failures_per_day(site: Site) -> float | None:
+    """Return how often a site fails; None where its file does not say. [1/d]"""
+    if site.device_mtbf is None:
+        return None
+    return DAY / float(job_mtbf_seconds(float(site.device_mtbf), float(site.gpus)))
+
+
 def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping[str, Any]) -> Document:
     """Return a search over sites as JSON."""
     lead = (*result.ranked, *result.others)[:1]
@@ -281,6 +307,7 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
                     "cluster": request.clusters[one.name].name,
                     "gpus": one.gpus,
                     "replicas": one.replicas,
+                    "failures_per_day": failures_per_day(one),
                 }
                 for one in request.profile.sites
             ],
@@ -296,11 +323,16 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
             "ways": [way_document(one) for one in result.ranked],
             "not_ranked": [way_document(one) for one in result.others],
             "by_inner_steps": [way_document(one) for one in result.by_steps],
+            "curves": {
+                "narrowest_gbit_per_s": [gbits(rate) for rate in result.rates],
+                "step_time_s": {name: list(steps) for name, steps in result.curves.items()},
+            },
             "narrowest_gbit_per_s": gbits(result.narrowest),
             "critical_batch_tokens": result.critical_tokens,
+            "diloco_batch_tokens": best_batch_tokens(float(request.model.params), request.profile.replicas),
             "searched": result.searched,
             "unfit": list(result.unfit),
-            "nearest": result.nearest,
+            "nearest": result.failed.nearest if result.failed is not None else None,
             "elapsed_s": result.elapsed,
         }
     )

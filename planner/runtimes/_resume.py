@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from planner.plan import Plan
+from planner.plan import Plan, even_split
 from planner.rules import Violation
 from planner.runtimes._family import Job, Runtime
 
@@ -52,10 +52,16 @@ Rules = Callable[[Saved, Saved, bool], Iterator[Violation]]
 Tool = Callable[[Saved, Saved], str | None]
 
 
-def changed_axes(old: Plan, new: Plan, *names: str) -> list[str]:
-    """Return which of the axes differ, as ``tp 8 to 4``."""
-    pairs = ((name, getattr(old, name), getattr(new, name)) for name in names)
+def changed_axes(old: Saved, new: Saved, *names: str) -> list[str]:
+    """Return which of the axes differ, as ``tp 8 to 4``; an even split is the same said or not."""
+    pairs = ((name, _value(old, name), _value(new, name)) for name in names)
     return [f"{name} {_said(one)} to {_said(two)}" for name, one, two in pairs if one != two]
+
+
+def _value(one: Saved, name: str) -> object:
+    if name != "stage_layers" or one.plan.stage_layers is not None:
+        return getattr(one.plan, name)
+    return even_split(one.job.model.num_layers, int(one.plan.pp * one.plan.vpp))
 
 
 def _said(value: object) -> str:
@@ -84,7 +90,7 @@ def megatron_rules(old: Saved, new: Saved, reshardable: bool) -> Iterator[Violat
         yield Violation("checkpoint format", "fsdp_dtensor of Megatron-FSDP", "torch_dist", "--zero 2 or 3")
     if whole or old.plan.zero == 0 or reshardable:
         return
-    moved = changed_axes(old.plan, new.plan, "tp", "pp", "vpp", "ep", "etp", "stage_layers")
+    moved = changed_axes(old, new, "tp", "pp", "vpp", "ep", "etp", "stage_layers")
     if moved:
         yield Violation(
             "optimizer shards",
@@ -111,7 +117,7 @@ def nanotron_rules(old: Saved, new: Saved, _: bool) -> Iterator[Violation]:
        checked.
     """
     for axis in ("pp", "ep"):
-        moved = changed_axes(old.plan, new.plan, axis)
+        moved = changed_axes(old, new, axis)
         if moved:
             yield Violation(
                 "optimizer shards", moved[0], f"the same {axis}", f"--{axis} {_said(getattr(old.plan, axis))}"
@@ -128,7 +134,7 @@ def deepspeed_tool(old: Saved, new: Saved) -> str | None:
     .. [2] Microsoft, DeepSpeed 0.19.8, ``deepspeed/checkpoint/ds_to_universal.py``.
     """
     names = ("tp", "pp", "dp", "cp", "ep", "zero", "zero_shards", "stage_layers")
-    if changed_axes(old.plan, new.plan, *names):
+    if changed_axes(old, new, *names):
         return (
             "python -m deepspeed.checkpoint.ds_to_universal, and checkpoint.load_universal in ds_config.json"
         )

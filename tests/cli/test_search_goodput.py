@@ -49,6 +49,24 @@ def test_faults_are_told_at_once() -> None:
     assert (done.code, done.out) == (2, "")
     for words in ("--storage: found nothing", "--failures", "--recovery: found 'restrt'"):
         assert words in done.err
+    front = planner(*GOODPUT, "--front", "3", "--flags")
+    assert front.code == 2
+    assert "--front" in front.err
+    assert "--flags" in front.err
     other = planner(*JOB, "--storage", "1GB/s")
     assert other.code == 2
     assert "--objective goodput" in other.err
+
+
+def test_a_sweep_does_not_rank_by_goodput(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("model: llama3-8b\nhardware: dgx-h100\ngpus: 16\nobjective: goodput\n")
+    done = planner("sweep", str(grid), "-q", "--format", "json")
+    assert (done.code, done.out) == (2, "")
+    assert "objective: found 'goodput'" in done.err
+
+
+def test_clusters_and_counts_that_are_compared_are_named() -> None:
+    ask = (*JOB[:2], "--hardware", "dgx-h100", "--hardware", "dgx-a100-80gb", "--gpus", "16", "--tp", "2")
+    page = planner(*ask, "--uniform", "-q", "--objective", "goodput", "--storage", "10GB/s")
+    assert "dgx-h100 16:" in " ".join(page.out.split())

@@ -31,6 +31,7 @@ def test_layers_of_each_micro_batch_and_the_step_by_hand() -> None:
 def test_graphs_of_all_passes_leave_the_step_and_fills_of_new_tensors_add_launches() -> None:
     layers = job(MODELS["dense"], 4, global_batch=8).model.num_layers
     assert seconds(dp=4, traits={"graphed": "passes"}) == pytest.approx(0.02)
+    assert seconds(dp=4, traits={"graphed": "attention"}) == pytest.approx(0.02 + 2 * layers * 1.5e-3)
     filled = seconds(dp=4, traits={"deterministic": True, "host_filling_share": 0.5})
     assert filled == pytest.approx(0.02 + 2 * layers * 4.5e-3)
     assert seconds(dp=4, traits={"host_filling_share": 0.5}) == seconds(dp=4)

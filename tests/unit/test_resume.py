@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.api import Job, Workload, load_hardware, load_model
@@ -37,6 +39,14 @@ def test_megatron_reads_other_data_parallel_degrees_and_no_other_tensor_degrees(
         assert "--dist-ckpt-optim-fully-reshardable" in told.faults[0].expected
         assert verdict(old, other, reshardable=True).loads
     assert verdict(saved("megatron-lm", 64, tp=8, zero=0), saved("megatron-lm", 64, tp=4, zero=0)).loads
+
+
+def test_an_even_split_of_the_layers_is_the_same_said_or_not() -> None:
+    old, new = saved("megatron-lm", 64, pp=4), saved("megatron-lm", 32, pp=4)
+    said = replace(new, plan=replace(new.plan, stage_layers=(8, 8, 8, 8)))
+    assert verdict(old, said).loads
+    other = replace(new, plan=replace(new.plan, stage_layers=(7, 8, 8, 9)))
+    assert not verdict(old, other).loads
 
 
 def test_megatron_converts_to_its_fsdp_and_not_back() -> None:

@@ -118,8 +118,11 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
     steps = timing.period * compute
     times = tuple(route.seconds(send.models * whole) + send.models * packing for send in timing.sends)
     pairs = list(zip(timing.sends, times, strict=True))
-    exposed = sum(float(exchange_period(steps, time, send.window * compute)) - steps for send, time in pairs)
-    period = max(steps + exposed, sum(times))
+    exposed = sum(
+        (float(exchange_period(steps, time, send.window * compute)) - steps) / send.every
+        for send, time in pairs
+    )
+    period = max(steps + exposed, sum(time / send.every for send, time in pairs))
     amount = timing.models_per_step * timing.period * whole
     peaks = [route.peak(send.models * whole) for send in timing.sends]
     return SyncPrice(
@@ -131,14 +134,15 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
         utilisation=_training_share(trained, period / timing.period),
         peak={pair: max(peak[pair] for peak in peaks) for pair in peaks[0]},
         mean={pair: sent / period for pair, sent in route.sent(amount).items()},
-        device_bytes=device_copies(way) * FULL * trained.model.params / trained.shards,
+        device_bytes=device_copies(way, timing) * FULL * trained.model.params / trained.shards,
         host_bytes=way.sync.host_copies * FULL * trained.model.params / trained.shards,
     )
 
 
-def device_copies(way: Way) -> float:
+def device_copies(way: Way, timing: Timing) -> float:
     """Return the copies of the parameters in 4 bytes that accelerators hold beside training. [-]"""
-    return way.sync.device_copies + way.packed.how.feedback_copies
+    passing = way.sync.passing_copies / timing.fragments
+    return way.sync.device_copies + passing + way.packed.how.feedback_copies
 
 
 def route_of(way: Way, profile: SitesProfile) -> Route:

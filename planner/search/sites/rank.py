@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from planner.cost.legal import HOST_SHARE
 from planner.cost.money import quote_of
-from planner.cost.sites.price import SyncPrice, Trained, Way, price_way
+from planner.cost.sites.price import SyncPrice, Trained, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
+from planner.search.optimise import SearchResult
 from planner.search.sites.inside import Inside, Plans, plan_shards
 from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress import COMPRESSIONS, Packed
 from planner.techniques.sync import SYNCS, Sync
-from planner.units import DAY, HOUR
+from planner.units import DAY, GIB, HOUR
+
+TORCHFT: Final = "torchtitan"
+"""The runtime that keeps replicas together with torchft."""
 
 WITHIN: Final = 1.01
 """Times the least time within which fewer inner steps are taken, which cost less in learning. [-]"""
+
+RATES: Final = tuple(10.0 ** (0.25 * place) for place in range(24, 46))
+"""Rates of the narrowest link for which ways are drawn: 8 Mbit/s to 1.4 Tbit/s. [byte/s]"""
 
 CRITICAL_LENGTH: Final = 512
 """Tokens of a sequence by which critical batches were counted (arXiv:2410.21676). [element]"""
@@ -64,6 +72,11 @@ class Ranked:
         return self.price.way.sync
 
     @property
+    def exact(self) -> bool:
+        """Whether it computes what one cluster would."""
+        return self.sync.exact and self.price.way.packed.how.name == "none"
+
+    @property
     def days(self) -> float | None:
         """Days for the tokens; None where none are named."""
         return self.tokens / self.step_tokens * self.price.step / DAY if self.tokens else None
@@ -107,8 +120,12 @@ class SitesResult:
         Methods for which no plan fits.
     elapsed : float
         Time of the search. [s]
-    nearest : mapping, optional
-        What would fit, where nothing does.
+    failed : SearchResult, optional
+        The search inside a site that found nothing, where no way is left.
+    rates : tuple of float
+        Rates of the narrowest link for which ways are drawn. [byte/s]
+    curves : mapping
+        Time of an inner step of each method at these rates, all links in proportion. [s]
     """
 
     ranked: tuple[Ranked, ...]
@@ -119,14 +136,16 @@ class SitesResult:
     searched: int
     unfit: tuple[str, ...]
     elapsed: float
-    nearest: Mapping[str, object] | None = None
+    failed: SearchResult | None = None
+    rates: tuple[float, ...] = ()
+    curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def search_sites(request: SitesRequest) -> SitesResult:
     """Rank the ways of a request."""
     started = time.perf_counter()
     plans = Plans(request)
-    exact = _best_of(SYNCS["ddp"], request, plans)
+    exact = _best_of(SYNCS["ddp"], replace(request, packed=None), plans)
     found, unfit = [], []
     for sync in request.syncs:
         best = _best_of(sync, request, plans)
@@ -146,7 +165,9 @@ def search_sites(request: SitesRequest) -> SitesResult:
         searched=plans.searched,
         unfit=tuple(unfit),
         elapsed=time.perf_counter() - started,
-        nearest=plans.nearest if not found else None,
+        failed=plans.failed if not found else None,
+        rates=RATES,
+        curves={one.sync.name: tuple(_step_at(rate, one, one, request) for rate in RATES) for one in found},
     )
 
 
@@ -181,17 +202,28 @@ def _each_count(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ran
 def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranked]:
     packed = packed_for(sync, request)
     refused = refusals(sync, packed, request)
-    copies = sync.device_copies + packed.how.feedback_copies
-    inside = plans.with_room(copies, not refused)
+    layers, tried = request.model.num_layers, request.steps if sync.inner else (1,)
+    ways = [Way(sync, steps, packed, delay) for steps in tried for delay in sync.delays]
+    copies = max(device_copies(way, sync.timing(way.steps, layers, way.delay)) for way in ways)
+    inside = plans.with_room(copies, request.runtime.name == TORCHFT and not refused)
     if inside is None:
         return
-    for steps in request.steps if sync.inner else (1,):
-        seen = set()
-        for delay in sync.delays:
-            price = price_way(Way(sync, steps, packed, delay), trained_at(request, inside))
-            if price.timing not in seen:
-                seen.add(price.timing)
-                yield _ranked(price, inside, refused, request)
+    seen = set()
+    for way in ways:
+        price = price_way(way, trained_at(request, inside))
+        if (way.steps, price.timing) not in seen:
+            seen.add((way.steps, price.timing))
+            yield _ranked(price, inside, (*refused, *short_hosts(price, request)), request)
+
+
+def short_hosts(price: SyncPrice, request: SitesRequest) -> Iterator[str]:
+    """Yield the sites whose host memory has no room for what a method keeps there."""
+    for name, cluster in request.clusters.items():
+        node = cluster.pool.node
+        needs = price.host_bytes * cluster.pool.gpus_per_node
+        if node.host_memory is not None and needs > HOST_SHARE * node.host_memory:
+            room = f"{HOST_SHARE * node.host_memory / GIB:.0f} GiB of host memory"
+            yield f"{needs / GIB:.0f} GiB on a node of {name}, which has {room} to give"
 
 
 def packed_for(sync: Sync, request: SitesRequest) -> Packed:
@@ -205,16 +237,16 @@ def packed_for(sync: Sync, request: SitesRequest) -> Packed:
 
 def refusals(sync: Sync, packed: Packed, request: SitesRequest) -> tuple[str, ...]:
     """Return why the runtime does not train so; empty where it does."""
-    runtime = request.runtime.name
+    runtime, plain = request.runtime.name, packed.how.name == "none"
     if runtime not in sync.runners:
         return ("no runner known",) if not sync.runners else (f"{sync.run_by} runs it, {runtime} does not",)
     reasons = []
-    if runtime not in packed.how.runners or (packed.how.runners[runtime] and not _packs(sync, runtime)):
+    if not plain and (runtime not in packed.how.runners or not _packs(sync, runtime)):
         reasons.append(f"{runtime} does not send {packed.text} with {sync.name}")
-    if int(str(request.fixed.get("pp", 1))) > 1:
+    if runtime == TORCHFT and int(str(request.fixed.get("pp", 1))) > 1:
         reasons.append("torchft keeps one part of the model together, so no pipeline; nearest: pp 1")
     if not request.alike:
-        reasons.append("torchft's replica groups exchange shard by shard, so each has as many accelerators")
+        reasons.append("replicas exchange shard by shard, so each has as many accelerators")
     return tuple(reasons)
 
 
@@ -244,11 +276,17 @@ def _ranked(price: SyncPrice, inside: Inside, refused: tuple[str, ...], request:
         price=price,
         plans=inside,
         refused=refused,
-        compute=price.way.sync.penalty.compute(params, request.profile.replicas),
+        compute=compute_to_loss(price.way, params, request.profile.replicas),
         tokens=work.tokens,
         step_tokens=float(work.tokens_per_step * request.profile.replicas),
         usd_per_hour=usd_per_hour(request),
     )
+
+
+def compute_to_loss(way: Way, params: float, replicas: int) -> float | None:
+    """Return times the compute with which a way reaches one loss; None where nobody knows. [-]"""
+    known = way.sync.penalty.compute(params, replicas)
+    return known if way.packed.how.harmless else None
 
 
 def usd_per_hour(request: SitesRequest) -> float | None:
@@ -268,15 +306,12 @@ def _crossover(one: Ranked, exact: Ranked | None, request: SitesRequest) -> floa
     By time to one loss where its cost is known, else by speed alone, on the same plan inside the sites. All
     links grow and shrink together.
     """
-    if exact is None or one.sync.name == exact.sync.name:
+    if exact is None or one.exact:
         return None
-    narrowest = min(link.rate for link in request.profile.links)
 
     def ahead(rate: float) -> bool:
-        profile = request.profile.scaled(rate / narrowest)
-        trained = replace(trained_at(request, one.plans), profile=profile)
-        pair = [price_way(each.price.way, trained).step for each in (one, exact)]
-        return pair[0] * (one.compute or 1.0) < pair[1]
+        own, other = (_step_at(rate, each, one, request) for each in (one, exact))
+        return own * (one.compute or 1.0) < other
 
     low, high = 1e3, 1e13
     if not ahead(low):
@@ -287,3 +322,10 @@ def _crossover(one: Ranked, exact: Ranked | None, request: SitesRequest) -> floa
         middle = (low * high) ** 0.5
         low, high = (middle, high) if ahead(middle) else (low, middle)
     return low
+
+
+def _step_at(rate: float, one: Ranked, inside: Ranked, request: SitesRequest) -> float:
+    """Return the step of a way on another's plans, where the narrowest link has a rate and all grow alike."""
+    narrowest = min(link.rate for link in request.profile.links)
+    profile = request.profile.scaled(rate / narrowest)
+    return price_way(one.price.way, replace(trained_at(request, inside.plans), profile=profile)).step

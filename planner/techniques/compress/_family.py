@@ -26,6 +26,8 @@ class Compression:
         Size of a parameter on the wire, from the amount. [byte/element]
     penalty : str
         What it costs in learning, with its source.
+    harmless : bool
+        Whether nobody has seen it cost anything with changes or gradients of language models.
     sums : bool
         Whether partial sums can go round a ring; if not every replica gathers what all others send.
     feedback_copies : float
@@ -45,6 +47,7 @@ class Compression:
     about: str
     sent_bytes: Callable[[float], float]
     penalty: str
+    harmless: bool = False
     sums: bool = True
     feedback_copies: float = 0.0
     pass_bytes: float = 0.0

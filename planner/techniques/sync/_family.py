@@ -18,7 +18,7 @@ BACKWARD: Final = 2.0 / 3.0
 FORWARD: Final = 1.0 - BACKWARD
 """Share of a step that is its forward pass. [-]"""
 
-LAW: Final = "arXiv:2503.09799, tables 2 and 3: loss laws at H = 30 and 20 tokens a parameter"
+LAW: Final = "arXiv:2503.09799, laws at H = 30 and 20 tokens a parameter"
 LOSS_LAWS: Final = {
     0: (18.129, -0.0953),
     1: (18.363, -0.0961),
@@ -29,6 +29,8 @@ LOSS_LAWS: Final = {
 """Coefficient and exponent of the loss by replicas, 0 for data parallelism (arXiv:2503.09799, table 2)."""
 JOINT_LAW: Final = (19.226, -0.0985, 0.0116)
 """The same with an exponent of the replicas (arXiv:2503.09799, sec. 4.3)."""
+BATCH_LAW: Final = (14.521, 0.4695, 0.3399)
+"""Best batch in tokens: coefficient, exponents of size and replicas (arXiv:2503.09799, sec. 4.3)."""
 FITTED: Final = (35e6, 2.4e9)
 """Sizes that the laws were fitted to. [element]"""
 MEASURED: Final = {1: 2.086 / 2.090, 2: 2.086 / 2.090, 4: 2.096 / 2.090}
@@ -36,14 +38,15 @@ MEASURED: Final = {1: 2.086 / 2.090, 2: 2.086 / 2.090, 4: 2.096 / 2.090}
 
 
 class Send(NamedTuple):
-    """One exchange of each period.
+    """One exchange.
 
     ``models`` is how much of the model goes, ``window`` the inner steps after its start for which nobody
-    waits for the result. [-]
+    waits for the result, ``every`` after how many periods it goes. [-]
     """
 
     models: float
     window: float
+    every: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Timing:
     @property
     def models_per_step(self) -> float:
         """Whole models exchanged for each inner step. [-]"""
-        return sum(send.models for send in self.sends) / self.period
+        return sum(send.models / send.every for send in self.sends) / self.period
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,13 @@ def loss_ratio(params: float, replicas: int) -> float:
     return max(ratio, MEASURED.get(law, 0.0)) if params > FITTED[1] else ratio
 
 
+def best_batch_tokens(params: float, replicas: int) -> float:
+    """Return the batch over all replicas at which DiLoCo learned best, on 20 tokens a parameter. [-]"""
+    scale, exponent, by_replicas = BATCH_LAW
+    one = power_law(params, scale, exponent)
+    return float(one * power_law(float(replicas), 1.0, by_replicas))
+
+
 EXACT: Final = Penalty("none", "computes what one cluster would", "exact")
 
 
@@ -145,6 +155,8 @@ class Sync:
     device_copies, host_copies : float
         Copies of the parameters in 4 bytes that each replica holds beside its training, on the accelerators
         and in host memory. [-]
+    passing_copies : float
+        Copies on the accelerators of what is being exchanged, for as long as that takes. [-]
     delays : tuple of int
         Steps of delay that it may have, the least first.
     inner : bool
@@ -166,6 +178,7 @@ class Sync:
     pattern: Pattern = "ring"
     device_copies: float = 0.0
     host_copies: float = 0.0
+    passing_copies: float = 0.0
     delays: tuple[int, ...] = (0,)
     inner: bool = True
     waits: bool = True

@@ -16,6 +16,6 @@ ENTRY = Sync(
     timing=every_step,
     penalty=EXACT,
     inner=False,
-    runners={"torchtitan": ""},
+    runners={"torchtitan": "", "megatron-lm": "", "megatron-bridge": ""},
     aliases=("data-parallel", "dp"),
 )

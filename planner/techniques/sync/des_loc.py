@@ -2,19 +2,17 @@
 
 from typing import Final
 
-from planner.formulas.low_communication import separate_exchanges
 from planner.techniques.sync._family import Penalty, Send, Sync, Timing
 
-MOMENTUM: Final = 3.0
+MOMENTUM: Final = 3
 """Periods of the parameters from one average of the first moment to the next. [-]"""
-VARIANCE: Final = 6.0
+VARIANCE: Final = 6
 """The same of the second. [-]"""
 
 
 def apart(steps: int, layers: int, delay: int) -> Timing:
-    """Return the timing of the parameters' period with its share of the moments."""
-    models = steps * float(separate_exchanges(float(steps), MOMENTUM * steps, VARIANCE * steps))
-    return Timing(float(steps), (Send(models, 0.0),))
+    """Return the timing of the parameters in each period, and of the moments in some."""
+    return Timing(float(steps), (Send(1.0, 0.0), Send(1.0, 0.0, MOMENTUM), Send(1.0, 0.0, VARIANCE)))
 
 
 ENTRY = Sync(

@@ -9,6 +9,7 @@ ENTRY = Sync(
     hidden="the next inner steps, all of them",
     timing=period_late,
     penalty=Penalty("law", "close to DiLoCo at H = 30, so DiLoCo's laws", LAW),
-    device_copies=3.0,
+    device_copies=2.0,
     host_copies=1.0,
+    passing_copies=2.0,
 )

@@ -4,8 +4,8 @@ from planner.techniques.sync._family import Penalty, Send, Sync, Timing
 
 
 def in_pairs(steps: int, layers: int, delay: int) -> Timing:
-    """Return the timing of slow weights that go early, and of changes for which the pair waits."""
-    return Timing(float(steps), (Send(1.0, float(steps)), Send(1.0, 0.0)))
+    """Return the timing of changes for which the pair waits, and of slow weights that go after them."""
+    return Timing(float(steps), (Send(1.0, 0.0), Send(1.0, float(steps))))
 
 
 ENTRY = Sync(

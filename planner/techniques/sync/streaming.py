@@ -8,11 +8,10 @@ ENTRY = Sync(
     sends="one fragment's change at a time, each once in the inner steps, in a ring all-reduce",
     hidden="the next one to five inner steps",
     timing=streamed,
-    penalty=Penalty(
-        "law", "loss 2.45 as data parallelism at 1B and 250B tokens; DiLoCo's laws for more replicas", LAW
-    ),
-    device_copies=2.0,
+    penalty=Penalty("law", "none at 1B with 2 replicas; those of DiLoCo for more", LAW),
+    device_copies=1.0,
     host_copies=1.0,
+    passing_copies=2.0,
     delays=(1, 2, 3, 4, 5),
     runners={"torchtitan": "diloco"},
     aliases=("streaming-diloco",),

@@ -17,14 +17,17 @@ from planner.cli.launch import (
     wanted_target,
     write_best,
 )
+from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
+    from planner.cli.near import Recipe
     from planner.cost.estimate import Estimate
     from planner.report.made_order import MadeOrder
+    from planner.search.near import Near
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
 
@@ -33,9 +36,10 @@ OBJECTIVES = ("time", "cost", "memory", "energy")
 
 @spread
 def search(
-    job: JobOptions,
+    job: NearJobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    near: NearOption = None,
     objective: Annotated[
         str, typer.Option(metavar="NAME", help="What to minimise: time, cost, memory or energy of a step.")
     ] = "time",
@@ -101,9 +105,18 @@ def search(
     from planner.errors import InputError, Problem
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
+    from planner.search.near import near as search_near
     from planner.search.optimise import search as ranked
 
-    asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
+    recipe = recipe_of(near, job, plan, bool(save or emit)) if near is not None else None
+    if recipe is None and not job.model:
+        expected = "a name, a config.json or a model YAML; or --near FILE with a recipe that describes one"
+        raise InputError(Problem("MODEL", "nothing", expected))
+
+    def read_all(job: JobOptions, plan: PlanOptions) -> tuple[Asked, Request]:
+        return read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
+
+    asked, request = recipe.job.read(read_all) if recipe is not None else read_all(job, plan)
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
@@ -115,7 +128,8 @@ def search(
     if launch is not None:
         check_launch(launch, request)
     with Progress(shown.quiet, shown.verbose) as progress:
-        result = ranked(request, progress)
+        beside = search_near(request, recipe.axes, progress) if recipe is not None else None
+        result = beside.result if beside is not None else ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
         request = in_use(request, result)
         known = result.plans
@@ -131,7 +145,8 @@ def search(
         else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
     ):
         to_stderr(f"note: {line}")
-    emit_search(result, request, shown, asked.defaults, limits if points else None, made)
+    more = (recipe, beside) if recipe is not None and beside is not None else None
+    emit_search(result, request, shown, asked.defaults, limits if points else None, made, more)
     if not result.plans:
         raise typer.Exit(1)
     faster = (one for one in made or () if one.kept and objective != "memory")
@@ -310,6 +325,7 @@ def emit_search(
     defaults: dict[str, Any],
     front: tuple[Estimate, ...] | None = None,
     made: tuple[MadeOrder, ...] | None = None,
+    near: tuple[Recipe, Near] | None = None,
 ) -> None:
     """Write a search in the format asked for, with time against memory and made orders where asked for."""
     from planner.cli.output import emit_document, emit_page, emit_rows
@@ -317,6 +333,7 @@ def emit_search(
     from planner.report.flat import flat_row
     from planner.report.front import front_document, front_page
     from planner.report.made_order import made_page, made_record
+    from planner.report.near import near_lines, near_record
     from planner.report.played import far_steps, played_page, played_records
     from planner.report.search_answer import search_answer
     from planner.report.search_page import search_page
@@ -328,6 +345,8 @@ def emit_search(
             more["played"] = plain(played_records(played))
         if made is not None:
             more["synthesis"] = plain([made_record(one) for one in made])
+        if near is not None:
+            more["near"] = plain(near_record(near[1], str(near[0].path), near[0].notes))
         emit_document(search_document(result, defaults) | more)
     elif shown.output is Format.csv:
         rows = [("plan", answer) for answer in result.plans] + list(result.baselines)
@@ -339,6 +358,7 @@ def emit_search(
         emit_page(
             [
                 *page,
+                *(near_lines(near[1], near[0].notes[1:]) if near is not None else ()),
                 *played_page(played),
                 *made_page(made, request.objective == "time"),
                 *front_page(front or ()),

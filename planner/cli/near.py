@@ -66,8 +66,8 @@ class Recipe:
     notes: tuple[str, ...]
 
 
-def recipe_of(path: Path, job: JobOptions, plan: PlanOptions, saves: bool) -> Recipe:
-    """Return what a file says for a search; what the user gave goes before it.
+def recipe_of(path: Path | None, job: JobOptions, plan: PlanOptions, saves: bool) -> Recipe | None:
+    """Return what a file says for a search, None without one; what the user gave goes before it.
 
     The batch grows with the accelerators where the user gives none, so that each has as much to do as in the
     recipe.
@@ -75,9 +75,14 @@ def recipe_of(path: Path, job: JobOptions, plan: PlanOptions, saves: bool) -> Re
     Raises
     ------
     InputError
-        If the file is wrong, says no whole plan, or describes a model without a name whose plan is to be
-        written.
+        If no model is named, or the file is wrong, says no whole plan, or describes a model without a name
+        whose plan is to be written.
     """
+    if path is None:
+        if job.model:
+            return None
+        expected = "a name, a config.json or a model YAML; or --near FILE with a recipe that describes one"
+        raise InputError(Problem("MODEL", "nothing", expected))
     from planner.cli.estimate import read
     from planner.search.near import axes_of
 

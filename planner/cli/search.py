@@ -108,10 +108,7 @@ def search(
     from planner.search.near import near as search_near
     from planner.search.optimise import search as ranked
 
-    recipe = recipe_of(near, job, plan, bool(save or emit)) if near is not None else None
-    if recipe is None and not job.model:
-        expected = "a name, a config.json or a model YAML; or --near FILE with a recipe that describes one"
-        raise InputError(Problem("MODEL", "nothing", expected))
+    recipe = recipe_of(near, job, plan, bool(save or emit))
 
     def read_all(job: JobOptions, plan: PlanOptions) -> tuple[Asked, Request]:
         return read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
@@ -131,7 +128,7 @@ def search(
         beside = search_near(request, recipe.axes, progress) if recipe is not None else None
         result = beside.result if beside is not None else ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
-        request = in_use(request, result)
+        request = in_use(beside.request if beside is not None else request, result)
         known = result.plans
         limits = memory_front(request, points, progress, known=known) if points and known else ()
         made = made_orders(result.plans, making, request.oom_risk) if making is not None else None

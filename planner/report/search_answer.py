@@ -191,10 +191,9 @@ def _baselines(result: SearchResult) -> list[str]:
 
 
 def priced_counts(result: SearchResult) -> str:
-    """Return how many plans were priced, how many of them no further than a bound, and how many fit."""
-    slow = result.valid - result.priced
-    beside = f", {slow:,} of them too slow by a bound; of the other {result.priced:,}" if slow else ""
-    return f"{result.valid:,} legal plans priced{beside}, {result.fits:,} fit"
+    """Return how many plans were priced, how many of them further than a bound on their time, and fit."""
+    whole = f" ({result.priced:,} in full)" if result.priced < result.valid else ""
+    return f"{result.valid:,} legal plans priced{whole}, {result.fits:,} fit"
 
 
 def _proof(result: SearchResult) -> str:

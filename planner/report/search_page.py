@@ -216,7 +216,7 @@ def space_line(result: SearchResult, request: Request) -> str:
         risk = percent(request.oom_risk, 0)
         close = f", {result.close:,} of them left out with more than {risk} risk of running out"
     slow = result.valid - result.priced
-    beside = f", {slow:,} of them are too slow by a bound, and of the others" if slow else " and"
+    beside = f"; {slow:,} are too slow by a bound, and of the others" if slow else " and"
     counts = (
         f"Of {result.enumerated:,} combinations {result.valid:,} obey all rules"
         f"{beside} {result.fits:,} fit{close}."

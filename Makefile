@@ -25,7 +25,7 @@ export OMP_NUM_THREADS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help setup demo test test-torch measure-gpu test-ray test-browser check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
-.PHONY: validate validate-full validate-setup
+.PHONY: fuzz validate validate-full validate-setup
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 18
@@ -80,6 +80,10 @@ golden: setup  ## rewrite the golden files, to be read as a diff
 
 docs-update: setup  ## rewrite the outputs shown in README and docs, to be read as a diff
 	$(RUN) tests.cli.docs_blocks
+
+fuzz: setup  ## 20,000 broken inputs and 300 kills: half an hour
+	$(RUN) tests.fuzz 20000
+	$(RUN) tests.fuzz.kills 300
 
 validate: setup validate-setup  ## runners' own code reads 20 seeded plans of each kind: a download (it says what), 2 minutes
 	VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,1200) $(PYTEST) -m torch tests/validate

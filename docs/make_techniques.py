@@ -13,6 +13,7 @@ from planner.calibrate.releases import releases
 from planner.registry import load_family
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
+from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -20,9 +21,12 @@ from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import MODULES
+from planner.techniques.recovery import RECOVERIES
+from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
+from planner.techniques.sync import SYNCS
 
 PAGE = Path(__file__).parent / "reference" / "techniques.md"
 RUNTIMES_PAGE = PAGE.with_name("runtimes.md")
@@ -132,6 +136,37 @@ def page() -> str:
             "`--method`. Bytes of a frozen weight at rest; 0 where the base is trained.",
             METHODS,
             {"frozen_weight_bytes": "frozen [byte]"},
+        ),
+        section(
+            "Recovery",
+            "`--recovery`. Seconds from a failure until training goes on where a near copy is left, without\n"
+            "loading it, and where all comes from storage.",
+            RECOVERIES,
+            {"level": "state from", "pause": "near [s]", "restart": "storage [s]"},
+        ),
+        section("Scaling laws", "`planner budget --law`", SCALING_LAWS, {"said": "law"}),
+        section(
+            "Sites",
+            "`--sync`, how replicas at [several sites](../how-to/sites.md) keep together. *Copies* are of\n"
+            "the parameters in 4 bytes, on accelerators and on hosts; *to one loss* is what it costs in\n"
+            "learning beside exact data parallelism.",
+            SYNCS,
+            {
+                "sends": "sends",
+                "hidden": "hidden behind",
+                "device_copies": "copies",
+                "passing_copies": "while it exchanges",
+                "host_copies": "on hosts",
+                "costs": "to one loss",
+                "run_by": "run by",
+            },
+        ),
+        section(
+            "Compression between sites",
+            "`--compress`. *Copies* keep what was not sent. Where partial sums cannot go round a ring, all\n"
+            "replicas gather what all others send, which grows with their number.",
+            COMPRESSIONS,
+            {"about": "goes", "sums": "sums", "feedback_copies": "copies", "penalty": "to one loss"},
         ),
     ]
     return "".join(parts)

@@ -31,6 +31,16 @@ if TYPE_CHECKING:
         synthesise_schedule,
         validate_runs,
     )
+    from planner.notebook import (
+        PricedColumns,
+        compare_plans,
+        estimate_plans,
+        list_hardware,
+        list_models,
+        plan_goodput,
+        plan_mfu,
+        sweep_plans,
+    )
 
 __all__ = [
     "Estimate",
@@ -39,22 +49,44 @@ __all__ = [
     "Job",
     "Plan",
     "PlannerError",
+    "PricedColumns",
     "UnsupportedPlan",
     "Workload",
     "as_document",
+    "compare_plans",
     "emit_plan",
     "estimate_plan",
+    "estimate_plans",
     "explain_plan",
+    "list_hardware",
+    "list_models",
     "load_hardware",
     "load_model",
     "load_plan",
     "load_runtime",
+    "plan_goodput",
+    "plan_mfu",
     "save_plan",
     "search_plans",
     "simulate_plan",
+    "sweep_plans",
     "synthesise_schedule",
     "validate_runs",
 ]
+
+NOTEBOOK = frozenset(
+    {
+        "PricedColumns",
+        "compare_plans",
+        "estimate_plans",
+        "list_hardware",
+        "list_models",
+        "plan_goodput",
+        "plan_mfu",
+        "sweep_plans",
+    }
+)
+"""Names of `planner.notebook`; the others are those of `planner.api`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -62,7 +94,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module("planner.api"), name)
+    module = "planner.notebook" if name in NOTEBOOK else "planner.api"
+    return getattr(importlib.import_module(module), name)
 
 
 def __dir__() -> list[str]:

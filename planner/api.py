@@ -31,9 +31,10 @@ from planner.inputs.load import load_model as _load_model
 from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.report.as_json import Document, estimate_document, search_document
-from planner.report.explain import Explanation, explain, explain_document
+from planner.report.as_json import Document
+from planner.report.explain import Explanation, explain
 from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
+from planner.report.shown import record
 from planner.runtimes._family import Job, Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SLOWDOWN, Request
@@ -316,7 +317,7 @@ def save_plan(
 
 
 @checked
-def emit_plan(
+def emit_plan(  # noqa: PLR0913 (by name alone)
     answer: Estimate,
     folder: str | Path,
     *,
@@ -326,6 +327,7 @@ def emit_plan(
     hardware: str = "",
     force: bool = False,
     unfit: bool = False,
+    smoke: bool = False,
 ) -> list[Path]:
     """Write the files that start a plan, all of them or none, and return their paths.
 
@@ -341,10 +343,9 @@ def emit_plan(
         Who starts them: ``torchrun``, ``slurm``, ``kubernetes``, ``skypilot`` or ``ray``.
     model, hardware : str
         As in `save_plan`.
-    force : bool
-        Whether files that exist are replaced.
-    unfit : bool
-        Whether files of a plan that does not fit are written.
+    force, unfit, smoke : bool
+        Whether files that exist are replaced; a plan that does not fit is written; the files start twenty
+        steps on made-up data where the variable ``SMOKE`` does not say otherwise.
 
     Raises
     ------
@@ -355,7 +356,7 @@ def emit_plan(
     Infeasible
         If the plan does not fit and ``unfit`` is false.
     """
-    launch = Launch(Path(folder), target, launcher, None, force)
+    launch = Launch(Path(folder), target, launcher, None, force, smoke)
     wanted = wanted_target(launch, answer.runtime)
     if not answer.feasible and not answer.violations and not unfit:
         raise Infeasible("the plan does not fit; unfit=True writes its files nevertheless")
@@ -384,9 +385,7 @@ def validate_runs(path: str | Path) -> Document:
 @checked
 def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
     """Return an answer as the JSON document that the command of its name prints."""
-    if isinstance(answer, Estimate):
-        return estimate_document(answer, {})
-    return search_document(answer, {}) if isinstance(answer, SearchResult) else explain_document(answer)
+    return record(answer)
 
 
 def _runtime(runtime: str | Runtime, job: Job) -> Runtime:

@@ -48,6 +48,9 @@ class Plan:
         Whether what tensor parallelism replicates is split along the sequence.
     stage_layers : tuple of int, optional
         Layers of each virtual stage in the order of the model; None is the even split (`even_split`).
+    prediction_apart : bool
+        Whether extra prediction layers stand beside the last decoder layers, before a loss alone
+        (`prediction_stage`).
     """
 
     tp: Num = 1.0
@@ -67,6 +70,7 @@ class Plan:
     schedule: str = "1f1b"
     offload: str = "none"
     stage_layers: tuple[int, ...] | None = None
+    prediction_apart: bool = False
 
     def __post_init__(self) -> None:
         """Refuse words for numbers and numbers for words.
@@ -108,11 +112,28 @@ class Plan:
         return Plan(**(vars(self) | degrees | changes))
 
     def as_dict(self) -> dict[str, object]:
-        """Return the scalar plan with whole degrees as integers, as the contract's JSON has it."""
+        """Return the scalar plan with whole degrees as integers, as the contract's JSON has it.
+
+        Where prediction layers stand is said only of plans that say it themselves.
+        """
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         whole = {name: int(record[name]) for name in DEGREES}
         layers = list(self.stage_layers) if self.stage_layers is not None else None
+        if not self.prediction_apart:
+            del record["prediction_apart"]
         return record | whole | {"stage_layers": layers}
+
+    @property
+    def split_text(self) -> str:
+        """Layers of each virtual stage that a plan names, such as ``3-2-2``; ``1m`` with prediction layers.
+
+        >>> Plan(stage_layers=(3, 2, 1, 0), prediction_apart=True).split_text
+        '3-2-1m-0'
+        """
+        words = [str(layers) for layers in self.stage_layers or ()]
+        if self.prediction_apart and len(words) > 1:
+            words[-2] += "m"
+        return "-".join(words)
 
     @property
     def slug(self) -> str:
@@ -160,18 +181,21 @@ def even_split(layers: int, parts: int) -> tuple[int, ...]:
     return tuple(base + (part in longer) for part in range(parts))
 
 
-def prediction_stage(split: Sequence[int], predicts: bool) -> int:
+def prediction_stage(split: Sequence[int], predicts: bool, apart: bool = False) -> int:
     """Virtual stage that holds the extra prediction layers of a model cut into stages of so many layers.
 
     It is the last one, with the loss, unless neither it nor the one before has layers of the model: then the
     loss stands alone and the prediction layers in the stage before it, as Megatron-LM's layouts ``m|L`` say.
+    They stand beside decoder layers before a loss alone, ``tm|L``, where a plan says that they are ``apart``.
 
     Examples
     --------
-    ``Et*3|tt|m|L`` and ``Et*3|tt|mL``:
+    ``Et*3|tt|m|L``, ``Et*3|tt|mL`` and ``Et*3|ttm|L``:
 
-    >>> prediction_stage((3, 2, 0, 0), True), prediction_stage((3, 2, 0), True)
-    (2, 2)
+    >>> [prediction_stage(split, True) for split in ((3, 2, 0, 0), (3, 2, 0))]
+    [2, 2]
+    >>> prediction_stage((3, 2, 0), True, apart=True)
+    1
     """
-    alone = predicts and len(split) > 2 and not (split[-1] or split[-2])
+    alone = predicts and len(split) > 2 and not split[-1] and (apart or not split[-2])
     return len(split) - (2 if alone else 1)

@@ -186,23 +186,30 @@ def _stages_rule(plan: Plan, model: ModelSpec, bare_ends: bool) -> Rule:
 def _split_rules(plan: Plan, model: ModelSpec, bare_ends: bool) -> list[Rule]:
     """Return the rule on a given split: one entry for each virtual stage, and all layers placed."""
     split, layers = plan.stage_layers, model.num_layers
-    if split is None:
+    if split is None and not plan.prediction_apart:
         return []
+    split = split or ()
     right = min(split, default=-1) >= 0 and sum(split) == layers
+    predicts = model.prediction is not None
+    place = prediction_stage(split, predicts, plan.prediction_apart)
+    if plan.prediction_apart:
+        right = right and bare_ends and predicts and place == len(split) - 2
     busy: Mask = all(split)
     if bare_ends and split:
         held = [*split]
-        for stage in (0, -1, prediction_stage(split, model.prediction is not None)):
+        for stage in (0, -1, place):
             held[stage] += 1
         busy = np.isin(
             plan.pp, [pp for pp in divisors(len(held)) if all(any(held[at::pp]) for at in range(pp))]
         )
     least = "something on every rank" if bare_ends else "one layer or more"
+    if plan.prediction_apart:
+        least += ", prediction layers (m) before a loss alone (0),"
 
     def tell() -> tuple[str, str, str]:
         stages = int(plan.pp * plan.vpp)
         return (
-            f"stage layers {'-'.join(map(str, split)) or 'none'}",
+            f"stage layers {plan.split_text or 'none'}",
             f"{stages} stages with {least} that add up to {layers}",
             "-".join(map(str, even_split(layers, stages))),
         )

@@ -22,6 +22,7 @@ from planner.calibrate.stage_runs import (
     source_runs,
     weighed,
 )
+from planner.calibrate.stages_host import HOST_STAGES
 from planner.calibrate.stages_nanotron import NANOTRON_STAGES
 from planner.runtimes import plain_runtimes
 
@@ -358,5 +359,6 @@ STAGES = (
         memory_log_errors,
     ),
     *NANOTRON_STAGES,
+    *HOST_STAGES,
 )
 """All stages, in order."""

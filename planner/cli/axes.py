@@ -9,7 +9,7 @@ from typing import Any, Final
 from planner.cli.options import PlanOptions
 from planner.cli.reading import Reading
 from planner.inputs.hardware import HardwareProfile
-from planner.plan import Plan
+from planner.plan import Plan, prediction_stage
 from planner.rules import divisors
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
@@ -61,8 +61,27 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
             continue
         entry: Any = reading.named(option(name), text, table)
         axes[name] = None if entry is None else entry.name
-    axes["stage_layers"] = reading.whole_list("--stage-layers", options.stage_layers)
+    axes |= _stage_layers(options.stage_layers, reading)
     return {name: value for name, value in axes.items() if value is not None}
+
+
+def _stage_layers(text: str | None, reading: Reading) -> dict[str, Any]:
+    """Return the layers of each stage, and whether prediction layers (m) stand before a loss alone."""
+    words = [word.strip() for word in (text or "").split(",")]
+    marked = [place for place, word in enumerate(words) if word[-1:] in ("m", "M") and word[:-1].isdigit()]
+    if not marked:
+        return {"stage_layers": reading.whole_list("--stage-layers", text)}
+    split = reading.whole_list("--stage-layers", ",".join(word.rstrip("mM") for word in words))
+    if split is None:
+        return {}
+    if len(marked) > 1 or marked[0] not in (
+        prediction_stage(split, True),
+        prediction_stage(split, True, True),
+    ):
+        expected = "prediction layers (m) in the last stage, or in the one before where the last has 0 layers"
+        reading.fault("--stage-layers", repr(text), expected)
+        return {}
+    return {"stage_layers": split, "prediction_apart": marked[0] != prediction_stage(split, True) or None}
 
 
 def _recompute(text: str | None, reading: Reading) -> str | None:

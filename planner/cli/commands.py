@@ -20,14 +20,20 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "compare": ("compare", "compare", "Plans side by side, and one plan on several clusters."),
     "sweep": ("sweep", "sweep", "The searches of a whole grid, resumed where they stopped."),
     "mfu": ("mfu", "mfu", "A measured speed as MFU and HFU, and its gap to the estimate."),
+    "diagnose": ("diagnose", "diagnose", "Why a run is slow or dies: causes, and what is faster."),
     "goodput": ("goodput", "goodput", "A plan where machines fail: how often to save, days and cost."),
+    "resume": ("resume", "resume", "Whether a job can go on under another plan, and what moves."),
+    "cluster": ("cluster", "cluster", "Several jobs on one cluster: share and time of each."),
+    "budget": ("budget", "budget", "How large a model for so many FLOPs, dollars or days."),
     "report": ("report", "report", "A plan or a search as one HTML page with pictures."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),
+    "tune": ("tune", "tune", "The best few plans tried in turn, compared, and ranked again."),
     "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
     "calibrate": ("calibrate", "calibrate", "Fit what a cluster reaches to runs made on it."),
     "profile": ("profile", "profile", "Measure the local device and write its profile."),
     "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),
+    "glossary": ("glossary", "glossary", "What the words of an answer mean."),
     "completion": ("complete", "completion", "The script that completes names in a shell."),
     "config": ("config", "app", "The settings that files and variables make, and where from."),
     "models": ("models", "app", "Models that ship, one in full, and import from a config.json."),
@@ -35,6 +41,10 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "hardware": ("hardware", "app", "Clusters and accelerators, and where their numbers come from."),
 }
 """Name of a command to its module in this package, what it is called there, and its line of help."""
+
+
+SPOKEN: Final = frozenset({"model", "hardware"})
+"""Parameters that may be given in other words than their own."""
 
 
 class LazyCommands(MutableMapping[str, Any]):
@@ -74,6 +84,7 @@ def _command(name: str, found: Any) -> Any:
     command.name = name
     for leaf in getattr(command, "commands", {name: command}).values():
         _refusing_mistakes(leaf)
+        _with_grouped_help(leaf)
     return command if isinstance(found, typer.Typer) else _telling(command)
 
 
@@ -97,6 +108,18 @@ def _refusing_mistakes(command: Any) -> None:
     command.parse_args = parse_args
 
 
+def _with_grouped_help(command: Any) -> None:
+    """Let a command's help stand in groups; what that takes is loaded when help is asked for."""
+
+    def format_options(ctx: Any, formatter: Any) -> None:
+        from planner.cli.help import group_options
+
+        group_options(command)
+        command.format_options(ctx, formatter)
+
+    command.format_options = format_options
+
+
 def repeated(command: Any, ctx: Any, words: list[str]) -> list[str]:
     """Return the options that stand more than once and take one value; a switch without another side may."""
     order = command.make_parser(ctx).parse_args(list(words))[2]
@@ -113,6 +136,10 @@ def _telling(command: Any) -> Any:
         from planner.cli.config import settings, tell
 
         tell(ctx, settings())
+        if SPOKEN & set(ctx.params):
+            from planner.cli.meant import tell_taken
+
+            tell_taken(ctx)
         return plain(ctx)
 
     command.invoke = invoke
@@ -132,8 +159,9 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the lines of help without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+        from planner.cli.help import write_commands
+
+        write_commands({name: line for name, (_, _, line) in COMMANDS.items()}, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; what typer would handle in its own way goes to the one handler."""
@@ -204,4 +232,16 @@ def usage_message(error: Any) -> str:
     command = error.ctx.command_path if getattr(error, "ctx", None) is not None else "planner"
     words = " ".join(told.replace("Value error, ", "").split()).rstrip(".")
     words = re.sub(r"\.? (?:\(Possible options: (.*)\)|Did you mean '?(.*?)'?\?)", r"; nearest: \1\2", words)
+    words = _with_synonym(words, error)
     return f"error: {command}: {words[:1].lower()}{words[1:]}; see {command} --help\n"
+
+
+def _with_synonym(words: str, error: Any) -> str:
+    """Return a message of an unknown option with the name that its meaning has here, where there is one."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if type(error).__name__ != "NoSuchOption" or not option or context is None:
+        return words
+    from planner.cli.synonyms import hint_of
+
+    hint = hint_of(option, context.command)
+    return f"{words.partition('; nearest')[0]}; nearest: {hint}" if hint else words

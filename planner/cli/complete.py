@@ -69,6 +69,8 @@ schedule = completing(_techniques("schedules", "SCHEDULES"))
 cp_method = completing(_techniques("context", "CONTEXT_METHODS"))
 recompute = completing(_techniques("recompute", "RECOMPUTES"))
 offload = completing(_techniques("offload", "OFFLOADS"))
+sync = completing(_techniques("sync", "SYNCS"))
+compress = completing(_techniques("compress", "COMPRESSIONS"))
 
 
 def prepare() -> None:

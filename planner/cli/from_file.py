@@ -184,8 +184,13 @@ def asked_of(
             )
             raise InputError(Problem("MODEL", "nothing", expected))
         return Request(job, plan)
+    from planner.cli.meant import meant
+    from planner.cli.reading import Reading
     from planner.runtimes._imports.dispatch import read_runner_file
 
+    reading = Reading()
+    job = meant(job, reading)
+    reading.finish()
     vocab = _vocabulary(job)
     found = read_runner_file(path, vocab)
     given = {name for options in (job, plan) for name in _given(options)}

@@ -46,19 +46,51 @@ def goodput(
             metavar="TIME", help="Training between checkpoints: 1h. [default: the best]", show_default=False
         ),
     ] = None,
+    lose: Annotated[
+        str | None,
+        typer.Option(metavar="NODES", help="Nodes lost: the best plan on the others.", show_default=False),
+    ] = None,
+    nodes_return: Annotated[
+        str | None,
+        typer.Option(metavar="NODES", help="Nodes that come: the best plan with them.", show_default=False),
+    ] = None,
+    stragglers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME:SHARE",
+            help="Spread of a rank's step: normal:3%, exponential:3%, or a log with the column seconds.",
+            show_default=False,
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE", help="At which checkpoints are read, with --lose: 40GB/s.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Tell how often a plan should save, and its days and cost where machines fail.
 
-    Failures come at random and any accelerator stops the job, which goes on from its last checkpoint. Exit
+    Failures come at random and any accelerator stops the job, which goes on from its last checkpoint. With
+    --lose or --nodes-return: the best plan on what there is then, and whether the change pays. With
+    --stragglers: what slow ranks cost, and whether backup workers or gradient codes pay. Exit
     code 1 tells that the plan breaks a rule or does not fit, or that the job never gets on.
     """
     from planner.cli.explain import priced, read_saved
+    from planner.cli.goodput_nodes import goodput_nodes
+    from planner.cli.goodput_stragglers import goodput_stragglers
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cli.reading import Reading
     from planner.errors import Infeasible
     from planner.report.as_json import plain
     from planner.report.goodput import SEEN_MTBF, Failing, goodput_document, goodput_page
 
+    if stragglers is not None:
+        goodput_stragglers(plan, stragglers, shown)
+        return
+    if lose is not None or nodes_return is not None:
+        goodput_nodes(plan, lose, nodes_return, storage, shown)
+        return
     reading = Reading()
     texts = {"--checkpoint-time": checkpoint_time, "--restart-time": restart_time,
              "--device-mtbf": device_mtbf, "--interval": interval}  # fmt: skip

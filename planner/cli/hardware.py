@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,7 +13,7 @@ from planner.cli.hardware_curves import curve_fields
 from planner.cli.hardware_import import import_command
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
-from planner.errors import InputError, Problem
+from planner.errors import Infeasible, InputError, Problem
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import names_and_aliases
 from planner.inputs.load_hardware import (
@@ -24,6 +25,7 @@ from planner.inputs.load_hardware import (
     shipped_profiles,
 )
 from planner.inputs.record import Record, Sourced
+from planner.inputs.spoken_cluster import spoken_accelerator
 from planner.units import GB, GIB, TFLOP
 
 app = typer.Typer(
@@ -62,16 +64,79 @@ _SKIPPED: Final = frozenset({"name", "aliases", "note"})
 
 @app.command("list")
 def list_command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORD]...",
+            help="Words of the name, the accelerator or its vendor: nvidia, h100, nvl72.",
+            show_default=False,
+        ),
+    ] = None,
     accelerators: Annotated[
         bool, typer.Option("--accelerators", help="List accelerators, not clusters.")
     ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="GIB", help="Only with at least so much memory.", show_default=False),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Only nodes of so many accelerators.", show_default=False),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="USD", help="Only at most so dear for an hour; unpriced ones are left out."),
+    ] = None,
     output: FormatOption = Format.table,
 ) -> None:
-    """List the clusters that ship, one line for each pool of accelerators."""
+    """List the clusters that ship, one line for each pool of accelerators; filters narrow it.
+
+    Exit code 1 tells that none is left.
+    """
+    wanted = read_filters(memory, node, price)
     rows = accelerator_rows() if accelerators else cluster_rows()
+    rows = [row for row in rows if passes(row, words or (), wanted)]
+    rows = [{key: row[key] for key in row if key != "vendor"} for row in rows]
+    if not rows:
+        raise Infeasible("nothing that ships passes all filters; planner hardware list shows what there is")
     if output is Format.table:
         rows = [{key: _marked(row, key) for key in row if key != "template"} for row in rows]
     emit_rows(rows, output, HEADINGS, LEGEND)
+
+
+def read_filters(memory: str | None, node: str | None, price: str | None) -> dict[str, float | None]:
+    """Return the filters of a list, by the column that each is of.
+
+    Raises
+    ------
+    InputError
+        With every one that is no number.
+    """
+    from planner.cli.reading import Reading
+
+    reading = Reading()
+    wanted = {
+        "memory_gib": reading.number("--memory", memory, 0.0),
+        "gpus_per_node": reading.count("--node", node),
+        "price_usd_per_h": reading.number("--price", price, 0.0),
+    }
+    reading.finish()
+    return wanted
+
+
+def passes(row: Row, words: Iterable[str], wanted: Mapping[str, float | None]) -> bool:
+    """Whether a row of a list has all words, and enough memory, the node and the price that are asked for."""
+    text = " ".join(
+        str(row.get(key, "")) for key in ("name", "accelerator", "vendor", "usual_cluster")
+    ).lower()
+    memory, node, price = (wanted[key] for key in ("memory_gib", "gpus_per_node", "price_usd_per_h"))
+    cost = row["price_usd_per_h"]
+    return (
+        all(word.lower() in text for word in words)
+        and (memory is None or row["memory_gib"] >= memory)
+        and (node is None or row.get("gpus_per_node") == node)
+        and (price is None or (cost is not None and cost <= price))
+    )
 
 
 def _marked(row: Row, key: str) -> Any:
@@ -106,8 +171,9 @@ app.command("collectives")(collectives_command)
 
 def load_either(text: str) -> HardwareProfile | Accelerator:
     """Return the cluster that ``text`` means, or else the accelerator."""
-    if text.strip().lower() in names_and_aliases(hardware_folder("accelerators")):
-        return load_accelerator(text)
+    spoken = spoken_accelerator(text)
+    if spoken and text.strip().lower() not in names_and_aliases(hardware_folder()):
+        return load_accelerator(spoken)
     return load_hardware(text)
 
 
@@ -117,6 +183,7 @@ def cluster_rows() -> list[Row]:
         {
             "name": profile.name,
             "accelerator": pool.accelerator.name,
+            "vendor": pool.accelerator.vendor,
             "gpus_per_node": pool.gpus_per_node,
             "scaleup_domain": pool.scaleup_domain,
             "memory_gib": round(pool.accelerator.memory_visible / GIB, 1),
@@ -135,6 +202,7 @@ def accelerator_rows() -> list[Row]:
     return [
         {
             "name": part.name,
+            "vendor": part.vendor,
             "memory_gib": round(part.memory_visible / GIB, 1),
             "memory_tb_per_s": round(part.memory_bandwidth / GB / 1000, 3),
             "bf16_tflops": _peak_tflops(part),

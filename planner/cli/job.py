@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from planner.calibrate.releases import named_runtime
 from planner.cli.config import KEYS
 from planner.cli.files import is_plan_file
+from planner.cli.meant import meant
 from planner.cli.options import JobOptions
 from planner.cli.reading import Reading, Span, shown
 from planner.cli.traits import trait_changes
@@ -99,6 +100,7 @@ def read_job(
 ) -> Asked | None:
     """Return what is asked, or None where a fault was noted; ``several`` allows a list of accelerators."""
     defaults: dict[str, Any] = {}
+    options = meant(options, reading, files.cluster)
     model = _model(options.model, reading, files)
     clusters = _clusters(options, reading, files)
     workload = _workload(options, model, reading, defaults)
@@ -237,8 +239,8 @@ def _name(entry: Any) -> str | None:
 
 def _global_batch(options: JobOptions, seq_len: int, reading: Reading) -> int | None:
     """Return the sequences of a step, given as such or in tokens."""
-    sequences = reading.count("--global-batch", options.global_batch)
-    tokens = reading.amount("--global-batch-tokens", options.global_batch_tokens)
+    sequences = reading.length("--global-batch", options.global_batch)
+    tokens = reading.amount("--global-batch-tokens", options.global_batch_tokens, binary=True)
     if sequences is not None and tokens is not None:
         reading.fault("--global-batch-tokens", "a second batch beside --global-batch", "one of the two")
     elif tokens is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
     from planner.launchers._emit import Target
+    from planner.launchers._saving import Saving
     from planner.plan import Plan
     from planner.report.plan_file import Names, PlanFile
     from planner.runtimes._family import Job, Runtime
@@ -65,6 +66,7 @@ class Launch:
     version: str | None
     force: bool
     smoke: bool = False
+    saving: Saving | None = None
 
 
 def emit(
@@ -225,11 +227,12 @@ def write_best(
 
 def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str], Names]:
     """Return copies of a model and a cluster that do not ship, and the names that lead to the copies."""
+    from planner.inputs.load import data_folder, model_file
     from planner.inputs.model_yaml import model_yaml
     from planner.inputs.yaml_file import read_text
 
     inputs = {}
-    if Path(names.model).expanduser().exists():
+    if model_file(names.model)[0].parent != data_folder("models_zoo"):
         inputs[MODEL] = model_yaml(answer.job.model)
         names = replace(names, model=str(out.resolve() / MODEL))
     hardware = Path(names.hardware).expanduser()
@@ -271,5 +274,5 @@ def write_plan(
         )
         expected = ordered_first_steps(answer, order)
     card = Card(saved, summary, expected)
-    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke)
+    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke, launch.saving)
     return write_folder({**files, **inputs}, launch.out, launch.force)

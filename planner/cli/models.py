@@ -17,6 +17,7 @@ from planner.inputs.hf_config import read_hf_config
 from planner.inputs.load import load_model, model_names
 from planner.inputs.model_yaml import model_yaml
 from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
+from planner.report.shardings import derived_rows, legal_rows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,14 +42,24 @@ def show_command(
         str,
         typer.Argument(help="A name, a config.json or its folder, or a model YAML.", autocompletion=complete),
     ],
+    shardings: Annotated[
+        bool,
+        typer.Option("--shardings", help="Show the legal splits of its operators, and their collectives."),
+    ] = False,
+    ranks: Annotated[int, typer.Option(help="Ranks that share a layer, with --shardings.", min=2)] = 8,
     output: FormatOption = Format.table,
 ) -> None:
-    """Show one model: its layers, and where its parameters are."""
+    """Show one model: its layers, and where its parameters are, or how its layers can be split."""
     spec = load_model(model)
+    tables: tuple[list[Row], ...] = (told_facts(spec), run_rows(spec), part_rows(spec))
+    if shardings:
+        legal = [row for block in spec.blocks for row in legal_rows(spec, block)]
+        tables = (legal, [row for block in spec.blocks for row in derived_rows(spec, block, ranks)])
     if output is Format.json:
-        typer.echo(json.dumps(model_facts(spec), indent=2))
+        parts = {"schema": "planner/shardings/1", "legal": tables[0], "derived": tables[1]}
+        typer.echo(json.dumps(parts if shardings else model_facts(spec), indent=2))
         return
-    for number, rows in enumerate((told_facts(spec), run_rows(spec), part_rows(spec))):
+    for number, rows in enumerate(tables):
         if number:
             typer.echo()
         _emit(rows, output)

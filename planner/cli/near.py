@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import typer
@@ -15,6 +15,11 @@ from planner.cli.from_file import Request, asked_of
 from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import InputError, Problem
 from planner.inputs.workload import Workload
+
+if TYPE_CHECKING:
+    from planner.search.near import Near
+    from planner.search.optimise import Progress
+    from planner.search.request import Request as SearchRequest
 
 NearOption = Annotated[
     Path | None,
@@ -64,6 +69,36 @@ class Recipe:
     job: Request
     axes: Mapping[str, object]
     notes: tuple[str, ...]
+
+    def search(self, request: SearchRequest, progress: Progress) -> Beside:
+        """Search the plans that keep the most of it."""
+        from planner.search.near import near
+
+        return Beside(self, near(request, self.axes, progress))
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a search beside a recipe found, for people and scripts."""
+
+    recipe: Recipe
+    found: Near
+
+    @property
+    def lines(self) -> list[str]:
+        """What was kept and changed, in words."""
+        from planner.report.near import near_lines
+
+        return near_lines(self.found, self.recipe.notes[1:])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The same for scripts."""
+        from planner.report.as_json import plain
+        from planner.report.near import near_record
+
+        record: dict[str, Any] = plain(near_record(self.found, str(self.recipe.path), self.recipe.notes))
+        return record
 
 
 def recipe_of(path: Path | None, job: JobOptions, plan: PlanOptions, saves: bool) -> Recipe | None:

@@ -47,7 +47,8 @@ class JobOptions:
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A name from `planner models list`, a config.json or its folder, or a model YAML.",
+            help="A name from `planner models list`, an id of the Hugging Face Hub, a config.json or its "
+            "folder, or a model YAML.",
             autocompletion=complete.model,
         ),
     ]
@@ -56,7 +57,8 @@ class JobOptions:
         _option(
             "hardware",
             "NAME",
-            "A cluster from `planner hardware list`, or a profile YAML; several are compared.",
+            "A cluster from `planner hardware list`, a profile YAML, or an accelerator (h100, 8xH100); "
+            "several are compared.",
             complete.cluster,
         ),
     ] = None
@@ -68,6 +70,7 @@ class JobOptions:
             "Accelerators; a range or a list to choose from. [default: what the profile has]",
         ),
     ] = None
+    nodes: Annotated[Text, _option("nodes", "N|A..B|A,B", "The same in whole nodes of the cluster.")] = None
     gpus_per_node: Annotated[
         Text, _option("gpus-per-node", "N", "Accelerators of a node in use. [default: all]")
     ] = None
@@ -77,14 +80,15 @@ class JobOptions:
     seq_len: Annotated[
         Text,
         _option(
-            "seq-len", "N", "Tokens of a sequence: 8192, 128Ki. [default: 4096, or the learned positions]"
+            "seq-len", "N", "Tokens of a sequence: 8192, 128K. [default: 4096, or the learned positions]"
         ),
     ] = None
     global_batch: Annotated[
         Text, _option("global-batch", "N", "Sequences of an optimizer step. [default: 512]")
     ] = None
     global_batch_tokens: Annotated[
-        Text, _option("global-batch-tokens", "N", "The same in tokens, such as 4Mi or 4194304.")
+        Text,
+        _option("global-batch-tokens", "N", "The same in tokens, such as 4M (4 x 1,048,576) or 4194304."),
     ] = None
     precision: Annotated[
         Text,
@@ -210,7 +214,12 @@ class PlanOptions:
         ),
     ] = None
     stage_layers: Annotated[
-        Text, _option("stage-layers", "N,N,...", "Layers of each virtual stage. [default: even]")
+        Text,
+        _option(
+            "stage-layers",
+            "N,N,...",
+            "Layers of each virtual stage; 1m,0: prediction layers before a loss alone. [default: even]",
+        ),
     ] = None
 
 

@@ -29,6 +29,9 @@ _SCALES: Final = {
 }  # fmt: skip
 
 
+BINARY: Final = {"k": 2**10, "m": 2**20}
+"""What K and M are in lengths and batches, as people write them; in training tokens they are decimal."""
+
 _OPTION_OF: Final = {"model": "MODEL", "cluster": "--hardware"}
 """What a loader calls a name that it does not know, and where the user has written it."""
 
@@ -87,25 +90,21 @@ class Reading:
         return None
 
     def length(self, option: str, text: str | None, most: int = MOST) -> int | None:
-        """Return a whole number of tokens, also as ``128Ki``; ``128k`` may be one of two and is refused."""
+        """Return a whole number of tokens, also as ``128Ki`` or ``128K``, which are the same."""
         match = _AMOUNT.fullmatch(ungrouped((text or "").strip()))
         scale = match[3].lower() if match else ""
         if text is None or match is None or scale not in ("k", "m", "ki", "mi") or match[2]:
             return self.count(option, text, most=most)
-        binary, exact = _SCALES[f"{scale[0]}i"], float(match[1])
-        if len(scale) == 1:
-            near = f"{exact * binary:.0f} ({match[1]}{scale[0].upper()}i) or {exact * _SCALES[scale]:.0f}"
-            self.fault(option, shown(text), "a whole number of tokens, such as 8192 or 128Ki", near)
-            return None
-        whole = exact * binary
+        whole = float(match[1]) * BINARY[scale[0]]
         return self.count(option, f"{whole:.0f}" if whole.is_integer() else text, most=most)
 
-    def amount(self, option: str, text: str | None) -> float | None:
-        """Return a positive number such as ``1.5T``, ``15e12`` or ``4Mi``."""
+    def amount(self, option: str, text: str | None, binary: bool = False) -> float | None:
+        """Return a positive number such as ``1.5T``, ``15e12`` or ``4Mi``; where ``binary``, 4M is 4Mi."""
         if text is None:
             return None
         match = _AMOUNT.fullmatch(ungrouped(text.strip()))
-        scale = _SCALES.get(match[3].lower()) if match else None
+        scales = _SCALES | BINARY if binary else _SCALES
+        scale = scales.get(match[3].lower()) if match else None
         number = float(f"{match[1]}e{match[2] or 0}") * scale if match and scale else 0.0
         if 0 < number < 1e30:
             return number
@@ -185,3 +184,22 @@ class Reading:
             return None
         numbers = [self.count(option, part, least=0) for part in text.split(",")]
         return tuple(number for number in numbers if number is not None) if None not in numbers else None
+
+
+def read_slowdown(text: str | None, objective: str) -> float:
+    """Return how many times the fastest plan's step the plan of least memory may take.
+
+    Raises
+    ------
+    InputError
+        If it is below 1, or memory is not the objective.
+    """
+    from planner.search.request import SLOWDOWN
+
+    reading = Reading()
+    endless = text is not None and text.strip().lower() == "inf"
+    times = float("inf") if endless else reading.number("--slowdown", text, 1.0)
+    if text is not None and objective != "memory":
+        reading.fault("--slowdown", f"--objective {objective}", "--objective memory")
+    reading.finish()
+    return SLOWDOWN if times is None else times

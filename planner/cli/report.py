@@ -53,7 +53,9 @@ def report(
     from planner.report.front import Patience
     from planner.report.html import library, page_html
     from planner.report.html_search import search_report
+    from planner.report.html_sites import sites_report
     from planner.report.plan_file import tool_version
+    from planner.report.sites import SITES
 
     reading = Reading()
     seconds = reading.number("--time-limit", time_limit, 0.0)
@@ -68,7 +70,8 @@ def report(
         if document is None:
             page = plan_page(source, said, progress if search else None, patience)
         else:
-            page = search_report(document, str(source), tool_version())
+            drawn = sites_report if document.get("schema") == SITES else search_report
+            page = drawn(document, str(source), tool_version())
         text = page_html(page)
     write_whole(out, text, force)
     for what in patience.left_out:

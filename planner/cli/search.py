@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,17 +22,18 @@ from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
+from planner.cli.search_goodput import FailureOptions
+from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
-    from planner.cli.near import Recipe
+    from planner.cli.near import Beside
     from planner.cost.estimate import Estimate
     from planner.report.made_order import MadeOrder
-    from planner.search.near import Near
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
 
-OBJECTIVES = ("time", "cost", "memory", "energy")
+OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 
 @spread
@@ -39,9 +41,15 @@ def search(
     job: NearJobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
+    failing: FailureOptions,
+    sites: SiteOptions,
     near: NearOption = None,
     objective: Annotated[
-        str, typer.Option(metavar="NAME", help="What to minimise: time, cost, memory or energy of a step.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What to minimise: time, cost, memory or energy of a step; goodput: time with failures.",
+        ),
     ] = "time",
     top: Annotated[
         str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
@@ -90,6 +98,9 @@ def search(
         Path | None,
         typer.Option(metavar="DIR", help="Write the launch files of the best plan here.", show_default=False),
     ] = None,
+    flags: Annotated[
+        bool, typer.Option("--flags", help="Print the runner's own flags of the best plan too.")
+    ] = False,
     target: TargetOption = None,
     launcher: LauncherOption = "torchrun",
     smoke: SmokeOption = False,
@@ -102,33 +113,38 @@ def search(
     from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
-    from planner.errors import InputError, Problem
+    from planner.cli.reading import read_slowdown
+    from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
-    from planner.search.near import near as search_near
     from planner.search.optimise import search as ranked
 
+    launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
+    if is_over_sites(job, sites):
+        given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
+        given |= {"save": save, "flags": flags, "uniform": uniform, "top": top != "5", "near": near}
+        given["smoke"] = smoke and emit is None
+        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
+        search_over_sites(job, plan, shown, sites, own)
+        return
     recipe = recipe_of(near, job, plan, bool(save or emit))
-
-    def read_all(job: JobOptions, plan: PlanOptions) -> tuple[Asked, Request]:
-        return read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
-
-    asked, request = recipe.job.read(read_all) if recipe is not None else read_all(job, plan)
+    reader = partial(_read, target, (objective, top, oom_risk), allow or ())
+    asked, request = recipe.job.read(reader) if recipe is not None else reader(job, plan)
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
+    conditions = read_conditions(failing, request, front=front, synthesize=synthesize, flags=flags or None)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
-    launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
-    if smoke and emit is None:
-        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
-    check_names(target, launcher)
-    if launch is not None:
-        check_launch(launch, request)
+    wanted = Launch(emit or Path(), target, launcher, job.target_version, force, smoke)
+    check_files(wanted, request, emit is not None, flags)
+    if conditions is not None:
+        search_goodput(asked, request, conditions, shown, (save, launch, force))
+        return
     with Progress(shown.quiet, shown.verbose) as progress:
-        beside = search_near(request, recipe.axes, progress) if recipe is not None else None
-        result = beside.result if beside is not None else ranked(request, progress)
+        beside = recipe.search(request, progress) if recipe is not None else None
+        result = beside.found.result if beside is not None else ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
-        request = in_use(beside.request if beside is not None else request, result)
+        request = in_use(beside.found.request if beside is not None else request, result)
         known = result.plans
         limits = memory_front(request, points, progress, known=known) if points and known else ()
         made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
@@ -136,19 +152,36 @@ def search(
         result = best_first(result, made)
     if not result.valid:
         check_reached(request)
-    for line in (
-        []
-        if shown.quiet
-        else job_notes(request.model, request.workload, request.clusters, request.gpu_counts, objective)
-    ):
-        to_stderr(f"note: {line}")
-    more = (recipe, beside) if recipe is not None and beside is not None else None
-    emit_search(result, request, shown, asked.defaults, limits if points else None, made, more)
+    tell_notes(() if shown.quiet else (request,), objective)
+    order = order_of(result, made, objective)
+    told = best_flags(result, wanted, order) if flags else None
+    emit_search(result, request, shown, asked.defaults, limits if points else None, made, told, beside)
     if not result.plans:
         raise typer.Exit(1)
-    faster = (one for one in made or () if one.kept and objective != "memory")
-    order = next((one.text for one in faster if one.answer is result.plans[0]), None)
     write_best(result.plans[0], asked, save, launch, force, order)
+
+
+def tell_notes(requests: Iterable[Request], objective: str) -> None:
+    """Write what a user should know of requests on standard error."""
+    for one in requests:
+        for line in job_notes(one.model, one.workload, one.clusters, one.gpu_counts, objective):
+            to_stderr(f"note: {line}")
+
+
+def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
+    """Return the runner's own flags of the best plan; None where there is no plan."""
+    from planner.cli.flags import flags_of
+
+    if not result.plans:
+        return None
+    best = result.plans[0]
+    return flags_of(best, wanted_target(launch, best.runtime), order)
+
+
+def order_of(result: SearchResult, made: tuple[MadeOrder, ...] | None, objective: str) -> str | None:
+    """Return the order that was made for the best plan, where it is faster and speed is asked for."""
+    faster = (one for one in made or () if one.kept and objective != "memory")
+    return next((one.text for one in faster if result.plans and one.answer is result.plans[0]), None)
 
 
 def in_use(request: Request, result: SearchResult) -> Request:
@@ -157,26 +190,6 @@ def in_use(request: Request, result: SearchResult) -> Request:
         return request
     lead = result.plans[0].job
     return replace(request, gpu_counts=(lead.gpus,), cluster_gpus=lead.gpus + lead.idle)
-
-
-def read_slowdown(text: str | None, objective: str) -> float:
-    """Return how many times the fastest plan's step the plan of least memory may take.
-
-    Raises
-    ------
-    InputError
-        If it is below 1, or memory is not the objective.
-    """
-    from planner.cli.reading import Reading
-    from planner.search.request import SLOWDOWN
-
-    reading = Reading()
-    endless = text is not None and text.strip().lower() == "inf"
-    times = float("inf") if endless else reading.number("--slowdown", text, 1.0)
-    if text is not None and objective != "memory":
-        reading.fault("--slowdown", f"--objective {objective}", "--objective memory")
-    reading.finish()
-    return SLOWDOWN if times is None else times
 
 
 def read_seconds(text: str | None, request: Request) -> float | None:
@@ -222,6 +235,17 @@ def read_front(text: str | None, request: Request) -> int | None:
     return points
 
 
+def _read(
+    target: str | None,
+    wanted: tuple[str, str, str],
+    allow: Iterable[str],
+    job: JobOptions,
+    plan: PlanOptions,
+) -> tuple[Asked, Request]:
+    """Return what is asked; ``wanted`` are the objective, the plans to show and the risk."""
+    return read(_for_runtimes(job, target), plan, *wanted, allow=allow)
+
+
 def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:
     """Return the options without a release that is that of ``--target``."""
     return job if target is None else replace(job, target_version=None)
@@ -247,15 +271,20 @@ def check_names(target: str | None, launcher: str) -> None:
     reading.finish()
 
 
-def check_launch(launch: Launch, request: Request) -> None:
-    """Refuse names, before anything is searched, for which no files could be written.
+def check_files(launch: Launch, request: Request, written: bool, flags: bool) -> None:
+    """Refuse, before anything is searched, files or flags that could not be written.
 
     Raises
     ------
     InputError
-        If a name is unknown.
+        If a name is unknown, or an option stands where it has no meaning.
     """
-    for runtime in request.runtimes:
+    from planner.errors import InputError, Problem
+
+    if launch.smoke and not written:
+        raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
+    check_names(launch.target, launch.launcher)
+    for runtime in request.runtimes if written or flags else ():
         wanted_target(launch, runtime)
 
 
@@ -322,15 +351,15 @@ def emit_search(
     defaults: dict[str, Any],
     front: tuple[Estimate, ...] | None = None,
     made: tuple[MadeOrder, ...] | None = None,
-    near: tuple[Recipe, Near] | None = None,
+    flags: dict[str, Any] | None = None,
+    near: Beside | None = None,
 ) -> None:
-    """Write a search in the format asked for, with time against memory and made orders where asked for."""
+    """Write a search in the format asked for; time against memory, made orders and flags where asked for."""
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.report.as_json import plain, search_document
     from planner.report.flat import flat_row
     from planner.report.front import front_document, front_page
     from planner.report.made_order import made_page, made_record
-    from planner.report.near import near_lines, near_record
     from planner.report.played import far_steps, played_page, played_records
     from planner.report.search_answer import search_answer
     from planner.report.search_page import search_page
@@ -343,7 +372,9 @@ def emit_search(
         if made is not None:
             more["synthesis"] = plain([made_record(one) for one in made])
         if near is not None:
-            more["near"] = plain(near_record(near[1], str(near[0].path), near[0].notes))
+            more["near"] = near.record
+        if flags is not None:
+            more["flags"] = flags
         emit_document(search_document(result, defaults) | more)
     elif shown.output is Format.csv:
         rows = [("plan", answer) for answer in result.plans] + list(result.baselines)
@@ -355,10 +386,14 @@ def emit_search(
         emit_page(
             [
                 *page,
-                *(near_lines(near[1], near[0].notes[1:]) if near is not None else ()),
+                *(near.lines if near is not None else ()),
                 *played_page(played),
                 *made_page(made, request.objective == "time"),
                 *front_page(front or ()),
             ],
             shown.output,
         )
+        if flags is not None:
+            from planner.cli.flags import print_flags
+
+            print_flags(flags)

@@ -86,6 +86,9 @@ def request_of(options: Options, files: Files = FILES) -> Request:
             problems.append(Problem(option(name), repr(text), "true or false"))
         given[name] = None if text is None else text == "true"
     objective, risk = given.pop("objective", None) or "time", given.pop("oom_risk", None) or "0.05"
+    if objective.strip().lower() == "goodput":
+        expected = "one that a sweep ranks by: time, cost, memory or energy"
+        problems.append(Problem("--objective", repr(objective), expected, "time"))
     job, plan = JobOptions(**_of(JobOptions, given)), PlanOptions(**_of(PlanOptions, given))
     try:
         _, request = read(job, plan, objective, PLANS, risk, files)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.cost import communication
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.blocks import (
     block_operators,
@@ -232,7 +233,7 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         flops=flops,
         freed=freed,
         tp=1.0 if whole else 0.5 * ("mlp" in choice.modules),
-        cp=1.0 - pricer.kept_attention if whole else float("core_attn" in choice.modules),
+        cp=communication.context_again(layer.operators, choice, pricer),
         ep=float(whole or "moe" in choice.modules),
     )
 
@@ -376,8 +377,7 @@ def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
 
 
 def _by_expert(layer: PricedLayer) -> tuple[list[Operator], list[Operator]]:
-    experts = [op for op in layer.operators if op.expert]
-    return experts, [op for op in layer.operators if not op.expert]
+    return [op for op in layer.operators if op.expert], [op for op in layer.operators if not op.expert]
 
 
 def _shares(exchanges: BlockExchanges, twice: Again) -> tuple[tuple[Exchange, Num], ...]:

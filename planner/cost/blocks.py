@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 from planner.cost.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.case import Case
 from planner.cost.casts import cast_seconds
 from planner.cost.norms import block_norms, norm_operator
 from planner.cost.operators import Operator, Pricer, accumulation_bytes
+from planner.cost.recurrent import recurrent_operators
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
+from planner.inputs.model import (
+    Attention,
+    Block,
+    DenseFfn,
+    Experts,
+    LatentAttention,
+    Mixer,
+    Recurrent,
+)
 from planner.numeric import Num, ceiling, either, most, some, whole
 
 
@@ -40,8 +50,19 @@ def residual_operator(pricer: Pricer, name: str) -> Operator:
 
 
 def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
-    """Bytes that the runtime's rotary embedding moves. [byte]"""
+    """Bytes that the runtime's rotary embedding moves. [byte]
+
+    No fused kernel scales what it turns, as positions stretched by YaRN are.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/models/common/embeddings/rope_utils.py``,
+       ``apply_rotary_pos_emb``: falls back where ``mscale`` is not 1.
+    """
     fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
+    scaling = pricer.case.model.numerics.rope_scaling
+    if fused and not pricer.case.traits.compiled and scaling is not None and scaling.stretches_values:
+        return traffic.ROTARY_CHAIN["halves"]
     return traffic.ROTARY_CHAIN[chain] if chain and not fused else traffic.ROTARY[fused]
 
 
@@ -57,8 +78,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     queries = local_heads * mixer.head_dim
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
-    width = queries + keys + heads * mixer.value_head_dim
     outputs = local_heads * mixer.value_head_dim
+    width = queries + keys + heads * mixer.value_head_dim + mixer.output_gate * outputs
     rows = pricer.tokens
     kept = 2 * rows * (width + pricer.case.traits.attention_copies * (3 * queries - 2 * keys))
     projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
@@ -86,6 +107,10 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
             local_heads / heads,
         )
     )
+    if mixer.output_gate:
+        moved = traffic.GATED[pricer.case.traits.fused_activation or pricer.case.traits.compiled]
+        gated = pricer.elementwise("output_gate", "attn_out", rows * outputs, moved, kept=2 * rows * outputs)
+        operators.append(gated)
     operators.append(output_operator(pricer, outputs, mixer.output_bias))
     return operators
 
@@ -134,7 +159,7 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     ]
 
 
-def odd_products(mixer: Attention | LatentAttention) -> bool:
+def odd_products(mixer: Mixer | None) -> bool:
     """Whether attention has an odd number of products, so that after it the first one runs again."""
     return isinstance(mixer, LatentAttention) and mixer.q_lora_rank > 0
 
@@ -144,6 +169,8 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     case = pricer.case
     fused = case.traits.fused_activation or case.traits.compiled
     moved = (traffic.GATED if gated else traffic.PLAIN)[fused]
+    if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.compiled:
+        moved = moved.beside(traffic.CLAMP)
     chain = 0.0 if fused or not gated else 2 * elements
     reader = (name.replace("_activation", "_out"),)
     saved = input_bytes(case, reader) * elements + chain
@@ -201,17 +228,30 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
         out.with_values(second=either(plan.ep > 1, float(not case.traits.compiled), 1.0)),
     ]
+    if ffn.bias and not case.traits.compiled:
+        summed = traffic.EXPERT_BIAS[case.traits.dispatcher == "fused"]
+        operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, summed))
     if ffn.shared_inner:
         operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
     return operators
 
 
-def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
-    """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]"""
+def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
+    """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]
+
+    An all-to-all brings a row for each expert of a token both ways. Fused kernels bring a token back as one,
+    summed, and out as no more rows than it has experts (HybridEP; DeepEP brings one for each rank).
+
+    References
+    ----------
+    .. [1] torchtitan b5bcd76c, ``torchtitan/models/common/token_dispatcher.py`` and ``distributed/deepep``:
+       results of ``combine``, tokens x width where fused, copies x width where not.
+    """
     if not isinstance(ffn, Experts):
         return 0.0
     case, plan = pricer.case, pricer.plan
-    rows = pricer.local_tokens * ffn.topk * (1.0 + case.workload.imbalance)
+    back = 1.0 if case.traits.dispatcher == "fused" else ffn.topk
+    rows = pricer.local_tokens * (back + ffn.topk * case.workload.imbalance)
     return either(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
 
 
@@ -263,19 +303,20 @@ def grouped_operator(
 MIXERS: dict[type, Callable[..., list[Operator]]] = {
     Attention: attention_operators,
     LatentAttention: latent_operators,
+    **dict.fromkeys(get_args(Recurrent), recurrent_operators),
 }
 FFNS: dict[type, Callable[..., list[Operator]]] = {DenseFfn: dense_operators, Experts: expert_operators}
 
 
 def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
     """Price every operator of one layer."""
-    return [
-        *block_norms(pricer, block, odd_products(block.mixer)),
-        *MIXERS[type(block.mixer)](pricer, block.mixer),
-        residual_operator(pricer, "residual_attention"),
-        *FFNS[type(block.ffn)](pricer, block.ffn, odd_products(block.mixer)),
-        residual_operator(pricer, "residual_mlp"),
-    ]
+    mixer, ffn, odd = block.mixer, block.ffn, odd_products(block.mixer)
+    operators = block_norms(pricer, block, odd)
+    if mixer is not None:
+        operators += [*MIXERS[type(mixer)](pricer, mixer), residual_operator(pricer, "residual_attention")]
+    if ffn is not None:
+        operators += [*FFNS[type(ffn)](pricer, ffn, odd), residual_operator(pricer, "residual_mlp")]
+    return operators
 
 
 def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> Operator | None:

@@ -49,6 +49,8 @@ class Case:
         The plan's techniques.
     precision, optimizer, method
         The workload's techniques.
+    prediction_apart : bool
+        Whether prediction layers stand beside decoder layers before a loss alone.
     """
 
     job: Job
@@ -62,6 +64,7 @@ class Case:
     precision: Precision
     optimizer: Optimizer
     method: Method
+    prediction_apart: bool = False
 
     @property
     def model(self) -> ModelSpec:
@@ -333,4 +336,5 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),
         method=find(METHODS, work.method, "--method"),
+        prediction_apart=plan.prediction_apart,
     )

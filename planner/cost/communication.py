@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.cost.case import Case
@@ -10,9 +11,12 @@ from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
-from planner.inputs.model import Block, Experts
+from planner.inputs.model import Attention, Block, Experts, LatentAttention
+from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceiling, doublings, either, most
 from planner.plan import Plan
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.recompute._family import RecomputeChoice
 
 ACTIVATION_BYTES = 2.0
 """Activations travel in 16 bit. [byte]"""
@@ -163,9 +167,9 @@ def gradient_share(case: Case, plan: Plan) -> Num:
     return either(plan.cp > 1, (3.0 * plan.cp - 1.0) / most(2.0 * (plan.cp - 1.0), 1.0), 1.0)
 
 
-def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Exchange:
+def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attention: Operator) -> Exchange:
     """Price what attention sends between the ranks that share a sequence."""
-    case, plan, mixer = pricer.case, pricer.plan, block.mixer
+    case, plan = pricer.case, pricer.plan
     heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
     if case.context.splits_heads:
         heads, kv_heads = (plan.cp * ceiling(number / plan.cp) for number in (heads, kv_heads))
@@ -184,6 +188,36 @@ def context_exchange(pricer: Pricer, block: Block, attention: Operator) -> Excha
         seconds.append((hidden if case.context.overlaps else alone) + waits)
         sent.append(nbytes * case.context.sent_share(plan.cp))
     return Exchange(seconds[0], seconds[1], sent[0], sent[1])
+
+
+def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> Exchange:
+    """Price what a layer's mixer sends between the ranks that share a sequence."""
+    if block.recurrent is not None:
+        return recurrent_exchange(pricer, block.recurrent)
+    if block.attention is None:
+        return Exchange()
+    core = next(operator for operator in operators if operator.module == "core_attn")
+    return context_exchange(pricer, block.attention, core)
+
+
+def recurrent_exchange(pricer: Pricer, mixer: RecurrentMixer) -> Exchange:
+    """Price the two all-to-alls around a scan: to the whole sequence of some heads, and back.
+
+    Attention beside it may share its sequence in another way.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/ssm/mamba_context_parallel.py`` and
+       ``gated_delta_net/common.py``: what the first product wrote goes there, the result comes back.
+    """
+    case, plan = pricer.case, pricer.plan
+    inner = mixer.state_heads * mixer.value_head_dim
+    width = sum(one.outputs for one in mixer.products(case.model.hidden) if one.split == "columns") + inner
+    nbytes = ACTIVATION_BYTES * pricer.tokens * width / plan.tp
+    method = CONTEXT_METHODS["all-to-all"]
+    seconds = either(plan.cp > 1, method.seconds(nbytes, plan.cp, plan.tp, case.tiers), 0.0)
+    sent = nbytes * method.sent_share(plan.cp)
+    return Exchange(seconds, seconds, sent, sent)
 
 
 def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: int) -> Num:
@@ -275,12 +309,18 @@ class BlockExchanges:
 
 def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> BlockExchanges:
     """Price all communication inside one layer."""
-    core = next(operator for operator in operators if operator.module == "core_attn")
-    experts = isinstance(block.ffn, Experts)
-    shared = isinstance(block.ffn, Experts) and block.ffn.shared_inner > 0
+    ffn = block.ffn
+    fed = ffn is not None and (not isinstance(ffn, Experts) or ffn.shared_inner > 0)
     return BlockExchanges(
-        tp=hidden_exchange(pricer, operators, 1 + (not experts or shared))
+        tp=hidden_exchange(pricer, operators, (block.mixer is not None) + fed)
         + norm_reductions(pricer, block.norms),
-        cp=context_exchange(pricer, block, core),
+        cp=_mixer_exchange(pricer, block, operators),
         ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else Exchange(),
     )
+
+
+def context_again(operators: Iterable[Operator], choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Share of a layer's context-parallel messages that are sent again; a scan's with the whole alone. [-]"""
+    if not any(operator.module == "core_attn" for operator in operators):
+        return float(choice.whole_layer)
+    return 1.0 - pricer.kept_attention if choice.whole_layer else float("core_attn" in choice.modules)

@@ -29,6 +29,7 @@ from planner.inputs.fitted import error_band
 from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes._family import Job, Runtime
+from planner.shown import Shown
 
 FULL: Final = 1.0 + 1e-9
 """All of the dense peak, but for rounding. [-]"""
@@ -78,8 +79,8 @@ class SentBytes:
     dp: float
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """One plan priced in full.
 
     Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``bound`` is what no
@@ -253,7 +254,8 @@ def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:
     ends = [
         float(np.asarray(column)[tail]) for column in (result.data_parallel, result.optimizer, result.offload)
     ]
-    waits = float(result.step) - busy - sum(ends)
+    host = float(result.host)
+    waits = float(result.step) - host - busy - sum(ends)
     return TimeTerms(
         compute=busy - messages - sum(terms.values()),
         tp_comm=terms["tp"],
@@ -264,7 +266,7 @@ def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:
         bubble=max(0.0, waits),
         optimizer=ends[1],
         offload=ends[2],
-        other=0.0,
+        other=host,
     )
 
 

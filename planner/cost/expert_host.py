@@ -13,7 +13,7 @@ AHEAD: Final = ("router", "attention")
 """Graphs under which the host launches few kernels of a layer beside its experts'."""
 
 
-def local_experts(pricer: Pricer, ffn: DenseFfn | Experts) -> Num:
+def local_experts(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     """Experts of a feed-forward on one rank; 0 where it has none. [-]"""
     return ffn.experts / pricer.plan.ep if isinstance(ffn, Experts) else 0.0
 
@@ -35,9 +35,27 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
     others are still no more than its floor. Where attention and router are graphs it runs ahead, but for an
     all-to-all, whose counts it reads between two graphs to split it.
     """
-    traits = pricer.case.traits
+    traits, waits = pricer.case.traits, clamp_waits_seconds(pricer, experts)
     floor = expert_floor_seconds(pricer, experts)
     ahead = traits.dispatcher == "fused" and traits.graphed in AHEAD
     if not traits.overlaps_experts or traits.static_experts or ahead or traits.graphed == "passes":
-        return floor, 0.0
-    return floor, expert_host_seconds(experts, traits.expert_host_seconds, 0.0)
+        return floor, waits
+    return floor, expert_host_seconds(experts, traits.expert_host_seconds, 0.0) + waits
+
+
+def clamp_waits_seconds(pricer: Pricer, experts: Num) -> Num:
+    """Seconds of a layer that the device idles for a second wait in it: where experts' gates are bounded.
+
+    The bound's offset is copied from memory that is not pinned: the host waits for the device in the midst of
+    the experts, so that what it launches for their forward pass, a third of both, is launched no further
+    ahead. A graph of all passes, or compiled code, has no such wait.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/fusions/fused_bias_geglu.py``, ``weighted_bias_quick_geglu_impl``:
+       ``torch.tensor(linear_offset, device=...)`` in every layer.
+    """
+    traits = pricer.case.traits
+    if pricer.case.model.numerics.activation != "swiglu_oai" or traits.graphed == "passes" or traits.compiled:
+        return 0.0
+    return expert_host_seconds(experts, traits.expert_host_seconds, 0.0) / 3.0

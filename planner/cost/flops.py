@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
+from planner.inputs.recurrent import RecurrentMixer
 from planner.runtimes._family import Job
 
 FROZEN_SHARE = 2.0 / 3.0
@@ -36,8 +37,14 @@ def step_flops(
     seq_len = min(seq_len, document_tokens or seq_len)
     total = share * model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
     for name in dict.fromkeys(names):
-        mixer = model.blocks[name].mixer
-        products = product_weights(model.blocks[name], model.hidden)
+        block = model.blocks[name]
+        mixer, recurrent = block.attention, block.recurrent
+        products = product_weights(block, model.hidden)
+        if recurrent is not None:
+            total += names.count(name) * 3.0 * tokens * recurrent.model_flops
+        if mixer is None:
+            total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
+            continue
         chunk = min(mixer.window or seq_len, seq_len)
         keys = chunk / 2 if chunk == seq_len or getattr(mixer, "chunked", False) else _sliding(seq_len, chunk)
         width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
@@ -58,16 +65,25 @@ def product_weights(block: Block, hidden: int) -> float:
 
     Norms inside latent attention are in, since Megatron-LM's ``num_floating_point_operations`` counts them.
     """
-    mixer, ffn = block.mixer, block.ffn
-    if isinstance(mixer, Attention):
-        heads = (mixer.heads, mixer.kv_heads)
-        weights = float(attention_params(hidden, *heads, mixer.head_dim, mixer.value_head_dim))
-    else:
-        weights = float(mixer.params(hidden))
+    ffn, weights = block.ffn, mixer_weights(block, hidden)
+    if ffn is None:
+        return weights
     matrices = 3 if ffn.gated else 2
     if isinstance(ffn, Experts):
         return weights + float(ffn_params(hidden, ffn.topk * ffn.inner + ffn.shared_inner, matrices))
     return weights + float(ffn_params(hidden, ffn.inner, matrices))
+
+
+def mixer_weights(block: Block, hidden: int) -> float:
+    """Weights that a token meets in the products of a layer's mixer. [element]"""
+    mixer = block.mixer
+    if isinstance(mixer, Attention):
+        heads = (mixer.heads, mixer.kv_heads)
+        weights = float(attention_params(hidden, *heads, mixer.head_dim, mixer.value_head_dim))
+        return weights + hidden * mixer.gate_width
+    if isinstance(mixer, RecurrentMixer):
+        return float(sum(product.inputs * product.outputs for product in mixer.products(hidden)))
+    return float(mixer.params(hidden)) if mixer else 0.0
 
 
 def _sliding(seq_len: int, window: int) -> float:

@@ -21,7 +21,7 @@ from planner.cost.case import Case
 from planner.cost.messages import pipeline_messages
 from planner.cost.operators import Pricer
 from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
-from planner.inputs.model import Attention, ModelSpec
+from planner.inputs.model import Attention, Block, ModelSpec
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.techniques.recompute._family import RecomputeChoice
@@ -33,16 +33,25 @@ def layer_weights(model: ModelSpec, seq_len: int, document_tokens: int | None = 
     """FLOPs of one token in a layer of each kind, and in the head: what the default split balances. [FLOP]"""
     weights: dict[str, float] = {}
     for name, block in model.blocks.items():
-        chunked = isinstance(block.mixer, Attention) and block.mixer.chunked
-        keys = float(mean_keys(float(seq_len), block.mixer.window, chunked, document_tokens))
-        width = block.mixer.heads * (block.mixer.qk_head_dim + block.mixer.value_head_dim)
         products = block.active_params(model.hidden, model.norm_params)
-        weights[name] = 2.0 * products + 2.0 * keys * width
+        weights[name] = 2.0 * products + _core_flops(block, seq_len, document_tokens)
     weights["head"] = 2.0 * model.vocab * model.hidden
     if model.prediction is not None:
         extra = weights[model.prediction.block] + weights["head"] + 4.0 * model.hidden * model.hidden
         weights["head"] += model.prediction.layers * extra
     return weights
+
+
+def _core_flops(block: Block, seq_len: int, document_tokens: int | None) -> float:
+    """FLOPs of one token in a layer's attention core, or in its scan. [FLOP]"""
+    mixer, recurrent = block.attention, block.recurrent
+    if recurrent is not None:
+        return recurrent.state_heads * recurrent.scan_flops
+    if mixer is None:
+        return 0.0
+    chunked = isinstance(mixer, Attention) and mixer.chunked
+    keys = float(mean_keys(float(seq_len), mixer.window, chunked, document_tokens))
+    return 2.0 * keys * (mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim))
 
 
 def split_of(plan: Plan, case: Case) -> tuple[int, ...]:
@@ -52,9 +61,9 @@ def split_of(plan: Plan, case: Case) -> tuple[int, ...]:
 
 def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     """Layers of each virtual stage where nobody names any: the runtime's own cut, or the default split."""
-    if case.runtime.own_split is not None:
-        return case.runtime.own_split(case.model, parts)
-    work = case.workload
+    own, work = case.runtime.own_split, case.workload
+    if own is not None and (split := own(case.model, parts)) is not None:
+        return split
     return _balanced_split(case.model, work.seq_len, work.document_tokens, parts)
 
 
@@ -70,7 +79,7 @@ def ranks_of(plan: Plan, case: Case) -> list[RankPieces]:
 
 def pipeline_ranks(case: Case, degrees: tuple[int, int], split: Sequence[int]) -> list[RankPieces]:
     """Pieces and messages of every rank of a pipeline of (pp, vpp) over the whole job."""
-    ranks = rank_counts(case.model, case.schedule, degrees, split, case.recompute)
+    ranks = rank_counts(case.model, case.schedule, degrees, split, case.recompute, case.prediction_apart)
     for rank, messages in zip(ranks, pipeline_messages(case, *degrees, split), strict=True):
         rank.messages = messages
     return ranks

@@ -13,7 +13,7 @@ import numpy as np
 from planner.cost.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.case import Case
 from planner.plan import Plan
-from planner.rules import Mask, Rule, divides, structural_rules
+from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.offload._family import host_state_bytes
 from planner.techniques.schedules import plain_schedule
@@ -50,6 +50,35 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         *hosting_rules(plan, case),
         _pool_rule(case),
         nodes_rule(case.job),
+        *recurrent_rules(plan, case.job),
+    ]
+
+
+def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of mixers that pass a state along: tp and cp divide their heads, all is trained."""
+    mixers = job.model.recurrents
+    if not mixers:
+        return []
+    groups = math.gcd(*(math.gcd(mixer.state_heads, mixer.state_groups) for mixer in mixers))
+    return [
+        Rule(
+            "state-heads-divide",
+            divides(plan.tp * plan.cp, groups),
+            lambda: (
+                f"tp {plan.tp:.0f} · cp {plan.cp:.0f}",
+                f"a divisor of the {groups} groups of heads of layers that pass a state along the sequence",
+                f"tp · cp {nearest_divisors(plan.tp * plan.cp, groups)}",
+            ),
+        ),
+        Rule(
+            "states-train-whole",
+            job.workload.method == "full",
+            lambda: (
+                f"method {job.workload.method}",
+                "full: adapters beside layers that pass a state along the sequence are not priced",
+                "full",
+            ),
+        ),
     ]
 
 
@@ -208,9 +237,9 @@ def _schedule_rule(plan: Plan, case: Case) -> Rule:
 
 def _heads_rule(plan: Plan, case: Case) -> Rule:
     holds: Mask = np.greater(plan.cp, 0)
-    for block in case.model.blocks.values():
-        heads = block.mixer.heads / plan.tp
-        kv_heads = np.maximum(block.mixer.kv_heads / plan.tp, 1.0)
+    for mixer in case.model.attentions:
+        heads = mixer.heads / plan.tp
+        kv_heads = np.maximum(mixer.kv_heads / plan.tp, 1.0)
         holds = np.logical_and(holds, case.context.legal(plan.cp, heads, kv_heads))
     name = case.context.name
     return Rule(

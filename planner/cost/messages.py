@@ -121,7 +121,7 @@ def message_widths(case: Case, split: Sequence[int]) -> tuple[float, ...]:
     (Megatron-LM, ``multi_token_prediction.py``, `MultiTokenPredictionBlock.forward`).
     """
     extra = case.model.prediction.layers if case.model.prediction else 0
-    place = prediction_stage(split, extra > 0)
+    place = prediction_stage(split, extra > 0, case.prediction_apart)
     apart = place < len(split) - 1
     return tuple(1.0 + extra * (apart and stage == place) for stage in range(len(split)))
 

@@ -6,6 +6,7 @@ from planner.cost.adapters import input_bytes
 from planner.cost.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
+from planner.inputs.recurrent import RecurrentMixer
 
 
 def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tuple[str, ...] = ()) -> Operator:
@@ -43,16 +44,24 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
        and values are one product, and before a dense feed-forward, the norm is part of the product's layer;
        ``megatron/core/transformer/transformer_layer.py``: recompute of norms leaves such layers as they are.
     """
-    if not pricer.case.traits.norm_in_product or block.norms != 2:
+    alone = block.mixer is None or block.ffn is None
+    if not pricer.case.traits.norm_in_product or block.norms != 2 - alone:
         return ["norm"] * block.norms
-    one = (isinstance(block.mixer, Attention), isinstance(block.ffn, DenseFfn))
+    if alone:
+        fused = isinstance(block.mixer or block.ffn, Attention | RecurrentMixer | DenseFfn)
+        return [IN_PRODUCT if fused else "norm"]
+    one = (isinstance(block.mixer, Attention | RecurrentMixer), isinstance(block.ffn, DenseFfn))
     return [IN_PRODUCT if fused else "norm" for fused in one]
 
 
 def norm_readers(block: Block) -> list[tuple[str, ...]]:
     """Return the linear layers that read the result of each norm of a layer; a norm after a part has none."""
-    into = ("latent_down",) if isinstance(block.mixer, LatentAttention) else ("qkv",)
-    feed = ("shared_experts_in",) if isinstance(block.ffn, Experts) else ("mlp_in",)
+    into: tuple[str, ...] = ("latent_down",) if isinstance(block.mixer, LatentAttention) else ("qkv",)
+    if block.attention is None:
+        into = ("mixer_in",) if block.recurrent else ()
+    feed: tuple[str, ...] = ("shared_experts_in",) if isinstance(block.ffn, Experts) else ("mlp_in",)
+    if block.ffn is None:
+        feed = ()
     if block.norms == 1:
         return [into + feed]
     parts = [into, feed] if block.norms < 4 else [into, (), feed, ()]
@@ -72,6 +81,6 @@ def block_norms(pricer: Pricer, block: Block, odd: bool) -> list[Operator]:
         for place, (module, readers) in enumerate(read)
     ]
     alone = isinstance(block.ffn, Experts) and not block.ffn.shared_inner
-    if pricer.case.traits.selective == "second-products" and alone and not odd:
+    if pricer.case.traits.selective == "second-products" and alone and not odd and block.norms > 1:
         norms[1] = norms[1].with_values(kept=0.0, saved=norms[1].saved + norms[1].kept)
     return norms

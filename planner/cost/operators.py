@@ -338,6 +338,7 @@ References
 
 SPLIT_PAIRS = (
     ("qkv", "attention_out"),
+    ("mixer_in", "mixer_out"),
     ("mlp_in", "mlp_out"),
     ("shared_experts_in", "shared_experts_out"),
 )

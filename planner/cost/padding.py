@@ -9,7 +9,8 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.stages import Piece
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer
+from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceiling
 from planner.plan import Plan
 
@@ -138,15 +139,38 @@ def _norms(case: Case, count: int) -> float:
 
 def block_parameters(block: Block, hidden: int, norm: float, tp: Num) -> list[Parameters]:
     """Return the parameters of a layer; ``norm`` is how many of the hidden size a norm has."""
-    mixer, ffn = block.mixer, block.ffn
-    mixed = _attention(mixer, hidden, tp) if isinstance(mixer, Attention) else _latent(mixer, hidden, tp)
-    fed = _dense(ffn, hidden, tp) if isinstance(ffn, DenseFfn) else _experts(ffn, hidden, tp)
+    mixed, fed = _mixed(block.mixer, hidden, tp), _fed(block.ffn, hidden, tp)
     return [Parameters(float(hidden), block.norms * norm), *mixed, *fed]
+
+
+def _mixed(mixer: Mixer | None, hidden: int, tp: Num) -> list[Parameters]:
+    if mixer is None:
+        return []
+    if isinstance(mixer, RecurrentMixer):
+        return _recurrent(mixer, hidden, tp)
+    return _attention(mixer, hidden, tp) if isinstance(mixer, Attention) else _latent(mixer, hidden, tp)
+
+
+def _fed(ffn: DenseFfn | Experts | None, hidden: int, tp: Num) -> list[Parameters]:
+    if ffn is None:
+        return []
+    return _dense(ffn, hidden, tp) if isinstance(ffn, DenseFfn) else _experts(ffn, hidden, tp)
+
+
+def _recurrent(mixer: RecurrentMixer, hidden: int, tp: Num) -> list[Parameters]:
+    split = {"columns": (tp, 1.0), "rows": (1.0, tp), "none": (1.0, 1.0)}
+    found = [
+        Parameters(one.outputs / split[one.split][0], one.inputs / split[one.split][1] + one.bias)
+        for one in mixer.products(hidden)
+    ]
+    small = [(mixer.divided_params / tp, 1.0), (float(mixer.whole_params), 1.0)]
+    return found + [Parameters(rows, columns) for rows, columns in small]
 
 
 def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
     heads, kv_heads = ceiling(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
     queries, keys, values = heads * mixer.head_dim, kv_heads * mixer.head_dim, kv_heads * mixer.value_head_dim
+    queries = queries + mixer.output_gate * heads * mixer.value_head_dim
     columns = float(hidden + mixer.qkv_bias)
     normed = columns + (mixer.qk_norm == "full")
     found = [Parameters(queries, normed), Parameters(keys, normed), Parameters(values, columns)]

@@ -67,7 +67,8 @@ def chunk_pieces(plan: Plan, case: Case) -> list[Counter[Piece]]:
         start += size
         chunks.append(pieces)
     shared = case.schedule.placement(0, pp, vpp) == case.schedule.placement(pp * vpp - 1, pp, vpp)
-    for chunk, piece, count in end_pieces(model, split_of(plan, case), shared, choice.layers > 0):
+    ends = end_pieces(model, split_of(plan, case), shared, choice.layers > 0, case.prediction_apart)
+    for chunk, piece, count in ends:
         chunks[chunk][piece] += count
     return chunks
 

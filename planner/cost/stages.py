@@ -139,8 +139,12 @@ def rank_counts(
     degrees: tuple[int, int],
     split: Sequence[int],
     choice: RecomputeChoice,
+    apart: bool = False,
 ) -> list[RankPieces]:
-    """Count the pieces of every pipeline rank for one (pp, vpp) and split, of one direction."""
+    """Count the pieces of every pipeline rank for one (pp, vpp) and split, of one direction.
+
+    ``apart`` says whether prediction layers stand before a loss alone (`prediction_stage`).
+    """
     pp, vpp = degrees
     ranks = [RankPieces() for _ in range(pp)]
     kept: list[int] = []
@@ -151,7 +155,7 @@ def rank_counts(
         start += size
         kept.append(size - repeated if choice.whole_layer else size)
     first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
-    for chunk, piece, count in end_pieces(model, split, first == last, choice.layers > 0):
+    for chunk, piece, count in end_pieces(model, split, first == last, choice.layers > 0, apart):
         ranks[schedule.placement(chunk, pp, vpp)][piece] += count
     for rank, crest in zip(
         ranks, crests(schedule, degrees, tuple(kept if any(kept) else split)), strict=True
@@ -161,7 +165,7 @@ def rank_counts(
 
 
 def end_pieces(
-    model: ModelSpec, split: Sequence[int], one_rank: bool, again: bool
+    model: ModelSpec, split: Sequence[int], one_rank: bool, again: bool, apart: bool = False
 ) -> list[tuple[int, Piece, int]]:
     """Return the ends of the model as (chunk, piece, count).
 
@@ -176,6 +180,8 @@ def end_pieces(
         Whether the first and the last virtual stage are on one rank.
     again : bool
         Whether the recompute choice applies to layers.
+    apart : bool
+        Whether prediction layers stand before a loss alone.
     """
     last = len(split) - 1
     tied = model.tied_embeddings and one_rank
@@ -185,7 +191,7 @@ def end_pieces(
     ]
     if model.prediction is None:
         return ends
-    place, count = prediction_stage(split, True), model.prediction.layers
+    place, count = prediction_stage(split, True, apart), model.prediction.layers
     ends += [(place, ("prediction", False), count), (place, (model.prediction.block, again), count)]
     if place < last:
         return [*ends, (place, ("embedding", False), 1), (last, ("tied_head", False), count)]

@@ -18,6 +18,7 @@ from planner.cost.allocator import retried_seconds, stalled_seconds
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.data_parallel import data_parallel_seconds
+from planner.cost.host_time import host_step_seconds
 from planner.cost.memory import (
     StageMemory,
     StageWeights,
@@ -91,6 +92,8 @@ class StepPrice:
         Device memory in use on the peak rank. [byte]
     data_parallel, optimizer, offload : Num
         Seconds at the end of the step on each stage, unhidden copies of activations among them. [s]
+    host : Num
+        Seconds that the device then waits for its host. [s]
     memory : StageMemory
         Bytes of each stage.
     """
@@ -102,6 +105,7 @@ class StepPrice:
     data_parallel: Num
     optimizer: Num
     offload: Num
+    host: Num
     memory: StageMemory
 
 
@@ -261,15 +265,16 @@ def price_step(
     if case.traits.full_message_seconds:
         optimizer = optimizer + stalled_seconds(case, plan, total)
     step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
-    least = least_seconds(case, plan, end)
+    least, host = least_seconds(case, plan, end), host_step_seconds(case, plan)
     return StepPrice(
-        step=step,
-        bound=passes.bound + least,
-        floor=passes.floor + least,
+        step=most(step, host),
+        bound=most(passes.bound + least, host),
+        floor=most(passes.floor + least, host),
         total_bytes=np.max(total, axis=0),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,
+        host=most(host - step, 0.0),
         memory=memory,
     )
 

@@ -10,7 +10,8 @@ from planner.cost.case import Case, filled_expert_shards
 from planner.cost.stages import Piece
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.formulas.newton_schulz import STEPS, newton_schulz_flops
-from planner.inputs.model import Attention, Block, Experts, LatentAttention, ModelSpec
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, least, most
 from planner.plan import Plan
 from planner.remembered import remembered
@@ -87,9 +88,11 @@ class Shared:
 def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, float, bool]]:
     """Yield rows, columns, number of and whether expert the matrices of a layer; gate and up are one."""
     mixer, ffn, width = block.mixer, block.ffn, float(hidden)
+    if isinstance(mixer, RecurrentMixer):
+        yield from ((float(one.outputs), float(one.inputs), 1.0, False) for one in mixer.products(hidden))
     if isinstance(mixer, Attention):
         keys, values = mixer.kv_heads * mixer.head_dim, mixer.kv_heads * mixer.value_head_dim
-        for rows in (mixer.heads * mixer.head_dim, keys, values):
+        for rows in (mixer.heads * mixer.head_dim + mixer.gate_width, keys, values):
             yield float(rows), width, 1.0, False
     if isinstance(mixer, LatentAttention):
         rank, queries = float(mixer.q_lora_rank), float(mixer.heads * mixer.qk_head_dim)
@@ -99,7 +102,13 @@ def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, fl
         yield float(mixer.kv_lora_rank + mixer.qk_rope_head_dim), width, 1.0, False
         both = mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
         yield float(both), float(mixer.kv_lora_rank), 1.0, False
-    yield width, float(mixer.heads * mixer.value_head_dim), 1.0, False
+    if block.attention is not None:
+        yield width, float(block.attention.heads * block.attention.value_head_dim), 1.0, False
+    if ffn is not None:
+        yield from _ffn_matrices(ffn, width)
+
+
+def _ffn_matrices(ffn: DenseFfn | Experts, width: float) -> Iterator[tuple[float, float, float, bool]]:
     gates = 2.0 if ffn.gated else 1.0
     if isinstance(ffn, Experts):
         yield float(ffn.experts), width, 1.0, False

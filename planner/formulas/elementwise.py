@@ -25,6 +25,10 @@ class Traffic(NamedTuple):
     backward: float
     kernel: str = ""
 
+    def beside(self, other: Traffic) -> Traffic:
+        """Return what both move, by kernels one after another."""
+        return Traffic(self.forward + other.forward, self.backward + other.backward)
+
 
 NORM: Final = {True: Traffic(4.0, 8.0), False: Traffic(39.0, 86.0, "residual")}
 """Root-mean-square or layer norm, by whether it is one kernel. [byte]
@@ -91,6 +95,21 @@ GATED: Final = {True: Traffic(6.0, 10.0, "residual"), False: Traffic(10.0, 16.0)
 
 Fused: forward reads gate and up and writes the product; backward reads those two and a gradient and writes
 two gradients (N. Shazeer, arXiv:2002.05202).
+"""
+
+CLAMP: Final = Traffic(16.0, 20.0)
+"""What bounds on gate and up move beside a fused gated activation, for an element of the inner width. [byte]
+
+Both halves are read and written bounded, joined and read again; backward masks and joins their gradients
+(Megatron-LM, ``megatron/core/fusions/fused_bias_geglu.py``, ``weighted_bias_quick_geglu_impl``).
+"""
+
+EXPERT_BIAS: Final = {False: Traffic(10.0, 18.0), True: Traffic(24.0, 44.0)}
+"""What the bias of the experts' second product moves, for an element of the width of the model. [byte]
+
+Each expert's is weighed and added by itself, and all are joined; with probabilities in fp32, which fused
+dispatchers give (True), every term is made in fp32 (Megatron-LM, ``core/transformer/moe/experts.py``,
+``_apply_bias``). Of the 28 and 68 of both passes the forward is taken to move three of eight.
 """
 
 PLAIN: Final = {True: Traffic(4.0, 6.0, "copy"), False: Traffic(6.0, 10.0)}

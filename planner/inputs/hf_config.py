@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Family
 from planner.inputs.hf_fields import Config
+from planner.inputs.hf_mixers import LINEAR, READ, WORDS, linear_kinds, linear_mixer, listed_kinds
 from planner.inputs.hf_numerics import numerics
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
 
+ENCODERS: Final = (
+    "the language model alone: vision and audio encoders are left out, and no price has their memory and time"
+)
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token")
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
@@ -65,8 +69,10 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         config.raw = dict(text) | {"tie_word_embeddings": raw["tie_word_embeddings"]}
     _check_fixed(config, family)
     record = _model(config, family, name)
-    sparse = any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
-    record["numerics"] = numerics(config, kind, family.learned_positions, sparse)
+    sparse = any(block.get("ffn", {}).get("kind") == "moe" for block in record["blocks"].values())
+    mixers = [block["mixer"] for block in record["blocks"].values() if "mixer" in block]
+    turned = any(mixer.get("rotary", mixer["kind"] in ("attention", "latent")) for mixer in mixers)
+    record["numerics"] = numerics(config, kind, turned, sparse)
     if config.problems:
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)
@@ -87,8 +93,8 @@ def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, An
     text = raw.get("text_config")
     if text is not None and not isinstance(text, Mapping):
         raise InputError(Problem(f"{where}: text_config", type(text).__name__, "an object"))
-    if text is not None and any(key in raw for key in ("vision_config", "audio_config")):
-        notes.append("the language model alone: vision and audio encoders are left out")
+    if any(isinstance(raw.get(key), Mapping) for key in ("vision_config", "audio_config")):
+        notes.append(ENCODERS)
     if raw.get("quantization_config") or (text or {}).get("quantization_config"):
         notes.append("quantization_config is not read: precision belongs to the workload")
     if _remote(raw, text or {}):
@@ -99,12 +105,13 @@ def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, An
 def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> str:
     """The family's name, once nothing speaks against it."""
     outer = str(raw.get("model_type"))
-    inner = outer if text is raw else str(text.get("model_type", WRAPPERS.get(outer)))
-    reasons = _reasons(raw, text)
+    flat = WRAPPERS.get(outer, outer) if "vision_config" in raw else outer
+    inner = flat if text is raw else str(text.get("model_type", WRAPPERS.get(outer)))
+    word = inner if text is raw or outer in WRAPPERS else outer
+    reasons = _reasons(raw, text, word)
     if reasons:
         found = f"model_type {inner[:80]} with {', '.join(reasons)}"
         raise InputError(Problem(where, found, "an architecture that the model record expresses exactly"))
-    word = inner if text is raw or outer in WRAPPERS else outer
     if word in FAMILIES:
         return word
     remote = " and remote code, which is never run" if _remote(raw, text) else ""
@@ -114,13 +121,16 @@ def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> 
     raise InputError(Problem(f"{where}: model_type", word[:80] + remote, expected, near))
 
 
-def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any]) -> list[str]:
+def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list[str]:
     """What the model record cannot express, each with the keys that say so."""
     keys: dict[str, list[str]] = {}
+    family = FAMILIES.get(kind, Family())
+    read = READ[family.linear] if family.linear else frozenset[str]()
     for key, meaning in REFUSED.items():
-        if _is_set(text.get(key)) or _is_set(raw.get(key)):
+        if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
             keys.setdefault(meaning, []).append(key)
-    strange = dict.fromkeys(kind for kind in _layer_kinds(text) if kind not in _KINDS)
+    known = WORDS if family.linear else _KINDS
+    strange = dict.fromkeys(word for word in _layer_kinds(text) if word not in known)
     layers = [f"{kind.replace('_', ' ')} layers (layer_types)" for kind in strange]
     return [f"{meaning} ({', '.join(names)})" for meaning, names in keys.items()] + layers
 
@@ -139,18 +149,25 @@ def _layer_kinds(text: Mapping[str, Any]) -> list[str]:
 
 
 def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
-    layers = config.whole("num_hidden_layers", "n_layer")
+    listed = listed_kinds(config, family) if family.single else []
+    layers = len(listed) or config.whole("num_hidden_layers", "n_layer")
     if layers > MAX_LAYERS:
         config.fault("num_hidden_layers", layers, f"at most {MAX_LAYERS}")
         layers = 1
     hidden = config.whole("hidden_size", "n_embd")
-    attention = _attention_kinds(config, family, layers)
-    feed_forward = _ffn_kinds(config, family, layers)
+    if family.single:
+        attention, feed_forward = [mixer for mixer, _ in listed], [fed for _, fed in listed]
+        if not listed:
+            config.fault(
+                "hybrid_override_pattern", "nothing", "the kinds of all layers, or layers_block_type"
+            )
+    else:
+        attention, feed_forward = _attention_kinds(config, family, layers), _ffn_kinds(config, family, layers)
     blocks: dict[str, Any] = {}
     for reach, ffn in dict.fromkeys(zip(attention, feed_forward, strict=True)):
-        mixer = _latent(config) if family.latent else _attention(config, family, hidden, reach)
-        inner = _experts(config, family) if ffn == "moe" else _dense(config, family, hidden)
-        blocks[_block_name(reach, ffn, attention)] = {"mixer": mixer, "ffn": inner, "norms": family.norms}
+        parts = {"mixer": _mixer(config, family, hidden, reach), "ffn": _fed(config, family, hidden, ffn)}
+        there = {name: part for name, part in parts.items() if part}
+        blocks[_block_name(reach, ffn, attention)] = there | {"norms": family.norms}
     order = [_block_name(reach, ffn, attention) for reach, ffn in zip(attention, feed_forward, strict=True)]
     record: dict[str, Any] = {
         "name": name,
@@ -176,12 +193,30 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
     return record
 
 
+def _mixer(config: Config, family: Family, hidden: int, reach: str) -> dict[str, Any]:
+    if reach == LINEAR:
+        return linear_mixer(config, family, hidden)
+    if not reach:
+        return {}
+    return _latent(config) if family.latent else _attention(config, family, hidden, reach)
+
+
+def _fed(config: Config, family: Family, hidden: int, ffn: str) -> dict[str, Any]:
+    if not ffn:
+        return {}
+    return _experts(config, family) if ffn == "moe" else _dense(config, family, hidden)
+
+
 def _block_name(reach: str, ffn: str, attention: Sequence[str]) -> str:
+    if not reach or not ffn:
+        return reach or ffn
     return ffn if len(set(attention)) == 1 else f"{reach}-{ffn}"
 
 
 def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
-    """For each layer ``full``, ``sliding``, ``chunked``, or ``bare`` without rotary positions."""
+    """For each layer ``full``, ``sliding``, ``chunked``, ``linear``, or ``bare`` without rotary positions."""
+    if family.linear:
+        return linear_kinds(config, family, layers)
     if family.reach == "bare":
         return _bare_kinds(config, layers)
     key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
@@ -261,10 +296,17 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         "qkv_bias": config.flag(family.qkv_bias),
         "output_bias": config.flag(family.output_bias),
         "qk_norm": family.qk_norm if norm and family.qk_norm != "none" else None,
+        "output_gate": family.output_gate,
         "sinks": family.sinks or (family.reach == "hybrid" and _hybrid_sinks(config, reach)),
     }
     record |= {key: value for key, value in optional.items() if value}
-    if family.learned_positions or reach == "bare" or (family.reach == "chunk" and reach == "full"):
+    unturned = family.single or config.raw.get("position_embedding_type", "rope") != "rope"
+    if (
+        family.learned_positions
+        or unturned
+        or reach == "bare"
+        or (family.reach == "chunk" and reach == "full")
+    ):
         record["rotary"] = False
     return record
 
@@ -289,6 +331,8 @@ def _latent(config: Config) -> dict[str, Any]:
 def _ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
     """For each layer ``dense`` or ``moe``."""
     experts = config.whole(*_EXPERTS, otherwise=0, least=0)
+    if family.linear and not experts:
+        return ["dense"] * layers
     if not family.moe:
         if experts:
             config.fault("num_experts", experts, "no experts: this model type has none")
@@ -336,12 +380,15 @@ def _experts(config: Config, family: Family) -> dict[str, Any]:
         "inner": inner,
     }
     shared = config.whole(*family.shared, otherwise=0, least=0) if family.shared else 0
-    if family.shared == ("n_shared_experts",):
+    if "n_shared_experts" in family.shared:
         shared *= inner
     optional = {
         "bias": family.expert_bias,
+        "gated": None if family.gated else False,
         "shared_inner": shared,
         "shared_gate": family.shared_gate and bool(shared),
         "router_bias": family.router_bias,
     }
-    return record | {key: value for key, value in optional.items() if value}
+    return record | {
+        key: value for key, value in optional.items() if value or (key == "gated" and value is False)
+    }

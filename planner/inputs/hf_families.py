@@ -53,6 +53,12 @@ class Family:
         Key of the feed-forward's width.
     spare_positions : int
         Rows of the table of learned positions beyond the longest sequence.
+    linear : str
+        Kind of the mixers that pass a state along, where there are any.
+    single : bool
+        Whether a layer is a mixer or a feed-forward alone.
+    output_gate : bool
+        Whether attention has an output gate.
     fixed : mapping
         Keys that may have one value alone, another would be another architecture; text names the key whose
         value it is.
@@ -77,7 +83,10 @@ class Family:
     learned_positions: bool = False
     dense_inner: str = "intermediate_size"
     spare_positions: int = 0
-    fixed: Mapping[str, bool | str] = field(default_factory=dict)
+    linear: str = ""
+    single: bool = False
+    output_gate: bool = False
+    fixed: Mapping[str, bool | str | None] = field(default_factory=dict)
 
 
 _UNTIED = {"tie_word_embeddings": False}
@@ -119,7 +128,42 @@ _GLM = Family(
 )
 _MISTRAL = Family(defaults=_UNTIED, reach="all")
 
+_SHARED_WIDTH = ("shared_expert_intermediate_size",)
+_QWEN3_LINEAR = Family(
+    defaults=_UNTIED
+    | {
+        "full_attention_interval": 4, "head_dim": 256, "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+    },
+    qk_norm="head", linear="gated-delta", output_gate=True,
+    fixed={"attention_bias": False, "attn_output_gate": True},
+)  # fmt: skip
+
 FAMILIES: Final[Mapping[str, Family]] = {
+    "bamba": Family(
+        defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "mamba_proj_bias": False},
+        qkv_bias="attention_bias", output_bias="attention_bias", ffn_bias="mlp_bias", linear="mamba2",
+    ),
+    "granitemoehybrid": Family(
+        defaults=_UNTIED | _NO_BIAS | {"mamba_proj_bias": False, "mamba_n_groups": 1, "mamba_d_conv": 4},
+        qkv_bias="attention_bias", output_bias="attention_bias", moe=True,
+        shared=("shared_intermediate_size",), dense_inner="shared_intermediate_size", linear="mamba2",
+    ),
+    "kimi_linear": Family(
+        defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1}, moe=True, latent=True,
+        shared=("num_shared_experts", "n_shared_experts"), linear="kimi-delta",
+    ),
+    "minimax": Family(defaults=_UNTIED, moe=True, linear="lightning", fixed={"sliding_window": None}),
+    "nemotron_h": Family(
+        defaults=_UNTIED
+        | {
+            "mlp_bias": False, "use_bias": False, "num_key_value_heads": 8, "head_dim": 128, "n_groups": 8,
+            "conv_kernel": 4, "chunk_size": 128, "ssm_state_size": 128,
+        },
+        ffn_bias="mlp_bias", gated=False, moe=True, shared=("moe_shared_expert_intermediate_size",),
+        linear="mamba2", single=True, norms=1,
+    ),
     "deepseek": replace(_DEEPSEEK, latent=False, qkv_bias="attention_bias", output_bias="attention_bias"),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
@@ -197,6 +241,16 @@ FAMILIES: Final[Mapping[str, Family]] = {
         moe=True, shared=("shared_expert_intermediate_size",), shared_gate=True,
     ),
     "qwen3": _QWEN3,
+    "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "qwen3_vl_text": _QWEN3,
+    "qwen3_vl_moe_text": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
+    "qwen3_5_text": _QWEN3_LINEAR,
+    "qwen3_5_moe_text": replace(_QWEN3_LINEAR, moe=True, shared=_SHARED_WIDTH, shared_gate=True),
+    "qwen3_next": replace(
+        _QWEN3_LINEAR, defaults=dict(_QWEN3_LINEAR.defaults) | _SPARSE_QWEN, moe=True, shared=_SHARED_WIDTH,
+        shared_gate=True,
+    ),
     "qwen3_moe": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
     "seed_oss": Family(
         defaults=_UNTIED | {"attention_bias": True, "attention_out_bias": False, "mlp_bias": False},
@@ -218,6 +272,15 @@ FAMILIES: Final[Mapping[str, Family]] = {
 """Model type to what its code does."""
 
 WRAPPERS: Final[Mapping[str, str]] = {
+    "llava": "llama",
+    "llava_next": "llama",
+    "llava_onevision": "qwen2",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
     "gemma3": "gemma3_text",
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",

@@ -53,6 +53,19 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "opt": {"hidden_act": "relu"},
     "smollm3": {"rope_theta": 2000000.0},
     "stablelm": {"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25},
+    "qwen3_next": {
+        "partial_rotary_factor": 0.25, "router_aux_loss_coef": 0.001, "norm_topk_prob": True,
+    },
+    "qwen3_5_text": {"partial_rotary_factor": 0.25},
+    "qwen3_5_moe_text": {"partial_rotary_factor": 0.25, "router_aux_loss_coef": 0.001},
+    "bamba": {**_RMS_5, "partial_rotary_factor": 0.5},
+    "granitemoehybrid": {"router_aux_loss_coef": 0.001},
+    "kimi_linear": {**_RMS_5, "routed_scaling_factor": 2.446, "moe_renormalize": True},
+    "minimax": {**_RMS_5, "rope_theta": 1e6, "router_aux_loss_coef": 0.001},
+    "nemotron_h": {
+        "mlp_hidden_act": "relu2", "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0,
+        "norm_topk_prob": True,
+    },
 }  # fmt: skip
 """Values of a type that are not those of ``_COMMON``."""
 
@@ -64,6 +77,7 @@ _COMMON: Final = {
 _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "mixtral": _SOFTMAX | {"normalize": True},
     "qwen2_moe": _SOFTMAX,
+    "qwen3_vl_moe_text": _SOFTMAX | {"normalize": True},
     "qwen3_moe": _SOFTMAX,
     "olmoe": _SOFTMAX,
     "gpt_oss": _SOFTMAX | {"normalize": True},
@@ -75,12 +89,19 @@ _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "minimax_m2": _SIGMOID | {"normalize": True},
     "mimo_v2_flash": _SIGMOID,
     "llama4_text": {"score": "sigmoid", "normalize": False},
+    "qwen3_next": _SOFTMAX,
+    "qwen3_5_moe_text": _SOFTMAX | {"normalize": True},
+    "granitemoehybrid": _SOFTMAX | {"normalize": True},
+    "kimi_linear": _SIGMOID,
+    "minimax": _SOFTMAX | {"normalize": True},
+    "nemotron_h": _SIGMOID,
 }
 """What the code of a type does with the scores of its router, where no key says it."""
 
 _EPSILONS: Final = {
     **dict.fromkeys(("gpt2", "opt", "starcoder2"), ("layer_norm_epsilon", "norm_epsilon")),
     "stablelm": ("layer_norm_eps",),
+    "nemotron_h": ("layer_norm_epsilon",),
 }
 """Keys of what layer norms add, of types that do not say ``rms_norm_eps``."""
 
@@ -116,7 +137,7 @@ _SCALES: Final = {
 }
 
 
-def numerics(config: Config, kind: str, learned_positions: bool, sparse: bool) -> dict[str, Any]:
+def numerics(config: Config, kind: str, rotary: bool, sparse: bool) -> dict[str, Any]:
     """Return the fields of `Numerics` for a config of the model type ``kind``; faults go to ``config``."""
     own = _Keys(config, {**_COMMON, **DEFAULTS.get(kind, {})})
     record: dict[str, Any] = {
@@ -124,7 +145,7 @@ def numerics(config: Config, kind: str, learned_positions: bool, sparse: bool) -
         "init_std": own.number("initializer_range", "init_std"),
         "activation": _activation(own, kind),
     }
-    record |= {} if learned_positions else _positions(own)
+    record |= _positions(own) if rotary else {}
     record |= {field: own.number(key) for field, key in _SCALES.items()}
     logits, width = own.number("logits_scaling"), own.number("query_pre_attn_scalar")
     if logits:
@@ -172,6 +193,8 @@ class _Keys:
 def _activation(own: _Keys, kind: str) -> str | None:
     if kind == "gpt_oss":
         return "swiglu_oai"
+    if kind == "nemotron_h":
+        return _ACTIVATIONS.get(str(own.value("mlp_hidden_act")))
     said = own.value("hidden_activation", "hidden_act", "activation_function") or own.value("hidden_act")
     known = _ACTIVATIONS.get(str(said))
     if known is None:
@@ -195,6 +218,8 @@ def _positions(own: _Keys) -> dict[str, Any]:
     share = own.checked(
         "partial_rotary_factor", each.get("partial_rotary_factor", own.value("partial_rotary_factor"))
     )
+    if share is None and (turned := own.checked("rotary_dim", raw.get("rotary_dim"))) is not None:
+        share = turned / _head_width(own)
     local = own.checked("rope_local_base_freq", local)
     if share is not None and share > 1:
         own.config.fault("partial_rotary_factor", share, "at most 1")
@@ -207,9 +232,16 @@ def _positions(own: _Keys) -> dict[str, Any]:
     }
 
 
+def _head_width(own: _Keys) -> float:
+    """Width of a head, of which ``rotary_dim`` says how much has positions (MiniMax-M2, GPT-J)."""
+    said = own.number("head_dim")
+    hidden, heads = own.number("hidden_size", "n_embd"), own.number("num_attention_heads", "n_head")
+    return said or ((hidden or 1.0) / (heads or 1.0))
+
+
 def _scaling(own: _Keys, said: Mapping[str, Any]) -> dict[str, Any] | None:
     word = str(said.get("rope_type", said.get("type", "default")))
-    if word == "default" or not said:
+    if word in ("default", "mrope") or not said:
         return None
     if word not in _ROPE_KINDS:
         own.config.fault("rope_scaling", word[:40], f"one of default, {', '.join(_ROPE_KINDS)}")
@@ -234,7 +266,7 @@ def _router(own: _Keys, kind: str) -> dict[str, Any]:
         record["top_groups"] = own.config.whole(
             "topk_group", otherwise=int(own.defaults.get("topk_group", 1))
         )
-    normal = own.value("norm_topk_prob")
+    normal = own.value("moe_renormalize" if kind == "kimi_linear" else "norm_topk_prob")
     if isinstance(normal, bool) and "normalize" not in record:
         record["normalize"] = normal
     scale = own.number("routed_scaling_factor")

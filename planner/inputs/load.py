@@ -65,7 +65,7 @@ def find_file(text: str, folder: Path, kind: str) -> Path:
         pass
     if re.search(r"\.(ya?ml|json)$|^[.~]?/", word):
         raise InputError(Problem(kind, repr(text[:200]), f"a file that exists, or a {kind} by its name"))
-    what = {"hardware": "cluster or an accelerator"}.get(kind, kind)
+    what = dict.fromkeys(("hardware", "cluster"), "cluster or an accelerator").get(kind, kind)
     expected = f"a {what} that ships with the planner ({len(set(index.values()))} are listed), or a path"
     raise InputError(Problem(kind, repr(text[:200]), expected, nearest(text[:200], index)))
 
@@ -81,14 +81,37 @@ def load_model(text: str) -> ModelSpec:
     Parameters
     ----------
     text : str
-        A name or alias from the zoo, a model YAML, a Hugging Face ``config.json``, or a folder with one.
+        A name or alias from the zoo, as people write it; a model YAML, a Hugging Face ``config.json`` or a
+        folder with one; or an id whose ``config.json`` lies in the local cache of the Hugging Face Hub.
 
     Raises
     ------
     InputError
-        If there is no such model, or its file is wrong.
+        If there is no such model, several can be meant, or its file is wrong.
     """
-    path = find_file(text, data_folder("models_zoo"), "model")
+    path, name = model_file(text)
     if path.is_dir() or path.suffix == ".json":
-        return read_hf_config(path).model
+        return read_hf_config(path, name).model
     return build(ModelSpec, read_yaml(path), str(path))
+
+
+def model_file(text: str) -> tuple[Path, str]:
+    """Return the file or folder of the model that ``text`` means, and its name where the file has none.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several can be meant.
+    """
+    try:
+        return find_file(text, data_folder("models_zoo"), "model"), ""
+    except InputError as error:
+        from planner.inputs import spoken_model
+
+        known = spoken_model.zoo_model(text)
+        if known is not None:
+            return known, ""
+        cached = spoken_model.cached_config(text)
+        if cached is not None:
+            return cached, text.strip().rpartition("/")[2]
+        raise spoken_model.unknown(text, error.problems[0]) from None

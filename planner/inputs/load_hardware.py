@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
+from planner.inputs.changed_cluster import changed_cluster
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
+from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.yaml_file import read_yaml
 
 R = TypeVar("R", bound=Record)
@@ -47,20 +50,25 @@ def load_hardware(text: str, where: str = "hardware") -> HardwareProfile:
     ----------
     text : str
         A name or alias of a shipped cluster, whatever its case, with or without the cloud's name before
-        it; or a path to a YAML file whose pools name parts or hold them.
+        it; the name of an accelerator, which stands for its usual cluster; or a path to a YAML file whose
+        pools name parts or hold them.
     where : str
         The option that ``text`` came from, for messages.
 
     Raises
     ------
     InputError
-        If there is no such cluster, ``text`` is a bare accelerator, or a file is wrong: all faults at once.
+        If there is no such cluster, ``text`` has a count, or a file is wrong: all faults at once.
     """
     path = _cluster_file(text, where)
     raw = read_yaml(path)
     problems: list[Problem] = []
     sources = _take_sources(raw, str(path), problems)
+    raw = _without_base(raw, path)
     pools = raw.get("pools")
+    if "sites" in raw:
+        expected = "one cluster; sites that slow links join are for `planner search`"
+        raise InputError(Problem(f"{path}: sites", "several sites", expected))
     if isinstance(pools, list):
         raw["pools"] = [
             _Parts(path, f"pools[{number}]", sources, problems).pool(pool)
@@ -125,17 +133,41 @@ def with_fitted(accelerator: dict[str, Any]) -> dict[str, Any]:
     return found | accelerator
 
 
+def _without_base(raw: dict[str, Any], path: Path, after: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Return a cluster with what its base has written out; ``after`` are the files that led here."""
+
+    def content(text: str) -> dict[str, Any]:
+        beside = path.parent / text
+        try:
+            base = (
+                beside
+                if beside.suffix in {".yaml", ".yml"} and beside.is_file()
+                else _cluster_file(text, "cluster")
+            )
+        except InputError as error:
+            raise InputError([replace(fault, where=f"{path}: base") for fault in error.problems]) from None
+        if base.resolve() in {one.resolve() for one in (path, *after)}:
+            raise InputError(
+                Problem(f"{path}: base", repr(text), "a cluster that does not lead back to this one")
+            )
+        inner, problems = read_yaml(base), list[Problem]()
+        inner = _cited(inner, _take_sources(inner, str(base), problems))
+        return _without_base(inner, base, (*after, path))
+
+    return changed_cluster(raw, path, frozenset(PARTS), content)
+
+
 def _cluster_file(text: str, where: str) -> Path:
     try:
         return _shipped_or_path(text, hardware_folder(), where)
     except InputError:
-        bare = names_and_aliases(hardware_folder("accelerators")).get(_plain(text))
-        if bare is None:
+        spoken = spoken_cluster(text)
+        if spoken is None:
             raise
-        clusters = clusters_with(bare.stem)
-        usual = load_accelerator(str(bare)).cluster
-        expected = f"a cluster with this accelerator: {', '.join(clusters)}"
-        raise InputError(Problem(where, f"{text!r}, an accelerator", expected, usual)) from None
+        if spoken.gpus is not None:
+            expected = "a cluster or an accelerator without a number, since how many is said elsewhere"
+            raise InputError(Problem(where, repr(text), expected, spoken.accelerator)) from None
+        return hardware_folder() / f"{default_cluster(spoken.accelerator, where)}.yaml"
 
 
 def _plain(text: str) -> str:

@@ -12,15 +12,21 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from planner.errors import nearest
 from planner.formulas import transformer
 from planner.inputs.layers import NAME, parse_layers
+from planner.inputs.mixers.gated_delta import GatedDelta
+from planner.inputs.mixers.kimi_delta import KimiDelta
+from planner.inputs.mixers.lightning import Lightning
+from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.numerics import Numerics
 from planner.inputs.record import Count, Flag, Positive, Record
+from planner.inputs.recurrent import RecurrentMixer
 
 
 class Attention(Record):
     """Multi-head or grouped-query attention, over the whole sequence or a window of it.
 
     A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows, each a
-    causal sequence of its own.
+    causal sequence of its own. ``output_gate``: queries come with a gate as wide, by whose sigmoid the result
+    is multiplied.
     """
 
     kind: Literal["attention"] = "attention"
@@ -35,6 +41,12 @@ class Attention(Record):
     qk_norm: Literal["none", "head", "full"] = "none"
     sinks: Flag = False
     rotary: Flag = True
+    output_gate: Flag = False
+
+    @property
+    def gate_width(self) -> int:
+        """Width of the output gate, none where there is none. [element]"""
+        return self.output_gate * self.heads * self.value_head_dim
 
     @property
     def qk_head_dim(self) -> int:
@@ -48,8 +60,9 @@ class Attention(Record):
 
     @property
     def qkv_width(self) -> int:
-        """Width of queries, keys and values together. [element]"""
-        return self.heads * self.head_dim + self.kv_heads * (self.head_dim + self.value_head_dim)
+        """Width of queries, keys, values and gate together. [element]"""
+        keys = self.kv_heads * (self.head_dim + self.value_head_dim)
+        return self.heads * self.head_dim + keys + self.gate_width
 
     def params(self, hidden: int) -> int:
         """Parameters, biases and inner norms included. [element]"""
@@ -58,7 +71,8 @@ class Attention(Record):
         )
         bias = self.qkv_bias * self.qkv_width + self.output_bias * hidden
         norms = {"none": 0, "head": 2 * self.head_dim, "full": (self.heads + self.kv_heads) * self.head_dim}
-        return int(weights) + bias + norms[self.qk_norm] + self.sinks * self.heads
+        gate = hidden * self.gate_width
+        return int(weights) + bias + norms[self.qk_norm] + self.sinks * self.heads + gate
 
     @model_validator(mode="after")
     def _check(self) -> Attention:
@@ -171,7 +185,10 @@ class Experts(Record):
         return self.topk * self.expert_params(hidden) + self.shared_params(hidden)
 
 
-Mixer = Annotated[Attention | LatentAttention, Field(discriminator="kind")]
+Recurrent = GatedDelta | Mamba2 | KimiDelta | Lightning
+"""Mixers that pass a state along the sequence, each a file of `planner.inputs.mixers`."""
+
+Mixer = Annotated[Attention | LatentAttention | Recurrent, Field(discriminator="kind")]
 Ffn = Annotated[DenseFfn | Experts, Field(discriminator="kind")]
 
 
@@ -180,19 +197,40 @@ MOST_NORMS: Final = 16
 
 
 class Block(Record):
-    """One layer: a mixer and a feed-forward, with the norms around them."""
+    """One layer: a mixer and a feed-forward, or one of them alone, with the norms around them."""
 
-    mixer: Mixer
-    ffn: Ffn
+    mixer: Mixer | None = None
+    ffn: Ffn | None = None
     norms: Annotated[Count, Field(le=MOST_NORMS)] = 2
+
+    @model_validator(mode="after")
+    def _check(self) -> Block:
+        if self.mixer is None and self.ffn is None:
+            raise ValueError("a mixer, a feed-forward (ffn), or both")
+        return self
+
+    @property
+    def attention(self) -> Attention | LatentAttention | None:
+        """The mixer, where it is attention over the sequence."""
+        return self.mixer if isinstance(self.mixer, Attention | LatentAttention) else None
+
+    @property
+    def recurrent(self) -> Recurrent | None:
+        """The mixer, where it passes a state along the sequence."""
+        return self.mixer if isinstance(self.mixer, RecurrentMixer) else None
 
     def params(self, hidden: int, norm_width: int) -> int:
         """Parameters; ``norm_width`` is those of one norm. [element]"""
-        return self.mixer.params(hidden) + self.ffn.params(hidden) + self.norms * norm_width
+        fed = self.ffn.params(hidden) if self.ffn else 0
+        return self._mixed(hidden) + fed + self.norms * norm_width
 
     def active_params(self, hidden: int, norm_width: int) -> int:
         """Parameters that one token uses. [element]"""
-        return self.mixer.params(hidden) + self.ffn.active_params(hidden) + self.norms * norm_width
+        fed = self.ffn.active_params(hidden) if self.ffn else 0
+        return self._mixed(hidden) + fed + self.norms * norm_width
+
+    def _mixed(self, hidden: int) -> int:
+        return self.mixer.params(hidden) if self.mixer else 0
 
 
 class Prediction(Record):
@@ -295,6 +333,26 @@ class ModelSpec(Record):
     def expert_kinds(self) -> tuple[Experts, ...]:
         """Feed-forwards that route tokens to experts, one for each kind of block that has them."""
         return tuple(block.ffn for block in self.blocks.values() if isinstance(block.ffn, Experts))
+
+    @cached_property
+    def attentions(self) -> tuple[Attention | LatentAttention, ...]:
+        """Attention of each kind of block that has it."""
+        return tuple(block.attention for block in self.blocks.values() if block.attention)
+
+    @cached_property
+    def recurrents(self) -> tuple[Recurrent, ...]:
+        """Mixers that pass a state along the sequence, of each kind of block that has one."""
+        return tuple(block.recurrent for block in self.blocks.values() if block.recurrent)
+
+    @cached_property
+    def ffns(self) -> tuple[DenseFfn | Experts, ...]:
+        """The feed-forward of each kind of block that has one."""
+        return tuple(block.ffn for block in self.blocks.values() if block.ffn)
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether every layer has a mixer and a feed-forward."""
+        return all(block.mixer and block.ffn for block in self.blocks.values())
 
     @property
     def norm_params(self) -> int:

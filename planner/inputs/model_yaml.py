@@ -35,10 +35,11 @@ def model_yaml(model: ModelSpec) -> str:
     lines += [f"{key}: {_flow(fields[key])}" for key in _SHAPE if key in fields]
     lines.append("blocks:")
     for name, block in model.blocks.items():
-        kinds = {"mixer": block.mixer.kind, "ffn": block.ffn.kind}
+        kinds = {"mixer": block.mixer, "ffn": block.ffn}
         parts = block.model_dump(exclude_defaults=True)
         lines.append(f"  {name}:")
-        lines += [f"    {part}: {_flow({'kind': kind} | parts[part])}" for part, kind in kinds.items()]
+        there = [(part, record) for part, record in kinds.items() if record]
+        lines += [f"    {part}: {_flow({'kind': record.kind} | parts[part])}" for part, record in there]
         lines += [f"    norms: {parts['norms']}"] if "norms" in parts else []
     lines.append(f"layers: {layers_text(model.layers)}")
     if "prediction" in fields:

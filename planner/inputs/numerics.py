@@ -50,6 +50,21 @@ class RopeScaling(Record):
             raise ValueError(f"{', '.join(absent)}, since the kind is {self.kind}")
         return self
 
+    @property
+    def stretches_values(self) -> bool:
+        """Whether what is turned is scaled too, by YaRN's factor of attention.
+
+        References
+        ----------
+        .. [1] B. Peng et al., arXiv:2309.00071, 2023, eq. 15; with two factors, the ratio of theirs
+           (Hugging Face Transformers, ``modeling_rope_utils.py``).
+        """
+        if self.kind != "yarn":
+            return False
+        if self.attention_factor is not None:
+            return self.attention_factor != 1.0
+        return not self.mscale or self.mscale != self.mscale_all_dim
+
 
 class Router(Record):
     """How tokens choose their experts, and what keeps these in balance."""

@@ -155,7 +155,7 @@ def measured_row(plan: Plan, job: Job, runtime: Runtime) -> str:
         **_fine_tuning(job.workload),
     }
     if plan.stage_layers is not None:
-        row["notes"] = f"layers of each virtual stage: {'-'.join(map(str, plan.stage_layers))}"
+        row["notes"] = f"layers of each virtual stage: {plan.split_text}"
     text = io.StringIO()
     writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
     writer.writeheader()

@@ -14,6 +14,7 @@ from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, Settings
+from planner.launchers._saving import Saving, with_saving
 from planner.launchers._shell import job_name
 from planner.plan import Plan
 from planner.rules import Violation, violations
@@ -58,7 +59,13 @@ def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> 
 
 
 def launch_files(
-    plan: Plan, job: Job, wanted: Target, card: Card, order: str | None = None, smoke: bool = False
+    plan: Plan,
+    job: Job,
+    wanted: Target,
+    card: Card,
+    order: str | None = None,
+    smoke: bool = False,
+    saving: Saving | None = None,
 ) -> dict[str, str]:
     """Return the files that start a scalar plan, name to text.
 
@@ -76,6 +83,8 @@ def launch_files(
         The order of the passes, where one was made for the plan.
     smoke : bool
         Whether they start a smoke run where the user does not say otherwise.
+    saving : Saving, optional
+        How often it saves, where that was chosen.
 
     Raises
     ------
@@ -86,9 +95,8 @@ def launch_files(
         If the launcher cannot start so many accelerators.
     """
     runtime = wanted.runtime
-    _refuse(plan, job, runtime)
-    plan = _as_priced(plan, job, runtime)
-    command = started(plan, job, wanted, order)
+    plan, command = priced_command(plan, job, wanted, order)
+    command = with_saving(command, runtime.name, saving)
     if smoke and command.smoke is None:
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
@@ -97,6 +105,19 @@ def launch_files(
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)
     return files | ({PLAN: card.plan_file} if card.plan_file else {})
+
+
+def priced_command(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> tuple[Plan, Command]:
+    """Return a scalar plan with the split that its price assumed, and what starts it.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the runtime writes no files or cannot run the plan; the message has every reason.
+    """
+    _refuse(plan, job, wanted.runtime)
+    plan = _as_priced(plan, job, wanted.runtime)
+    return plan, started(plan, job, wanted, order)
 
 
 def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> Command:

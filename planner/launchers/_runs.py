@@ -154,7 +154,8 @@ def _value(line: StepLine) -> str:
     if not line.pattern:
         return "  value=\n"
     command = shlex.quote(f"s/.*{line.pattern}.*/\\1/p")
+    plain = "sed 's/,//g; s/K$/e3/'" if line.thousands else "tr -d ,"
     middle = f"{{ v[NR] = $1 }} END {{ if (NR) print v[int((NR + 1) / 2)] / {line.divisor:g} }}"
     return (
-        f"  value=$(sed -nE {command} \"${{log}}\" | tail -n 10 | tr -d , | sort -g |\n    awk '{middle}')\n"
+        f"  value=$(sed -nE {command} \"${{log}}\" | tail -n 10 | {plain} | sort -g |\n    awk '{middle}')\n"
     )

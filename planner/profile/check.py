@@ -130,15 +130,17 @@ def check_plan(estimate: Estimate, device: Device, tell: Tell) -> Checked:
 
 def widths_of(case: Case) -> Widths:
     """Return the row lengths of a model's elementwise operators."""
-    block = next(iter(case.model.blocks.values()))
-    mixer = block.mixer
-    size = mixer.head_dim if isinstance(mixer, Attention) else mixer.qk_rope_head_dim
+    sizes = [
+        mixer.head_dim if isinstance(mixer, Attention) else mixer.qk_rope_head_dim
+        for mixer in case.model.attentions
+    ]
+    size = sizes[0] if sizes else case.model.recurrents[0].value_head_dim
     kept = "fp32" if case.gradient_bytes > 2 else "bf16"
     return Widths(
         hidden=case.model.hidden,
         head_dim=size,
         vocab=case.model.vocab,
-        gated=bool(getattr(block.ffn, "gated", True)),
+        gated=bool(case.model.ffns[0].gated) if case.model.ffns else True,
         norm=case.model.norm,
         gradient=kept if case.method.trains_base else "",
     )

@@ -26,6 +26,9 @@ PLAN_KEYS: Final = (
     "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "zero_shards", "micro_batch", "num_microbatches",
     "recompute", "sequence_parallel", "cp_method", "schedule", "offload", "stage_layers",
 )  # fmt: skip
+OPEN_PLAN_KEYS: Final = ("prediction_apart",)
+"""Fields of a plan that its record has only where the plan says them."""
+
 TIME_KEYS: Final = (
     "compute", "tp_comm", "cp_comm", "ep_comm", "pp_comm", "dp_comm",
     "bubble", "optimizer", "offload", "other",
@@ -151,7 +154,7 @@ def _no_figures(answer: Unpriced) -> Document:
 def plan_record(plan: Plan) -> Document:
     """Return the plan with the keys of the contract."""
     record = plan.as_dict()
-    return {name: record[name] for name in PLAN_KEYS}
+    return {name: record[name] for name in (*PLAN_KEYS, *OPEN_PLAN_KEYS) if name in record}
 
 
 def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Document:

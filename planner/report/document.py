@@ -60,6 +60,7 @@ class _Plan(_Document):
     schedule: Word
     offload: Word
     stage_layers: list[Count] | None
+    prediction_apart: bool = False
 
 
 class _Stage(_Document):

@@ -14,7 +14,7 @@ from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.hosting import hosting_lines
 from planner.report.limits import limits
-from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.page import Page, Table, counted, listed, significant, split_words
 from planner.report.settings_line import settings_line, unproven_settings
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.schedules import PLAIN
@@ -36,7 +36,7 @@ TIME_WORDS: Final = {
     "bubble": "pipeline bubble",
     "optimizer": "optimizer step",
     "offload": "transfers to host memory",
-    "other": "other",
+    "other": "waiting for the host",
 }
 
 
@@ -103,7 +103,7 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
 def _split(plan: Plan) -> str:
     if plan.stage_layers is None or len(set(plan.stage_layers)) == 1:
         return ""
-    return f", layers {'-'.join(map(str, plan.stage_layers))}"
+    return f", layers {split_words(plan.split_text)}"
 
 
 def verdict(answer: Estimate | Unpriced) -> Page:

@@ -27,6 +27,7 @@ from planner.report.explain_neighbours import Neighbour, Price, neighbours
 from planner.report.limits import TIGHT, WORTH_TELLING
 from planner.report.longest import longest_sequence
 from planner.report.waterfall import Anatomy, Part, waterfall
+from planner.shown import Shown
 from planner.units import GIB, TFLOP
 
 EXPLAIN: Final = "planner/explain/1"
@@ -74,8 +75,8 @@ class Fact:
     source: str
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
     """A priced plan with what explains it.
 
     Parameters

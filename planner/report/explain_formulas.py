@@ -122,7 +122,9 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
     if case.traits.attention in ("unfused", "fused-softmax"):
         return
     name = _block(anatomy)
-    mixer = case.model.blocks[name].mixer
+    mixer = case.model.blocks[name].attention
+    if mixer is None:
+        return
     splits = case.context.splits_heads
     local = float(np.ceil(mixer.heads / plan.tp))
     heads = local / (plan.cp if splits else 1.0)
@@ -163,7 +165,9 @@ def _context(anatomy: Anatomy) -> Iterator[Use]:
     if anatomy.answer.plan.cp <= 1 or not case.context.overlaps:
         return
     alone = float(anatomy.unhidden.layers[name].exchanges.cp.forward)
-    core = next(op for op in anatomy.layers[name].operators if op.module == "core_attn")
+    core = next((op for op in anatomy.layers[name].operators if op.module == "core_attn"), None)
+    if core is None:
+        return
     inputs = {"communication": alone, "window": float(core.forward), "exposed_share": case.context_exposed}
     yield Use(
         "cp_comm", f"{case.context.name} beside the attention of one layer, forward", exposed_seconds, inputs
@@ -273,14 +277,16 @@ def _optimizer(anatomy: Anatomy) -> Iterator[Use]:
 def _figures(anatomy: Anatomy) -> Iterator[Use]:
     answer, case, name = anatomy.answer, anatomy.case, _block(anatomy)
     block = case.model.blocks[name]
-    seq = case.workload.seq_len
+    mixer, seq = block.attention, case.workload.seq_len
+    width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim) if mixer else 0
+    window = mixer.window if mixer else None
     inputs = {
         "tokens": float(case.workload.tokens_per_step),
         "weights": product_weights(block, case.model.hidden),
-        "attention_width": float(block.mixer.heads * (block.mixer.qk_head_dim + block.mixer.value_head_dim)),
-        "keys": min(seq, block.mixer.window or seq) / 2,
+        "attention_width": float(width),
+        "keys": min(seq, window or seq) / 2,
     }
-    if block.mixer.window is None or block.mixer.window >= seq:
+    if block.recurrent is None and (window is None or window >= seq):
         yield Use("mfu", f"one {name} layer of {case.model.num_layers}, the whole batch", model_flops, inputs)
     memory = {"total": answer.peak, "capacity": answer.capacity, "spread": case.traits.memory_spread}
     yield Use("memory", "the chance that the peak stage runs out", oom_probability, memory)

@@ -64,7 +64,7 @@ def _word(value: object) -> str:
 
 def _changes(answer: Estimate) -> Iterator[tuple[str, Any]]:
     plan, runtime = answer.plan, answer.runtime
-    experts = any(block.ffn.kind == "moe" for block in answer.job.model.blocks.values())
+    experts = bool(answer.job.model.expert_kinds)
     silent = set() if experts else {"ep", "etp"}
     silent |= set() if plan.pp > 1 else {"vpp"}
     for axis in DEGREES:

@@ -29,7 +29,6 @@ HEAD = (
 def flat_row(answer: Estimate | Unpriced) -> dict[str, Any]:
     """Return the figures of an estimate under the keys of its document, one level deep."""
     document = estimate_document(answer, {})
-    split = document["plan"]["stage_layers"]
     row: dict[str, Any] = {
         "model": document["model"]["name"],
         "hardware": document["hardware"]["name"],
@@ -37,7 +36,7 @@ def flat_row(answer: Estimate | Unpriced) -> dict[str, Any]:
         "idle_gpus": document["hardware"]["idle_gpus"],
         **document["workload"],
         **{name: document["plan"][name] for name in PLAN_KEYS},
-        "stage_layers": "-".join(map(str, split)) if split else None,
+        "stage_layers": answer.plan.split_text or None,
     }
     row["settings"] = " ".join(f"{name}={value}" for name, value in document["settings"].items())
     row |= {name: value for name, value in document.items() if name not in HEAD}

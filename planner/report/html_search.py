@@ -71,7 +71,8 @@ def words(row: Found) -> str:
     values = {name: row["plan"][name] for name in PLAN_KEYS}
     numbers = {name: float(values[name] or 1) for name in DEGREES}
     split = tuple(values["stage_layers"]) if values["stage_layers"] else None
-    return layout(Plan(**(values | numbers | {"stage_layers": split})))
+    apart = row["plan"].get("prediction_apart", False)
+    return layout(Plan(**(values | numbers | {"stage_layers": split, "prediction_apart": apart})))
 
 
 def _job(row: Found) -> str:

@@ -20,6 +20,7 @@ TERMS: Final = {
     "bubble": "bubble",
     "optimizer": "optimizer",
     "offload": "offload",
+    "other": "host",
 }
 
 

@@ -119,7 +119,7 @@ def _again(recompute: str) -> str:
 def _reach(answer: Estimate) -> float:
     """Sum over layers of heads times head sizes times the keys that a query meets without a causal mask."""
     model, seq = answer.job.model, answer.job.workload.seq_len
-    mixers = [model.blocks[name].mixer for name in model.layers]
+    mixers = [mixer for name in model.layers if (mixer := model.blocks[name].attention)]
     return float(
         sum(m.heads * (m.qk_head_dim + m.value_head_dim) * min(m.window or seq, seq) for m in mixers)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
+from planner.inputs.recurrent import RecurrentMixer
 
 Row = dict[str, Any]
 
@@ -17,12 +18,16 @@ def model_kind(model: ModelSpec) -> str:
     words: dict[str, None] = {}
     for block in model.blocks.values():
         words |= dict.fromkeys(_attention_words(block))
-    kinds = {block.ffn.kind for block in model.blocks.values()}
+    kinds = {ffn.kind for ffn in model.ffns}
     return " ".join([*words, "moe" if "moe" in kinds else "dense"])
 
 
 def _attention_words(block: Block) -> list[str]:
     mixer = block.mixer
+    if mixer is None:
+        return []
+    if isinstance(mixer, RecurrentMixer):
+        return [mixer.kind]
     if not isinstance(mixer, Attention):
         return ["mla"]
     shared = "mha" if mixer.kv_heads == mixer.heads else "mqa" if mixer.kv_heads == 1 else "gqa"
@@ -60,18 +65,20 @@ def part_rows(model: ModelSpec) -> list[Row]:
     parts = {
         "embedding": model.embedding_params,
         "attention": 0,
+        "linear layers": 0,
         "dense feed-forward": 0,
         "routed experts": 0,
     }
     parts |= {"router and shared experts": 0, "norms of blocks": 0, "head and last norm": model.head_params}
     for name, layers in model.layer_counts.items():
         block = model.blocks[name]
-        parts["attention"] += layers * block.mixer.params(model.hidden)
+        mixer = "linear layers" if block.recurrent else "attention"
+        parts[mixer] += layers * (block.mixer.params(model.hidden) if block.mixer else 0)
         parts["norms of blocks"] += layers * block.norms * model.norm_params
         if isinstance(block.ffn, Experts):
             parts["routed experts"] += layers * block.ffn.experts * block.ffn.expert_params(model.hidden)
             parts["router and shared experts"] += layers * block.ffn.shared_params(model.hidden)
-        else:
+        elif block.ffn is not None:
             parts["dense feed-forward"] += layers * block.ffn.params(model.hidden)
     rows = [
         {"part": part, "params": params, "share": params / model.params} for part, params in parts.items()

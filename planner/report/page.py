@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+MOST_SPELLED: Final = 24
+"""Stages up to which the layers of each are written out."""
 
 Row = Mapping[str, str]
 
@@ -64,3 +69,18 @@ def _word(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def split_words(layers: str) -> str:
+    """Return the layers of stages, one after another; equal ones together where there are many stages.
+
+    Examples
+    --------
+    >>> split_words("11-11-10"), split_words("-".join("0" + "1" * 61 + "00"))
+    ('11-11-10', '0, 61 times 1, 2 times 0')
+    """
+    each = layers.split("-")
+    if len(each) <= MOST_SPELLED:
+        return layers
+    runs = [(value, len(list(same))) for value, same in groupby(each)]
+    return ", ".join(f"{count} times {value}" if count > 1 else value for value, count in runs)

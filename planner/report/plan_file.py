@@ -83,6 +83,7 @@ class _Axes(Record):
     schedule: str = "1f1b"
     offload: str = "none"
     stage_layers: Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
+    prediction_apart: Flag = False
 
 
 class _Document(Record):

@@ -11,7 +11,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.report.estimate_page import layout, short_trust, unproven
 from planner.report.limits import limits
-from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.page import Page, Table, counted, listed, significant, split_words
 from planner.report.search_page import (
     dollars,
     idle_lines,
@@ -173,7 +173,7 @@ def _first(result: SearchResult) -> list[str]:
     lead = result.plans[0]
     split = lead.plan.stage_layers
     uneven = split is not None and len(set(split)) > 1
-    layers = f" has layers {'-'.join(map(str, split or ()))} and" if uneven else ""
+    layers = f" has layers {split_words(lead.plan.split_text)} and" if uneven else ""
     return [f"Plan 1{layers} is limited by {' and '.join(limits(lead))}."]
 
 
@@ -191,9 +191,10 @@ def _baselines(result: SearchResult) -> list[str]:
 
 
 def priced_counts(result: SearchResult) -> str:
-    """Return how many plans were priced, how many of them further than a bound on their time, and fit."""
-    whole = f" ({result.priced:,} in full)" if result.priced < result.valid else ""
-    return f"{result.valid:,} legal plans priced{whole}, {result.fits:,} fit"
+    """Return how many plans were priced, how many of them no further than a bound, and how many fit."""
+    slow = result.valid - result.priced
+    beside = f", {slow:,} of them too slow by a bound; of the other {result.priced:,}" if slow else ""
+    return f"{result.valid:,} legal plans priced{beside}, {result.fits:,} fit"
 
 
 def _proof(result: SearchResult) -> str:

@@ -10,7 +10,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.report.estimate_page import adapter_lines, job_line, layout, trust
 from planner.report.limits import limits
-from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.page import Page, Table, counted, listed, significant, split_words
 from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import SearchResult
 from planner.search.request import Request
@@ -124,7 +124,7 @@ def price_line(result: SearchResult) -> Page:
 
 def _uneven(result: SearchResult) -> Page:
     lines = [
-        f"Layers of plan {rank}: {'-'.join(map(str, answer.plan.stage_layers))}"
+        f"Layers of plan {rank}: {split_words(answer.plan.split_text)}"
         for rank, answer in enumerate(result.plans, 1)
         if answer.plan.stage_layers is not None and len(set(answer.plan.stage_layers)) > 1
     ]
@@ -168,11 +168,27 @@ def nothing_fits(result: SearchResult) -> Page:
     if nearest.get("gpus"):
         lines.append(f"With {counted(int(str(nearest['gpus'])), 'accelerator')} a plan fits.")
     changes = nearest.get("changes") or []
-    if isinstance(changes, list) and changes:
+    table = remedy_table(nearest.get("remedies"))
+    if isinstance(changes, list) and changes and not table:
         lines.append(f"One change after which a plan fits: {'; or '.join(map(str, changes))}.")
     if isinstance(nearest.get("split"), Mapping):
         lines.append(f"However its layers are split, {shortfall(nearest['split'])}.")
-    return [" ".join(lines)]
+    return [" ".join(lines), *table]
+
+
+def remedy_table(remedies: Any) -> Page:
+    """Return the single changes after which a plan fits, each with its memory and price."""
+    rows = tuple(
+        {
+            "change": str(one["change"]),
+            "saves GiB": significant(one.get("saves_gib"), 3),
+            "needs GiB": significant(one.get("peak_gib"), 3),
+            "s/step, at most": significant(one.get("step_time_s"), 3),
+            "$/step": significant(one.get("usd_per_step"), 3),
+        }
+        for one in remedies or ()
+    )
+    return ["What would make it fit, each change alone:", Table(rows)] if rows else []
 
 
 def least_broken(breaks: Any) -> list[str]:
@@ -216,7 +232,7 @@ def space_line(result: SearchResult, request: Request) -> str:
         risk = percent(request.oom_risk, 0)
         close = f", {result.close:,} of them left out with more than {risk} risk of running out"
     slow = result.valid - result.priced
-    beside = f"; {slow:,} are too slow by a bound, and of the others" if slow else " and"
+    beside = f", {slow:,} of them are too slow by a bound, and of the others" if slow else " and"
     counts = (
         f"Of {result.enumerated:,} combinations {result.valid:,} obey all rules"
         f"{beside} {result.fits:,} fit{close}."

@@ -71,11 +71,14 @@ class StepLine:
         The option of ``planner mfu`` that takes it.
     divisor : float
         By what the number is divided for that, such as 1000 for milliseconds.
+    thousands : bool
+        Whether a K behind the number means thousands.
     """
 
     pattern: str
     option: str = "--step-time"
     divisor: float = 1.0
+    thousands: bool = False
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,8 @@ class Runtime:
     command : CommandMaker, optional
         What to start for a scalar plan; None where it writes no files.
     own_split : callable, optional
-        Layers of each stage from (model, stages), where the runtime cuts by itself and takes no other split.
+        Layers of each stage from (model, stages) where no plan names them; where it is None, or returns
+        None, they are balanced by FLOPs.
     bare_ends : bool
         Whether the first stage of a pipeline may hold the embedding alone, and the last one the loss.
     order_command : OrderCommandMaker, optional
@@ -249,7 +253,7 @@ class Runtime:
     setting_rules: RuleMaker = _no_rules
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
-    own_split: Callable[[ModelSpec, int], tuple[int, ...]] | None = None
+    own_split: Callable[[ModelSpec, int], tuple[int, ...] | None] | None = None
     bare_ends: bool = False
     order_command: OrderCommandMaker | None = None
     grouping: Grouping = MESH

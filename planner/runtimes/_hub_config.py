@@ -6,7 +6,7 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.inputs.workload import Workload
 from planner.rules import Rule
 from planner.runtimes._hub_numerics import hub_numerics, unsaid
-from planner.runtimes._offered import fits_model, uses
+from planner.runtimes._offered import attention_of, ffn_of, fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
     frozenset(): "llama",
@@ -94,7 +94,7 @@ def _is_gpt2(model: ModelSpec, block: Block, needs: frozenset[str]) -> bool:
         "learned positions", "layer norm", "a plain feed-forward", "feed-forward biases",
         "query/key/value biases", "an output bias", "attention without rotary positions",
     }  # fmt: skip
-    mixer = block.mixer
+    mixer = attention_of(block)
     square = isinstance(mixer, Attention) and mixer.heads == mixer.kv_heads
     return needs == parts and square and mixer.heads * mixer.qk_head_dim == model.hidden
 
@@ -105,6 +105,7 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
     if kind is None:
         raise ValueError(f"{model.name} has no architecture in the hub")
     block = model.blocks[model.layers[-1]]
+    mixer = attention_of(block)
     common: dict[str, object] = {
         "architectures": [_CLASSES[kind]],
         "model_type": kind,
@@ -116,16 +117,16 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
     common |= {
         "hidden_size": model.hidden,
         "num_hidden_layers": model.num_layers,
-        "num_attention_heads": block.mixer.heads,
-        "num_key_value_heads": block.mixer.kv_heads,
-        "intermediate_size": block.ffn.inner,
+        "num_attention_heads": mixer.heads,
+        "num_key_value_heads": mixer.kv_heads,
+        "intermediate_size": ffn_of(block).inner,
         "hidden_act": "silu",
         "max_position_embeddings": max(model.max_positions or 0, seq_len),
         "use_cache": False,
     }
-    if isinstance(block.mixer, LatentAttention):
-        return common | _latent_fields(model, block.mixer) | hub_numerics(model, kind)
-    common |= {"head_dim": block.mixer.qk_head_dim}
+    if isinstance(mixer, LatentAttention):
+        return common | _latent_fields(model, mixer) | hub_numerics(model, kind)
+    common |= {"head_dim": mixer.qk_head_dim}
     sparse = _expert_fields(kind, block.ffn) if isinstance(block.ffn, Experts) else {}
     return common | sparse | hub_numerics(model, kind)
 
@@ -163,8 +164,8 @@ def _gpt2_fields(model: ModelSpec, block: Block) -> dict[str, object]:
     return {
         "n_embd": model.hidden,
         "n_layer": model.num_layers,
-        "n_head": block.mixer.heads,
-        "n_inner": block.ffn.inner,
+        "n_head": attention_of(block).heads,
+        "n_inner": ffn_of(block).inner,
         "n_positions": model.max_positions,
         "resid_pdrop": 0.0,
         "embd_pdrop": 0.0,

@@ -8,7 +8,7 @@ from planner.inputs.numerics import Router
 
 def unknown_numerics(model: ModelSpec) -> tuple[str, ...]:
     """Return for the run card what is not known, and so is left to the runtime."""
-    own, mixers = model.numerics, [block.mixer for block in model.blocks.values()]
+    own, mixers = model.numerics, model.attentions
     rotary = any(not isinstance(mixer, Attention) or mixer.rotary for mixer in mixers)
     router = own.router or Router()
     open_fields = {

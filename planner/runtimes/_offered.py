@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from planner.errors import nearest
-from planner.inputs.model import Attention, Block, ModelSpec
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.recurrent import RecurrentMixer
 from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan, even_split
@@ -108,14 +109,13 @@ def divisor_rule(rule: str, option: str, part: Num, whole: int, thing: str) -> R
 
 def head_counts(model: ModelSpec) -> tuple[int, int]:
     """Return the greatest number of query heads and of key/value heads that divides those of every block."""
-    mixers = [block.mixer for block in model.blocks.values()]
-    heads = np.gcd.reduce([mixer.heads for mixer in mixers])
-    return int(heads), int(np.gcd.reduce([mixer.kv_heads for mixer in mixers]))
+    heads = math.gcd(*(mixer.heads for mixer in model.attentions))
+    return heads or 1, math.gcd(*(mixer.kv_heads for mixer in model.attentions)) or 1
 
 
 def ffn_width(model: ModelSpec) -> int:
     """Return the greatest width that divides the inner width of every feed-forward layer."""
-    return int(np.gcd.reduce([block.ffn.inner for block in model.blocks.values()]))
+    return math.gcd(*(ffn.inner for ffn in model.ffns)) or 1
 
 
 def width_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
@@ -148,13 +148,43 @@ def ties_rule(plan: Plan, model: ModelSpec) -> Rule:
 
 def is_plain_causal(model: ModelSpec) -> bool:
     """Whether no layer has a window or sinks, which kernels that split a sequence may not have."""
-    mixers = [block.mixer for block in model.blocks.values()]
+    mixers = model.attentions
     return not any(mixer.window or (isinstance(mixer, Attention) and mixer.sinks) for mixer in mixers)
+
+
+def attention_of(block: Block) -> Attention | LatentAttention:
+    """Return the attention of a block of a model that `uses` nothing else.
+
+    Raises
+    ------
+    ValueError
+        If it has none, which a rule has refused before.
+    """
+    if block.attention is None:
+        raise ValueError("a block without attention")
+    return block.attention
+
+
+def ffn_of(block: Block) -> DenseFfn | Experts:
+    """Return the feed-forward of a block of a model that `uses` nothing else.
+
+    Raises
+    ------
+    ValueError
+        If it has none, which a rule has refused before.
+    """
+    if block.ffn is None:
+        raise ValueError("a block without a feed-forward")
+    return block.ffn
 
 
 def uses(model: ModelSpec, block: Block) -> set[str]:
     """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
     mixer, ffn = block.mixer, block.ffn
+    if isinstance(mixer, RecurrentMixer):
+        return {f"{mixer.kind} layers"}
+    if mixer is None or ffn is None:
+        return {"layers of a mixer or a feed-forward alone"}
     parts = {"learned positions": model.learned_positions, "layer norm": model.norm == "layernorm"}
     parts |= {"norms without a bias": model.norm == "layernorm" and not model.norm_bias}
     parts |= {"norms with a bias": model.norm == "rmsnorm" and model.norm_bias}
@@ -166,6 +196,7 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
             "norms on heads": mixer.qk_norm == "head",
             "norms on all heads at once": mixer.qk_norm == "full",
         }
+        parts |= {"an output gate on attention": mixer.output_gate}
         parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
         parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}
         parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}

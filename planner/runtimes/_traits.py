@@ -309,6 +309,18 @@ class Traits:
     sequence_far_seconds: float = 0.0
     """The same for each rank beyond it, and longer as the network's rate falls with its nodes. [s]"""
 
+    host_step_seconds: float = 0.0
+    """Host time of a step beside its layers': data, gradients' norm, optimizer, logging. With it a step takes
+    no less than its host does; 0 where that is not known. [s]"""
+    host_layer_seconds: float = 0.0
+    """Host time of a layer and micro-batch, both passes, in such a step. [s]"""
+    host_context_seconds: float = 0.0
+    """What context parallelism adds to it. [s]"""
+    deterministic: bool = False
+    """Whether PyTorch fills every new tensor before its use (``torch.use_deterministic_algorithms``)."""
+    host_filling_share: float = 0.0
+    """What launching those fills adds to the host time of a layer, over the rest of it. [-]"""
+
     # Sharded experts
     stacked_experts: bool = False
     """Whether a layer's experts are one parameter that shards cut by whole experts, the last ones padded."""

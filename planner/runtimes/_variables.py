@@ -24,6 +24,7 @@ VARIABLES: Final = {
     "EVAL_INTERVAL": "steps from one evaluation to the next",
     "EVAL_STEPS": "batches of an evaluation; 0 for none",
     "SAVE_INTERVAL": "steps from one checkpoint to the next",
+    "TORCHFT_LIGHTHOUSE": "the address of torchft's lighthouse, the same at all sites",
     "TIMEOUT_MINUTES": "minutes after which a collective counts as stuck",
     "MINUTES": "minutes after which to save and stop",
     "TENSORBOARD_DIR": "a folder for TensorBoard",

@@ -12,6 +12,7 @@ import numpy as np
 from planner.cost.estimate import Estimate, estimate
 from planner.runtimes._family import Job, Runtime
 from planner.search.request import Request, scan_of
+from planner.search.space import widest_mixer
 
 FLAT: Final = {"tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "etp": 1}
 """Degrees of a plan that is data parallel alone."""
@@ -34,7 +35,7 @@ def baselines(request: Request, job: Job, runtime: Runtime) -> Iterator[tuple[st
         found = _best(request, job, runtime, {**FLAT, "zero": zero})
         if found is not None:
             yield "data-parallel", found
-    widest = max(block.mixer.heads for block in job.model.blocks.values())
+    widest = widest_mixer(job.model)
     taken = math.prod(int(str(fixed.get(axis, 1))) for axis in ("pp", "cp", "dp"))
     tensor = int(np.gcd(np.gcd(job.hardware.pool.scaleup_domain, widest), max(1, job.gpus // taken)))
     tensor = min(tensor, job.hardware.pool.gpus_per_node)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import estimate
+from planner.cost.estimate import Estimate, estimate
 from planner.cost.legal import all_rules
 from planner.plan import Plan
 from planner.rules import violations
+from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.plan_costs import is_assignable
 from planner.search.assign.problem import NoAssignment
@@ -29,6 +30,9 @@ MOST_SPLIT = 16
 
 MOST_ASKED = 64
 """Combinations of techniques, and of degrees, that are asked which rules they break."""
+
+MOST_CHUNKS = 8
+"""Chunks of each scan in which a plan is looked for after a change."""
 
 MOST_DOUBLINGS = 7
 """How often the number of accelerators is doubled before giving up."""
@@ -48,7 +52,8 @@ def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[st
     -------
     mapping
         ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that
-        would do, ``changes``, each a single change after which something fits, ``split``: where the plan
+        would do, ``changes``, each a single change after which something fits, ``remedies``: these and one
+        node more, each with a plan that fits then, its memory and its price, ``split``: where the plan
         that misses least fails with every split of its layers, what there is and what it needs, and
         ``breaks``: where no plan obeys all rules, what the one that breaks the fewest breaks.
     """
@@ -56,12 +61,18 @@ def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[st
     legal = [report.smallest for report in reports if report.smallest is not None]
     smallest = min(legal, key=lambda candidate: candidate.total_bytes) if legal else None
     plan = estimate(smallest.plan, job, runtime, request.memory_limit) if smallest is not None else None
+    fitting = [(text, changed) for text, changed in _changes(request) if _fits(changed)]
+    grown = [(text, changed) for text, changed in _one_node_more(request) if _fits(changed)]
     return {
         "plan": plan.plan.as_dict() if plan is not None else None,
         "peak_gib": plan.peak / GIB if plan is not None else None,
         "missing_gib": (plan.peak - plan.capacity) / GIB if plan is not None else None,
         "gpus": _enough(request, job, runtime),
-        "changes": [text for text, changed in _changes(request) if _fits(changed)],
+        "changes": [text for text, _ in fitting],
+        "remedies": [
+            _remedy(text, changed, plan.peak if plan is not None else None)
+            for text, changed in (*grown, *fitting)
+        ],
         "split": _split(request, job, runtime, reports),
         "breaks": None if legal else fewest_broken(request, job, runtime),
     }
@@ -114,6 +125,40 @@ def _fits(request: Request) -> bool:
     return any(fits_any(scan_of(request, job, runtime, keep=1)) for job, runtime in request.jobs())
 
 
+def _one_node_more(request: Request) -> Iterator[tuple[str, Request]]:
+    """Yield the request with one node more, where it is for one cluster that joins several."""
+    pools = [cluster.pool for cluster in request.clusters]
+    if len(pools) == 1 and pools[0].network is not None:
+        per_node = pools[0].gpus_per_node
+        gpus = (max(request.gpu_counts) // per_node + 1) * per_node
+        yield f"--gpus {gpus}", replace(request, gpu_counts=(gpus,))
+
+
+def _remedy(text: str, request: Request, peak: float | None) -> dict[str, object]:
+    """Return a change with the fastest plan among the first that are priced, its memory and its price.
+
+    The first `MOST_CHUNKS` chunks of each scan are priced, so that a search may find a faster one.
+    """
+    found: list[Estimate] = []
+    for job, runtime in request.jobs():
+        report, scan = ScanReport(), scan_of(request, job, runtime, keep=1)
+        for _ in islice(scan.steps(lambda result: np.asarray(result.step), report), MOST_CHUNKS):
+            pass
+        if report.best:
+            found.append(estimate(report.best[0].plan, job, runtime, request.memory_limit))
+    best = min(found, key=lambda one: one.step, default=None)
+    if best is None:
+        return {"change": text, "plan": None}
+    return {
+        "change": text,
+        "plan": best.plan.slug,
+        "peak_gib": best.peak / GIB,
+        "saves_gib": None if peak is None else (peak - best.peak) / GIB,
+        "step_time_s": best.step,
+        "usd_per_step": best.bill.usd_per_step,
+    }
+
+
 def _enough(request: Request, job: Job, runtime: Runtime) -> int | None:
     """Return the fewest accelerators, by doubling, with which something fits."""
     gpus = max(request.gpu_counts)
@@ -139,8 +184,22 @@ def _changes(request: Request) -> Iterator[tuple[str, Request]]:
     if work.optimizer != "adam8bit":
         yield "--optimizer adam8bit", with_work(optimizer="adam8bit")
     if work.method == "full":
-        yield "--method lora", with_work(method="lora")
+        yield from _tuned(with_work(method="lora"))
     if work.method != "qlora":
-        yield "--method qlora", with_work(method="qlora")
+        yield from _tuned(with_work(method="qlora"))
     if work.seq_len >= 2048:
         yield f"--seq-len {work.seq_len // 2}", with_work(seq_len=work.seq_len // 2)
+
+
+def _tuned(request: Request) -> Iterator[tuple[str, Request]]:
+    """Yield a request for adapters, on runtimes that train them where those asked for do not."""
+    method = request.workload.method
+    if any(method in runtime.methods for runtime in request.runtimes) or _fits(request):
+        yield f"--method {method}", request
+        return
+    able = tuple(runtime for runtime in runtimes().values() if method in runtime.methods)
+    if able:
+        yield (
+            " ".join([f"--method {method}", *(f"--runtime {one.name}" for one in able)]),
+            replace(request, runtimes=able),
+        )

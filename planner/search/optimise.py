@@ -31,6 +31,7 @@ from planner.search.request import (
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
 from planner.search.smallest import smallest
+from planner.shown import Shown
 from planner.units import percent
 
 Progress = Callable[[float, str], None]
@@ -40,8 +41,8 @@ Progress = Callable[[float, str], None]
 SAFE = "safe in memory with its default split"
 
 
-@dataclass(frozen=True)
-class SearchResult:
+@dataclass(frozen=True, repr=False)
+class SearchResult(Shown):
     """Ranked plans and an account of the search.
 
     Parameters

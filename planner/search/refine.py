@@ -84,8 +84,12 @@ class Refinement:
 
 
 def balanced(plan: Plan, scan: Scan) -> Plan | None:
-    """Return the plan split to make the slowest stage fastest; None where nothing is to split."""
-    if plan.pp == 1 or plan.vpp > 1 or scan.split is not None:
+    """Return the plan split to make the slowest stage fastest; None where nothing is to split.
+
+    Chunks of an interleaved pipeline are split so where layers are unlike; equal ones stay even.
+    """
+    alike = len(set(scan.job.model.layers)) == 1
+    if plan.pp == 1 or (plan.vpp > 1 and alike) or scan.split is not None:
         return None
     case = case_of(plan, scan.job, scan.runtime)
     model = case.model
@@ -98,34 +102,51 @@ def balanced(plan: Plan, scan: Scan) -> Plan | None:
         extra = seconds["prediction"] + seconds[model.prediction.block] + seconds["head"]
         last += model.prediction.layers * extra
     weights = tuple(seconds[name] for name in model.layers if name not in ENDS)
-    split = weighted_split(weights, int(plan.pp), last, first=seconds["embedding"])
+    split = weighted_split(weights, int(plan.pp * plan.vpp), last, first=seconds["embedding"])
     return replace(plan, stage_layers=split)
 
 
 def apart(plan: Plan, scan: Scan) -> Plan | None:
     """Return the plan with prediction layers and loss on stages of their own; None where that cannot be."""
-    model, parts = scan.job.model, int(plan.pp * plan.vpp) - 2
+    split = _before_bare(plan, scan, 2)
+    return None if split is None else replace(plan, stage_layers=(*split, 0, 0))
+
+
+def beside(plan: Plan, scan: Scan) -> Plan | None:
+    """Return the plan with prediction layers beside the last decoder layers, and the loss alone."""
+    split = _before_bare(plan, scan, 1)
+    return None if split is None else replace(plan, stage_layers=(*split, 0), prediction_apart=True)
+
+
+def _before_bare(plan: Plan, scan: Scan, bare: int) -> tuple[int, ...] | None:
+    """Return the layers of all but the ``bare`` last stages of a model with prediction layers."""
+    model, parts = scan.job.model, int(plan.pp * plan.vpp) - bare
     if model.prediction is None or not scan.runtime.bare_ends or scan.split is not None:
         return None
     if plan.pp == 1 or not 1 < parts <= model.num_layers:
         return None
     work = scan.job.workload
     weights = layer_weights(model, work.seq_len, work.document_tokens)
-    split = weighted_split(tuple(weights[name] for name in model.layers), parts, 0.0)
-    return replace(plan, stage_layers=(*split, 0, 0))
+    extra = weights[model.prediction.block] + 4.0 * model.hidden * model.hidden
+    last = model.prediction.layers * extra if bare == 1 else 0.0
+    return weighted_split(tuple(weights[name] for name in model.layers), parts, last)
 
 
 def best_of(candidate: Candidate, scan: Scan, memory_limit: float | None) -> Estimate:
     """Return the best of a candidate's default split, its balanced one, and one with bare ends."""
     plan = replace(candidate.plan, stage_layers=scan.split)
     best = estimate(plan, scan.job, scan.runtime, memory_limit)
-    for other in (balanced(candidate.plan, scan), apart(candidate.plan, scan)):
-        if other is None or other.stage_layers == best.plan.stage_layers:
+    for other in (make(candidate.plan, scan) for make in (balanced, apart, beside)):
+        if other is None or _cut(other) == _cut(best.plan):
             continue
         uneven = estimate(other, scan.job, scan.runtime, memory_limit)
         safe = uneven.feasible and uneven.peak <= scan.limit
         best = uneven if safe and uneven.step < best.step else best
     return best
+
+
+def _cut(plan: Plan) -> tuple[object, ...]:
+    return plan.stage_layers, plan.prediction_apart
 
 
 def least_of(candidate: Candidate, scan: Scan) -> float:
@@ -134,7 +155,7 @@ def least_of(candidate: Candidate, scan: Scan) -> float:
     Playing a step takes a hundred times as long.
     """
     default = replace(candidate.plan, stage_layers=scan.split)
-    tried = (default, balanced(candidate.plan, scan), apart(candidate.plan, scan))
+    tried = (default, *(make(candidate.plan, scan) for make in (balanced, apart, beside)))
     parts = [PlanParts(plan, case_of(plan, scan.job, scan.runtime)) for plan in tried if plan is not None]
     return min(floor_seconds(one, one.step) for one in parts)
 

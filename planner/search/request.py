@@ -169,7 +169,8 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256, withi
     capacity = float(job.hardware.pool.accelerator.memory_visible)
     capacity = min(capacity, request.memory_limit or capacity)
     shards = request.fixed.get("zero_shards")
-    space = make_space(job, degrees, split, runtime.bare_ends)
+    apart = request.fixed.get("prediction_apart") is True
+    space = make_space(job, degrees, split, runtime.bare_ends, apart)
     choices = choices_of(runtime, request.fixed, job)
     is_open = request.fixed.get("offload") in (None, HOSTED.name)
     return Scan(

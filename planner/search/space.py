@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.inputs.model import ModelSpec
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import Mask, divisors, most_stages, structural_rules
@@ -57,6 +58,12 @@ class Space:
         return len(np.atleast_1d(self.rows.tp))
 
 
+def widest_mixer(model: ModelSpec) -> int:
+    """Return the heads of the mixer that has most of them, those with a state of their own included. [-]"""
+    heads = [mixer.heads for mixer in model.attentions]
+    return int(max([1, *heads, *(mixer.state_heads for mixer in model.recurrents)]))
+
+
 def axis_values(
     job: Job, fixed: Mapping[str, int], bare_ends: bool = False, split: tuple[int, ...] | None = None
 ) -> dict[str, list[int]]:
@@ -65,7 +72,7 @@ def axis_values(
     most = most_stages(model, bare_ends, split)
     stages = [pp for pp in divisors(gpus) if pp <= most]
     experts = [ffn.experts for ffn in model.expert_kinds]
-    widest = max(block.mixer.heads for block in model.blocks.values())
+    widest = widest_mixer(model)
     values = {
         "tp": [tp for tp in divisors(gpus) if tp <= widest],
         "cp": [cp for cp in divisors(gpus) if 2 * cp <= job.workload.seq_len or cp == 1],
@@ -139,7 +146,11 @@ class _Rows:
 
 
 def make_space(
-    job: Job, fixed: Mapping[str, int], split: tuple[int, ...] | None = None, bare_ends: bool = False
+    job: Job,
+    fixed: Mapping[str, int],
+    split: tuple[int, ...] | None = None,
+    bare_ends: bool = False,
+    apart: bool = False,
 ) -> Space:
     """Return every structurally legal combination of degrees.
 
@@ -153,6 +164,8 @@ def make_space(
         Layers of each virtual stage, where the user has set them.
     bare_ends : bool
         Whether the first stage may hold the embedding alone, and the last one the loss.
+    apart : bool
+        Whether prediction layers stand before a loss alone, where the user has said so.
     """
     values = axis_values(job, fixed, bare_ends, split)
     cells = int(np.prod([float(len(values[axis])) for axis in AXES]))
@@ -179,10 +192,10 @@ def make_space(
     elif "vpp" not in fixed:
         rows.keep("chunks-are-alike", _alike(rows.columns, job.model.num_layers))
     _cross_experts(rows, job, values)
-    made = _plan(rows.columns, job, split)
+    made = replace(_plan(rows.columns, job, split), prediction_apart=apart)
     rules = structural_rules(made, job.model, job.workload, job.gpus, bare_ends)
     rows.keep_all({rule.name: rule.holds for rule in rules})
-    left = _plan(rows.columns, job, split)
+    left = replace(_plan(rows.columns, job, split), prediction_apart=apart)
     nearly = made if len(made.tp) and not len(left.tp) else None  # type: ignore[arg-type]
     return Space(left, cells, rows.removed, nearly)
 

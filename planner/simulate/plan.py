@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.host_time import host_step_seconds
 from planner.cost.hosted import hosted_of, is_hosted
 from planner.cost.memory import chunks_in_flight
 from planner.cost.parts import PlanParts
@@ -52,6 +53,8 @@ class PlayedPlan:
         All other bytes of each rank at its peak. [byte]
     floor : float
         Seconds that no assignment of the plan's layers to its stages can beat, however it is played. [s]
+    host : float
+        Seconds that the host takes for the step, whatever the device does. [s]
     """
 
     estimate: Estimate
@@ -64,6 +67,7 @@ class PlayedPlan:
     sizes: ActivationBytes
     resting: Times
     floor: float
+    host: float
 
     @property
     def tails(self) -> Times:
@@ -81,7 +85,7 @@ class PlayedPlan:
     def record(self) -> StepRecord:
         """The step summed up: passes, data parallelism and optimizer."""
         passes, tails = step_record(self.timeline, self.sizes), self.tails
-        makespan = passes.makespan + max(tails)
+        makespan = max(passes.makespan + max(tails), self.host)
         stages = tuple(
             replace(stage, busy=stage.busy + tail, peak_bytes=(stage.peak_bytes or 0.0) + resting)
             for stage, tail, resting in zip(passes.stages, tails, self.resting, strict=True)
@@ -93,7 +97,7 @@ class PlayedPlan:
         return StepRecord(
             makespan=makespan,
             bubble=makespan - max(stage.busy for stage in stages),
-            longest_span=max(spans),
+            longest_span=max(*spans, self.host),
             stages=stages,
         )
 
@@ -153,6 +157,7 @@ def play_plan(
         sizes=sizes,
         resting=resting,
         floor=float(parts.step.floor),
+        host=float(host_step_seconds(case, plan)),
     )
 
 

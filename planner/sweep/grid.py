@@ -181,11 +181,14 @@ def key_lines(path: Path) -> dict[str, int]:
     """Return the line of each key at the top of a YAML file; nothing where it cannot be read."""
     try:
         root = yaml.compose(read_text(path), yaml.SafeLoader)
-    except (yaml.YAMLError, InputError):
+    except (yaml.YAMLError, InputError, RecursionError):
         return {}
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     return {
-        str(name): key.start_mark.line + 1 for key, _ in pairs for name in (key.value, field_of(key.value))
+        str(name): key.start_mark.line + 1
+        for key, _ in pairs
+        if isinstance(key, yaml.ScalarNode)
+        for name in (key.value, field_of(key.value))
     }
 
 

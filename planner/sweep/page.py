@@ -109,7 +109,7 @@ def _known(value: float) -> float | None:
 
 def _plan(best: Mapping[str, Any]) -> Plan:
     """Return the plan of a row, but for the split of its layers."""
-    names = {field.name for field in fields(Plan)} - {"stage_layers", "num_microbatches"}
+    names = {field.name for field in fields(Plan)} - {"stage_layers", "prediction_apart", "num_microbatches"}
     return Plan(**{name: best[name] for name in names})
 
 

@@ -167,3 +167,12 @@ def test_a_termination_exits_with_143(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (143, "", "terminated\n")
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "? [a, b]\n: 1\n", "{" * 3000])
+def test_a_grid_nested_without_end_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text(text)
+    done = planner("sweep", str(path), "--out", str(tmp_path / "out.jsonl"))
+    assert done.code == 2
+    assert "grid.yaml" in done.err

@@ -122,7 +122,6 @@ def test_mfu_lists_what_it_took_and_doubts_a_plan_that_does_not_fit() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--seq-len", "128k"), "nearest: 131072 (128Ki) or 128000"),
         (("--seq-len", "0.3Ki"), "expected a whole number"),
         (("--launcher", "pbs"), "--launcher: found 'pbs'"),
         (("--target", "foo"), "--target: found 'foo'"),

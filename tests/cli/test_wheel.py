@@ -56,7 +56,9 @@ def test_the_wheel_holds_all_code_and_data_and_nothing_else(unpacked: Path) -> N
         return {path.relative_to(folder).as_posix() for path in found}
 
     data = {
-        f"data/{name}/{file}" for name in ("hardware_profiles", "models_zoo") for file in files(ROOT / name)
+        f"data/{name}/{file}"
+        for name in ("hardware_profiles", "failure_profiles", "models_zoo")
+        for file in files(ROOT / name)
     }
     assert files(unpacked / "planner") == files(ROOT / "planner") | data
     assert "py.typed" in files(unpacked / "planner")
@@ -65,7 +67,7 @@ def test_the_wheel_holds_all_code_and_data_and_nothing_else(unpacked: Path) -> N
 
 
 def test_the_zoo_and_the_profiles_are_not_empty(unpacked: Path) -> None:
-    for name in ("hardware_profiles", "models_zoo"):
+    for name in ("hardware_profiles", "failure_profiles", "models_zoo"):
         assert list((unpacked / "planner" / "data" / name).rglob("*.yaml"))
 
 

@@ -31,6 +31,14 @@ NOT_RUN: Final = {
     "started_ring_seconds": "holds the 512 MiB of a tier's published rate without their unit",
     "all_reduce_seconds": "two passes of the last",
     "spread": "returns three counts of ranks; its callers are run",
+    "scaling_loss": "a power of a count is no unit: the constants of a fit take it up",
+    "optimal_params": "takes the same constants",
+    "optimal_params_at_ratio": "the 6 FLOP of each parameter and token are those of the code",
+    "best_interval_seconds": "takes Lambert's function from SciPy, which knows no quantities",
+    "harmonic_sum": "takes the digamma function from SciPy, which knows no quantities",
+    "exponential_order_seconds": "takes harmonic sums",
+    "normal_order_seconds": "takes the normal quantile from SciPy, which knows no quantities",
+    "two_level_slowdown": "takes tuples of times; failure_slowdown is run",
     "between": "interpolates constants of any unit; its callers are run",
 }
 """Functions that cannot be fed quantities, and why."""
@@ -45,6 +53,7 @@ RANGES: Final = {
     "microbatches": (16, 64),
     "per_round": (1, 16),
     "exposed_share": (0, 1),
+    "new_step": (1, 2),
     "efficiency": (0.1, 1),
     "seq_q": (1024, 2048),
     "seq_kv": (2048, 4096),

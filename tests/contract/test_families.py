@@ -16,6 +16,7 @@ import pytest
 from planner.errors import InputError
 from planner.registry import find
 from planner.runtimes import runtimes
+from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -23,21 +24,28 @@ from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
+from planner.techniques.recovery import RECOVERIES
+from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS, Setting
 from planner.techniques.sharding import SHARDINGS
+from planner.techniques.sync import SYNCS
 from tests.helpers import ROOT
 
 TABLES: dict[str, Mapping[str, Any]] = {
+    "compress": COMPRESSIONS,
     "context": CONTEXT_METHODS,
     "methods": METHODS,
     "offload": OFFLOADS,
     "optimizers": OPTIMIZERS,
     "precision": PRECISIONS,
     "recompute": RECOMPUTES,
+    "recovery": RECOVERIES,
+    "scaling_laws": SCALING_LAWS,
     "schedules": SCHEDULES,
     "settings": SETTINGS,
     "sharding": SHARDINGS,
+    "sync": SYNCS,
     "runtimes": runtimes(),
 }
 ENTRIES = [
@@ -68,6 +76,20 @@ PROMISED = {
     "precision": {"bf16", "fp16", "fp8", "fp8-delayed", "mxfp8", "nvfp4"},
     "optimizers": {"adamw", "adam8bit", "muon"},
     "methods": {"full", "lora", "qlora"},
+    "compress": {"int8", "int4", "topk", "ternary", "layerwise"},
+    "sync": {
+        "ddp",
+        "local-sgd",
+        "diloco",
+        "streaming",
+        "eager",
+        "diloco-x",
+        "co2",
+        "edit",
+        "a-edit",
+        "noloco",
+    }
+    | {"sparseloco", "des-loc", "qsr", "flexdemo", "swarm"},
     "runtimes": {"megatron-lm", "deepspeed", "torchtitan", "fsdp", "nanotron"},
 }
 ALIASES = {

@@ -57,6 +57,8 @@ HIDDEN: dict[str, tuple[str, str]] = {
 
 RESULTS: dict[str, tuple[str, str]] = {
     "unfused_rate": ("element^2/s", "the rates of the record, as above"),
+    "delta_rule_flops": ("element^2", "a multiply-add, one of C·d or d·d, is 2 of the FLOP of the code"),
+    "linear_attention_flops": ("element^2", "as of the delta rule"),
     "newton_schulz_flops": ("element^3", "a multiply-add, one of a·a·b, is 2 of the FLOP of the code"),
     "drain_half_k": (
         "FLOP/element",

@@ -150,6 +150,7 @@ ELSEWHERE = {
     "target": "emit_plan",
     "launcher": "emit_plan",
     "force": "save_plan",
+    "sites": "planner.search.sites.rank.search_sites",
     "job": "Job, Workload, load_hardware, load_runtime",
     "plan": "**axes",
 }

@@ -29,6 +29,10 @@ LATENT: Final = {
     "kind": "latent", "heads": 16, "q_lora_rank": 512, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
     "qk_rope_head_dim": 64, "v_head_dim": 128,
 }  # fmt: skip
+DELTA: Final = {
+    "kind": "gated-delta", "key_heads": 16, "value_heads": 32, "key_head_dim": 128, "head_dim": 128,
+}  # fmt: skip
+MAMBA: Final = {"kind": "mamba2", "heads": 64, "head_dim": 64, "groups": 8}
 DENSE: Final = {"kind": "dense", "inner": 8192}
 MOE: Final = {"kind": "moe", "experts": 8, "topk": 2, "inner": 2048, "shared_inner": 2048}
 
@@ -53,6 +57,21 @@ MODELS: Final = {
         "sliding",
         {"a": {"mixer": GQA | {"window": 512}, "ffn": DENSE}, "b": {"mixer": GQA, "ffn": DENSE}},
         "3 a, b, 3 a, b, 3 a, b",
+    ),
+    "delta": model(
+        "delta",
+        {"a": {"mixer": DELTA, "ffn": MOE}, "b": {"mixer": GQA | {"output_gate": True}, "ffn": MOE}},
+        "3 x (3 a, b)",
+    ),
+    "parts": model(
+        "parts",
+        {
+            "m": {"mixer": MAMBA, "norms": 1},
+            "f": {"ffn": DENSE, "norms": 1},
+            "e": {"ffn": MOE, "norms": 1},
+            "t": {"mixer": GQA, "norms": 1},
+        },
+        "m, f, m, e, t, m, f, m, e, m, f, e",
     ),
 }
 """One small model of each kind that the planner prices."""
@@ -80,9 +99,9 @@ def job(
 
 
 def runtime(name: str = "megatron-lm", **traits: Any) -> Runtime:
-    """Return a runtime, with some of its traits replaced."""
+    """Return a runtime, with some of its traits replaced; models here are too small for a host's time."""
     known = runtimes()[name]
-    return replace(known, traits=replace(known.traits, **traits))
+    return replace(known, traits=replace(known.traits, **{"host_layer_seconds": 0.0, **traits}))
 
 
 def any_runtime(**traits: Any) -> Runtime:

@@ -225,7 +225,8 @@ def test_wrong_names_are_refused(call: object, words: str) -> None:
 
 
 def test_the_api_exports_what_the_package_does() -> None:
-    assert set(planner.__all__) <= set(api.__all__)
+    assert set(planner.__all__) - planner.NOTEBOOK <= set(api.__all__)
+    assert set(planner.__all__) >= planner.NOTEBOOK
 
 
 def test_the_reference_page_has_every_name_with_its_first_line_and_parameters() -> None:
@@ -238,3 +239,14 @@ def test_the_reference_page_has_every_name_with_its_first_line_and_parameters() 
         assert first in " ".join(text.split())
         if inspect.isfunction(found):
             assert all(parameter in text for parameter in inspect.signature(found).parameters)
+
+
+def test_launch_files_start_a_smoke_run_where_that_is_asked(tmp_path: Path) -> None:
+    planner.save_plan(PLAN, tmp_path / "plan.yaml")
+    written = planner.emit_plan(PLAN, tmp_path / "api", smoke=True)
+    done = command("emit", str(tmp_path / "plan.yaml"), "--smoke", "--out", str(tmp_path / "cli"))
+    assert done.code == 0
+    ours = {path.name: path.read_text() for path in written}
+    assert ours == {path.name: path.read_text() for path in (tmp_path / "cli").iterdir()}
+    planner.emit_plan(PLAN, tmp_path / "real")
+    assert ours["train.sh"] != (tmp_path / "real" / "train.sh").read_text()

@@ -59,10 +59,15 @@ BESIDE = (3, *[2] * 28, 1, 1, 0)
 WIDE = {"tp": 2, "pp": 16, "vpp": 2, "ep": 64, "sequence_parallel": True, "zero": 1}
 
 
-def predicting(split: tuple[int, ...], runtime: str = "megatron-lm"):
+def marked(split: tuple[int, ...]) -> str:
+    """The split with its prediction layers in the stage before the last, as an option says it."""
+    return ",".join([*map(str, split[:-2]), f"{split[-2]}m", str(split[-1])])
+
+
+def predicting(split: tuple[int, ...], runtime: str = "megatron-lm", apart: bool = False):
     work = Workload(seq_len=4096, global_batch=2048)
     whole = Job(load_model("deepseek-v3"), load_hardware("dgx-h100"), 2048, work)
-    return estimate_plan(whole, runtime, **WIDE, stage_layers=split)
+    return estimate_plan(whole, runtime, **WIDE, stage_layers=marked(split) if apart else split)
 
 
 @pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
@@ -117,6 +122,80 @@ def test_a_search_finds_pinned_prediction_layers_alone() -> None:
     assert found.plans[0].plan.stage_layers == APART
     most = search_plans(job("deepseek-v3", 2048), "megatron-lm", pp=16, vpp=4, tp=2, ep=64, top=1)
     assert most.plans[0].plan.stage_layers == (0, *[1] * 61, 0, 0)
+
+
+NEXT = (3, *[2] * 28, 1, 1, 0)
+
+
+@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+def test_prediction_layers_may_stand_beside_layers_before_the_loss(runtime: str) -> None:
+    """``tm|L``: rank 14 holds its layers, the prediction layer and its embedding; rank 15 the table alone."""
+    known, beside = predicting(NEXT, runtime, apart=True), predicting(NEXT, runtime)
+    assert known.violations == ()
+    assert sum(one.weights for one in known.stages) == pytest.approx(
+        sum(one.weights for one in beside.stages), rel=1e-9
+    )
+    assert known.model_flops == beside.model_flops
+    model = known.job.model
+    table, extra = 2.0 * model.vocab * model.hidden / 2, 2.0 * 2 * model.hidden**2 / 2
+    plain, lone, last = (known.stages[rank].weights for rank in (12, 14, 15))
+    one_layer = plain / 4
+    assert lone == pytest.approx((2 + 1 + 1) * one_layer + table + extra, rel=2e-3)
+    assert last == pytest.approx(2 * one_layer + table, rel=2e-3)
+    assert 0.97 < simulate_plan(known).makespan / known.step < 1.005
+    case = case_of(known.plan, known.job, known.runtime)
+    assert message_widths(case, NEXT) == (*[1.0] * 30, 2.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "runtime", "split"),
+    [
+        ("deepseek-v3", "torchtitan", (21, 20, 20, 0)),
+        ("llama3-8b", "megatron-lm", (16, 8, 8, 0)),
+    ],
+)
+def test_no_other_plan_has_prediction_layers_apart(model: str, runtime: str, split: tuple[int, ...]) -> None:
+    with pytest.raises(Exception, match="split-has-all-stages"):
+        estimate_plan(job(model), runtime, pp=4, stage_layers=marked((*split[:-1], 0)))
+
+
+def test_a_search_tries_the_loss_alone_behind_prediction_layers() -> None:
+    pins = {"pp": 16, "vpp": 2, "tp": 2, "ep": 64}
+    pinned = search_plans(
+        job("deepseek-v3", 2048), "megatron-lm", **pins, stage_layers=marked(NEXT), top=1
+    ).plans[0]
+    assert (pinned.plan.stage_layers, pinned.plan.prediction_apart) == (NEXT, True)
+    found = search_plans(job("deepseek-v3", 2048), "megatron-lm", **pins, top=1).plans[0]
+    assert found.step <= pinned.step * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("target", ["megatron-lm", "megatron-bridge"])
+def test_files_say_prediction_layers_beside_layers(tmp_path: Path, target: str) -> None:
+    plan, out = tmp_path / "plan.yaml", tmp_path / "out"
+    asked = (
+        *("estimate", "deepseek-v3", "--hardware", "dgx-h200", "--gpus", "2048", "--seq-len", "4096"),
+        *("--global-batch", "4096", "--tp", "2", "--pp", "16", "--vpp", "2", "--ep", "64", "--etp", "1"),
+        *("--sequence-parallel", "--stage-layers", "3," + "2," * 28 + "1,1m,0", "--recompute", "full"),
+        *("--runtime", target, "--format", "json"),
+    )
+    known = planner(*asked, "--save", str(plan)).json
+    assert known["plan"]["stage_layers"] == [*NEXT]
+    assert known["plan"]["prediction_apart"] is True
+    assert planner("emit", str(plan), "--out", str(out)).code == 0
+    file = "train.sh" if target == "megatron-lm" else "train.py"
+    assert "Ettt|(tt|)*28t|tm|L" in (out / file).read_text()
+    back = planner("estimate", "--from", str(out / file), "--hardware", "dgx-h200", "--format", "json").json
+    assert (back["plan"], back["step_time_s"]) == (known["plan"], known["step_time_s"])
+
+
+@pytest.mark.parametrize("split", ["3m,29,29,0", "30,31m,0,0", "30,15m,16", "30m,31m,0"])
+def test_a_mark_where_prediction_layers_cannot_be_is_refused(split: str) -> None:
+    done = planner(
+        *("estimate", "deepseek-v3", "--hardware", "dgx-h200", "--gpus", "512", "--pp", "4"),
+        *("--stage-layers", split),
+    )
+    assert done.code == 2
+    assert "prediction layers (m)" in done.err
 
 
 @pytest.mark.parametrize("target", ["megatron-lm", "megatron-bridge"])

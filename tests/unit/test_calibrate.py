@@ -308,7 +308,7 @@ def test_a_fit_to_memory_finds_the_bytes_that_the_allocator_does_not_see() -> No
         cells = dict(zip(HEAD.split(","), line.split(","), strict=True))
         cells |= {"peak_mem_gib": str(price.total_gib - price.framework_gib + 5.0), "memory_kind": "device"}
         lines.append(",".join(cells.values()))
-    key = ("era", "megatron-core", "framework_bytes")
+    key = ("era", "megatron-lm", "framework_bytes")
     start = Factor(key, 2 * gib, "bytes", 1.0)
     found = fit(read(*lines).runs, [start], other_constants(), memory_log_errors)
     assert found.values[key] == pytest.approx(5 * gib, rel=0.01)

@@ -28,7 +28,7 @@ def outcome(name: str, measured: float | None, predicted: float, **more: object)
         "measured_s": measured, "predicted_s": predicted, "naive_s": 1.0, "tokens": 1.0, "measured_gib": None,
         "predicted_gib": None, "memory_kind": "", "measured_oom": False, "predicted_oom": False,
     } | more  # fmt: skip
-    return Outcome(Scored(**fields), None, None, "megatron-lm", "megatron-core", ())  # type: ignore[arg-type]
+    return Outcome(Scored(**fields), None, None, "megatron-lm", "megatron-lm", ())  # type: ignore[arg-type]
 
 
 FOUR = (

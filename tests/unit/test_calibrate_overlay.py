@@ -130,7 +130,7 @@ def half_speed(count: int, **more: object) -> list[str]:
 
 
 def test_a_site_without_runs_has_plain_shares_and_an_era_its_start() -> None:
-    era = Factor(("era", "megatron-core", "compute_derate"), 0.7, "share [-]", 0.5)
+    era = Factor(("era", "megatron-lm", "compute_derate"), 0.7, "share [-]", 0.5)
     stage = Stage("two", lambda priced: True, (*STAGE.factors, era), STAGE.group, "ours")
     assert Refit((stage,)).values(runs(HERE)) == {era.key: 0.7}
 

@@ -49,7 +49,7 @@ def test_records_become_options_and_records_again() -> None:
 
 
 def test_every_axis_of_a_plan_is_an_option() -> None:
-    derived = {"num_microbatches"}
+    derived = {"num_microbatches", "prediction_apart"}
     assert set(PlanOptions.__dataclass_fields__) == set(Plan.__dataclass_fields__) - derived
 
 

@@ -32,9 +32,9 @@ from planner.techniques.schedules import SCHEDULES
         ("megatron-lm", "a100-80gb-sxm", None, "megatron-2020-22", "megatron-lm"),
         ("megatron-lm", "v100-32gb", 0, "megatron-2020-22", "megatron-lm"),
         ("megatron-lm 8aa4619f", "v100-16gb", None, "megatron-2020-22", "megatron-lm"),
-        ("megatron-lm", "a100-80gb-sxm", 2, "megatron-core", "megatron-lm"),
-        ("Megatron-LM", "h100-80gb-sxm", None, "megatron-core", "megatron-lm"),
-        ("megatron-core r0.9", "a100-80gb-sxm", None, "megatron-core", "megatron-lm"),
+        ("megatron-lm", "a100-80gb-sxm", 2, "megatron-lm", "megatron-lm"),
+        ("Megatron-LM", "h100-80gb-sxm", None, "megatron-lm", "megatron-lm"),
+        ("megatron-core r0.9", "a100-80gb-sxm", None, "megatron-lm", "megatron-lm"),
         ("megatron-lm (zero-bubble fork)", "a100-80gb-sxm", None, "zero-bubble-2023", "megatron-lm"),
         ("megatron-deepspeed 0.6.2", "a100-80gb-sxm", None, "megatron-deepspeed", "megatron-lm"),
         ("megatron-llama", "a100-80gb-sxm", 1, "megatron-like", "megatron-lm"),
@@ -70,10 +70,10 @@ from planner.techniques.schedules import SCHEDULES
         ("deepspeed 0.5.5", "a100-80gb-sxm", None, "deepspeed", "deepspeed"),
         ("deepspeed", "a100-80gb-sxm", None, "deepspeed", "deepspeed"),
         ("internevo", "a100-80gb-sxm", None, "internevo-2023", "megatron-lm"),
-        ("Megatron-LM 2024-06", "a100-80gb-sxm", None, "megatron-core", "megatron-lm"),
-        ("rocm/megatron-lm v25.4", "mi250x-gcd", None, "megatron-core", "megatron-lm"),
+        ("Megatron-LM 2024-06", "a100-80gb-sxm", None, "megatron-lm", "megatron-lm"),
+        ("rocm/megatron-lm v25.4", "mi250x-gcd", None, "megatron-lm", "megatron-lm"),
         ("megatron-lm v2.5", "a100-80gb-sxm", None, "megatron-2020-22", "megatron-lm"),
-        ("megatron-lm", "l40s", None, "megatron-core", "megatron-lm"),
+        ("megatron-lm", "l40s", None, "megatron-lm", "megatron-lm"),
         ("megatron-lm", "a800-80gb-sxm", None, "megatron-2020-22", "megatron-lm"),
         ("megatron-bridge 26.06", "gb200-186gb", None, "megatron-bridge-graph", "megatron-bridge"),
         ("megatron-bridge 26.06, partial graphs", "b300", None, "megatron-bridge", "megatron-bridge"),
@@ -297,7 +297,7 @@ def test_a_row_says_where_checkpoints_are_not_the_method_s_own() -> None:
 
 def test_norm_overlap_and_reduction_are_taken_from_the_row() -> None:
     assert said("", "megatron-like", norm=1).fused_norm
-    assert not said("", "megatron-core", norm=0).fused_norm
+    assert not said("", "megatron-lm", norm=0).fused_norm
     assert said("fsdp | async tp on | ").tp_exposed < said("fsdp | async tp off | ").tp_exposed
     assert said("megatron-bridge | moe a2a | ", "megatron-bridge").overlaps_experts
     assert not said("megatron-bridge | moe a2a off | ", "megatron-bridge").overlaps_experts

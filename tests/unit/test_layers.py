@@ -12,6 +12,7 @@ from tests.helpers import ROOT
 
 LAYERS = (
     ("__init__", "__main__"),
+    ("notebook",),
     ("api",),
     ("cli",),
     ("sweep",),
@@ -24,7 +25,7 @@ LAYERS = (
     ("inputs",),
     ("formulas",),
     ("registry", "arguments"),
-    ("numeric", "units", "errors", "remembered"),
+    ("numeric", "units", "errors", "remembered", "shown"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""
 

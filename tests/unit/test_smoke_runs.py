@@ -14,10 +14,12 @@ import yaml
 from planner.errors import UnsupportedPlan
 from planner.launchers import Card, launch_files, target
 from planner.launchers._family import Settings
+from planner.launchers._runs import _value
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, StepLine
 from planner.runtimes._run import FIELDS, SOURCES, Run, run_of
 from planner.runtimes._variables import VARIABLES
+from planner.runtimes.nanotron.files import STEP_LINE
 from tests.unit.test_launchers import LAUNCHERS, SHELLCHECK, expanded, recorded, run, stand_in
 from tests.validate.megatron import cases
 
@@ -288,3 +290,23 @@ def test_a_run_that_fails_is_not_told_as_one_that_ran(launcher: str, smoke: str,
     done = run(tmp_path / next(iter(files)), programs, **user, **DATA, SMOKE=smoke)
     assert done.returncode == 3
     assert "planner mfu" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("logged", "seconds"),
+    [
+        (["523", "531", "498"], 0.523),
+        (["1.23K", "1.21K", "1.3K"], 1.23),
+        (["999", "1.01K", "998"], 0.999),
+        (["12.3K"], 12.3),
+    ],
+)
+def test_steps_of_nanotron_are_read_below_a_second_too(
+    logged: list[str], seconds: float, tmp_path: Path
+) -> None:
+    """Its log writes three digits, and K for thousands of milliseconds."""
+    log = tmp_path / "log"
+    log.write_text("".join(f"[INFO] | time_per_iteration_ms: {text} | lm_loss: 9.1\n" for text in logged))
+    script = f"log={log}\n{_value(STEP_LINE)}echo ${{value}}\n"
+    done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+    assert float(done.stdout) == pytest.approx(seconds)

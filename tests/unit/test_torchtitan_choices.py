@@ -196,6 +196,25 @@ def test_dates_without_a_release_have_the_loss_in_parts() -> None:
         assert older.traits["loss_chunks"] == 1.0
 
 
+def test_fused_kernels_bring_each_token_back_once() -> None:
+    """Selective recompute keeps what messages bring: copies both ways, or copies out and tokens back.
+
+    By hand: 32,768 tokens of 2,048 with eight experts, ep 8: (8 + 8) or (8 + 1) rows of 128 MiB a layer.
+    """
+    asked = (
+        *("qwen3-30b-a3b", "--hardware", "dgx-b200", "--gpus", "8", "--ep", "8", "--micro-batch", "8"),
+        *("--global-batch", "64", "--seq-len", "4096", "--runtime", "torchtitan", "--recompute", "selective"),
+        *("--zero", "3", "--format", "json"),
+    )
+    plain, fused, narrow = (
+        planner("estimate", *asked, *more).json["memory"]["stages"][0]
+        for more in ((), ("--set", "expert_dispatcher=fused"), BF16)
+    )
+    assert plain["activations_gib"] - fused["activations_gib"] == pytest.approx(48 * 7 * 0.125)
+    assert fused["total_gib"] < 178 < plain["total_gib"]
+    assert narrow["total_gib"] < 178, "parameters, gradients and states of two bytes instead of four"
+
+
 @pytest.mark.parametrize(("release", "parts"), [("main-2026-08-21", "8"), ("0.2.2", "1")])
 def test_a_search_tries_what_its_release_has(release: str, parts: str) -> None:
     """0.2.2 has no loss in parts (no ``num_chunks`` in its code): its plans have none, and there are some."""

@@ -63,7 +63,7 @@ def find_era(framework: str, gpu: str, flash_attn: int | None, zero: str = "") -
     Examples
     --------
     >>> [find_era("megatron-lm", gpu, None).name for gpu in ("a100", "h100")]
-    ['megatron-2020-22', 'megatron-core']
+    ['megatron-2020-22', 'megatron-lm']
     """
     text, gpu = framework.lower(), gpu.lower()
     old = not flash_attn and bool(re.search(BEFORE_HOPPER, gpu))

@@ -55,7 +55,7 @@ MEGATRON_2020_22: Final = Era(
 )
 
 MEGATRON_CORE: Final = Era(
-    "megatron-core",
+    "megatron-lm",
     r"megatron|mcore|primus(?!.*titan)|mega.?scale|mega.?blocks|mind.?speed|flag.?scale",
     "megatron-lm",
     "Megatron-core since 2023, flags at their best",

@@ -27,6 +27,7 @@ STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
         (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
         (r"fsdp.?2|fully_shard", {"hidden_collective_traffic": 3.0}),
         (r"async tp on", {"tp_exposed": ASYNC_EXPOSED}),
+        (r"deterministic-mode=true", {"deterministic": True}),
         (r"moe_a2a_overlap=false", {"overlaps_experts": False}),
         (r"moe a2a(?! off)|moe_a2a_overlap=true", {"overlaps_experts": True}),
         (r"head in mxfp8", {"low_bit_head": "mxfp8"}),

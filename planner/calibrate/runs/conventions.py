@@ -103,7 +103,7 @@ def _by_size(run: Run, model: ModelSpec, plan: Plan) -> Num:
 
 
 def _palm(run: Run, model: ModelSpec, plan: Plan) -> Num:
-    mixer = model.blocks[model.layers[0]].mixer
+    mixer = next(iter(model.attentions))
     return palm_token_flops(model.params, model.num_layers, mixer.heads * mixer.qk_head_dim, run.seq_len or 0)
 
 

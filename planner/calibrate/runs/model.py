@@ -189,18 +189,18 @@ def predicting(model: ModelSpec, layers: int) -> ModelSpec:
 def columns(spec: ModelSpec) -> dict[str, object]:
     """Return a zoo model as the architecture columns of a run table, those that it has."""
     block = spec.blocks[spec.layers[-1]]
-    mixer, experts = block.mixer, block.ffn if isinstance(block.ffn, Experts) else None
-    plain = [other.ffn for other in spec.blocks.values() if isinstance(other.ffn, DenseFfn)]
+    mixer, experts = block.attention, block.ffn if isinstance(block.ffn, Experts) else None
+    plain = [ffn for ffn in spec.ffns if isinstance(ffn, DenseFfn)]
     there: dict[str, object] = {
         "num_layers": spec.num_layers,
         "hidden": spec.hidden,
         "vocab": spec.vocab,
         "tied_embeddings": int(spec.tied_embeddings),
-        "heads": mixer.heads,
-        "kv_heads": mixer.kv_heads,
-        "head_dim": mixer.value_head_dim,
-        "gated_mlp": int(block.ffn.gated),
     }
+    if mixer is not None:
+        there |= {"heads": mixer.heads, "kv_heads": mixer.kv_heads, "head_dim": mixer.value_head_dim}
+    if block.ffn is not None:
+        there["gated_mlp"] = int(block.ffn.gated)
     if plain:
         there["ffn_hidden"] = plain[0].inner
     if experts is not None:

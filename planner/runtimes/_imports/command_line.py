@@ -116,6 +116,25 @@ def flag_values(words: Iterable[str]) -> dict[str, str]:
     return flags
 
 
+def overridden(words: Iterable[str]) -> list[tuple[str, str]]:
+    """Return flags with values that a later one of the same name replaces: a parser checks these too.
+
+    Examples
+    --------
+    >>> overridden(["train.py", "--kind", "a", "--size=1", "--kind", "b"])
+    [('--kind', 'a')]
+    """
+    said: list[list[str]] = []
+    for word in words:
+        if word.startswith("--"):
+            said.append([word])
+        elif said:
+            said[-1].append(word)
+    pairs = [pair for one in said for pair in flag_values(one).items()]
+    last = {key: place for place, (key, _) in enumerate(pairs)}
+    return [pair for place, pair in enumerate(pairs) if last[pair[0]] != place]
+
+
 def training_of(text: str, where: str) -> Training:
     """Return what a script trains with.
 

@@ -32,6 +32,8 @@ SAME: Final = (
     "moe_router_load_balancing_type", "rope_scaling_factor", "rotary_scaling_factor",
     "glu_linear_offset", "activation_func_clamp_value", "original_max_position_embeddings",
     "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "rope_type",
+    "experimental_attention_variant", "linear_attention_freq", "linear_conv_kernel_dim",
+    "linear_key_head_dim", "linear_value_head_dim", "linear_num_key_heads", "linear_num_value_heads",
 )  # fmt: skip
 """Fields that a flag of the same words says."""
 
@@ -56,7 +58,7 @@ SWITCHES: Final = {
     "account_for_loss_in_pipeline_split": "--account-for-loss-in-pipeline-split",
     "moe_router_enable_expert_bias": "--moe-router-enable-expert-bias",
     "moe_grouped_gemm": "--moe-grouped-gemm", "moe_router_pre_softmax": "--moe-router-pre-softmax",
-    "rope_scaling": "--use-rope-scaling",
+    "rope_scaling": "--use-rope-scaling", "attention_output_gate": "--attention-output-gate",
 }  # fmt: skip
 """Fields that are on or off, and the flag that switches them on."""
 
@@ -155,7 +157,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|megatron_fsdp_grad_comm_dtype|check_for_nan_in_grad|average_in_collective|rope_type|yarn_.*|beta_.*"
     r"|mscale.*|original_max_position_embeddings|seq_len_interpolation_factor|softmax_scale|attention_backend"
     r"|moe_flex_dispatcher_backend|disable_parameter_transpose_cache|moe_aux_loss_coeff|rotary_.*"
-    r"|cuda_graph_.*|use_te_rng_tracker|moe_paged_stash.*|moe_expert_rank_capacity_factor"
+    r"|hetereogenous_dist_checkpoint|cuda_graph_.*|use_te_rng_tracker|moe_paged_stash.*|moe_expert_rank_capacity_factor"
     r"|moe_pad_experts_for_cuda_graph_inference|moe_shared_expert_overlap|use_transformer_engine_op_fuser"
     r"|overlap_moe_expert_parallel_comm|delay_wgrad_compute|exit_.*|eval_.*|hidden_act|.*_path|.*_dir|fp[48]_.*|defer_embedding_wgrad_compute"
 )

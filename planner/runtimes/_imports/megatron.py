@@ -10,12 +10,13 @@ from typing import Any, Final
 from planner.inputs.model import ModelSpec
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
-from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.command_line import Training, overridden
 from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes._imports.megatron_model import model_record
-from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums
+from planner.runtimes._imports.megatron_names import forked
+from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
 from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
-from planner.runtimes.megatron_lm.layout import layout_layers
+from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
 
@@ -34,6 +35,12 @@ RECIPES: Final = {
     "mxfp8": "mxfp8",
 }
 NAMES: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()}
+TE_LOSS: Final = (
+    "--cross-entropy-fusion-impl te: priced as releases before 0.19 run it (loss_kernel=te); Megatron-LM "
+    "refuses it since, where native takes its place"
+)
+"""Megatron-LM core_v0.19.0, megatron/training/arguments.py, ``validate_args``; not in core_v0.18.0."""
+
 METHODS: Final = {ours: theirs for theirs, ours in CP_COMM.items()}
 OURS: Final = {theirs: ours for ours, theirs in MODULES.items()}
 STAGES: Final = {theirs: str(stage) for stage, theirs in SHARDING.items()} | {"no_shard": "0", "optim": "1"}
@@ -76,7 +83,10 @@ def from_script(
     InputError
         With every fault of the arguments.
     """
-    sheet = Sheet(where, training.flags)
+    flags, notes = forked(training.flags)
+    sheet = Sheet(where, flags)
+    sheet.notes += notes
+    sheet.changes += ["attention=unfused"] * bool(notes)
     sheet.say("gpus", training.gpus)
     sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
     record = model_record(sheet) if named is None else named.model_dump()
@@ -90,6 +100,7 @@ def from_script(
     _precision(sheet)
     _workload(sheet, training.gpus)
     megatron_sums(sheet, record)
+    overridden_values(sheet, overridden(training.words))
     if training.words:
         connection_sums(sheet, training.connections)
     sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))
@@ -162,7 +173,10 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         )
     if split is not None and len(split) > 1:
         keys = ("--pipeline-model-parallel-layout", "--pipeline-model-parallel-size")
-        sheet.say("stage_layers", ",".join(map(str, split)), *keys)
+        words = [str(count) for count in split]
+        if layout is not None and stands_apart(layout_stages(str(layout))):
+            words[-2] += "m"
+        sheet.say("stage_layers", ",".join(words), *keys)
     sheet.say("schedule", "interleaved-1f1b" if (chunks or 1) > 1 else "1f1b")
 
 
@@ -234,6 +248,9 @@ def _graphs(sheet: Sheet) -> None:
 
 def _kernels(sheet: Sheet, sharded: bool) -> None:
     """Say which fused kernels are switched off, and whether dropout runs; FSDP and latent attention must."""
+    if sheet.has("--cross-entropy-loss-fusion") and sheet.values.get("--cross-entropy-fusion-impl") == "te":
+        sheet.changes.append("loss_kernel=te")
+        sheet.notes.append(TE_LOSS)
     activation = sheet.has("--no-bias-swiglu-fusion", "--no-bias-gelu-fusion")
     rope = sheet.has("--no-rope-fusion") and not sheet.has("--multi-latent-attention")
     gradient = sheet.has("--no-gradient-accumulation-fusion") and not sharded

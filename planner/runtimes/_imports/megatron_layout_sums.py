@@ -109,6 +109,6 @@ def _layout(sheet: Sheet, layers: int | None, pp: int) -> None:
         if broken:
             sheet.fault(LAYOUT, found, expected)
             return
-    if holds and holds[0] != prediction_stage(split, True):
-        expected = "a price: m beside L, or m alone in the stage before an L alone"
+    if holds and holds[0] not in {prediction_stage(split, True, apart) for apart in (False, True)}:
+        expected = "a price: m beside L, or in the stage before an L alone"
         sheet.fault(LAYOUT, f"m in stage {holds[0] + 1} of {len(stages)}, which has none", expected)

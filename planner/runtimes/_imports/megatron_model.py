@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports.megatron_mixers import delta_mixer
 from planner.runtimes._imports.megatron_numerics import numerics_record
 from planner.runtimes._imports.tokenizers import vocabulary
 
@@ -55,6 +56,7 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
     mixer = _mixer(sheet, hidden or 1)
     ffn = _dense(sheet, hidden or 1)
     windows, ropes = _per_layer(sheet, layers or 1)
+    delta, linear = _linear(sheet, layers or 1)
     moe, sparse = _experts(sheet, ffn, layers or 1)
     prediction = sheet.whole("--mtp-num-layers")
     positions = str(sheet.take("--position-embedding-type") or "learned_absolute")
@@ -78,7 +80,8 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
         rotary = (
             {"rotary": positions in ("rope", "yarn") and ropes[layer]} if mixer["kind"] == "attention" else {}
         )
-        block = {"mixer": mixer | own | rotary, "ffn": moe if moe is not None and sparse[layer] else ffn}
+        mixed = delta if delta is not None and linear[layer] else mixer | own | rotary
+        block = {"mixer": mixed, "ffn": moe if moe is not None and sparse[layer] else ffn}
         name = next((name for name, known in blocks.items() if known == block), f"block{len(blocks) + 1}")
         blocks[name] = block
         order.append(name)
@@ -108,6 +111,7 @@ def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
     ranks = sheet.whole("--q-lora-rank"), sheet.whole("--kv-lora-rank")
     widths = [sheet.whole(f"--{name}") for name in ("qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim")]
     sinks = sheet.take("--softmax-type") == "learnable"
+    gated = sheet.has("--attention-output-gate")
     if sheet.has("--multi-latent-attention"):
         return {
             "kind": "latent",
@@ -128,6 +132,7 @@ def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
         "output_bias": not plain,
         "qk_norm": "head" if norm else "none",
         "sinks": sinks,
+        "output_gate": gated,
     }
 
 
@@ -151,6 +156,16 @@ def _per_layer(sheet: Sheet, layers: int) -> tuple[list[int | None], list[bool]]
     if plain.isdigit():
         without = [(layer + 1) % int(plain) == 0 for layer in range(layers)]
     return [window if mark else None for mark in marks], [not mark for mark in without]
+
+
+def _linear(sheet: Sheet, layers: int) -> tuple[dict[str, Any] | None, list[bool]]:
+    """Return the gated delta net, where there is one, and for each layer whether it is its mixer."""
+    delta, pattern = delta_mixer(sheet)
+    if delta is None:
+        return None, [False] * layers
+    if pattern.isdigit() and int(pattern) > 0:
+        return delta, [(layer + 1) % int(pattern) != 0 for layer in range(layers)]
+    return delta, _marks(sheet, "--linear-attention-freq", pattern, layers)
 
 
 def _marks(sheet: Sheet, key: str, text: str, layers: int) -> list[bool]:

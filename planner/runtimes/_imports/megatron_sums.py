@@ -8,12 +8,14 @@ rule of the runtime (``planner/runtimes/megatron_lm``), and not here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_layout_sums import layer_sums
+from planner.runtimes._imports.megatron_mixers import DELTA
+from planner.runtimes._imports.megatron_run_sums import run_sums
 from planner.runtimes._imports.sums import is_set, number_of
 
 CHOICES: Final = {
@@ -74,7 +76,15 @@ def megatron_sums(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     _attention(sheet)
     _sequence(sheet)
     _experts(sheet)
+    run_sums(sheet)
     layer_sums(sheet, len(record["layers"]) if record is not None else None)
+
+
+def overridden_values(sheet: Sheet, said: Iterable[tuple[str, str]]) -> None:
+    """Check values that a later argument replaces, as the parser does."""
+    for key, value in said:
+        if key in CHOICES and value not in CHOICES[key]:
+            sheet.fault(key, repr(value[:60]), f"one of {', '.join(CHOICES[key])}")
 
 
 def connection_sums(sheet: Sheet, connections: str | None) -> None:
@@ -145,7 +155,9 @@ def _loop(sheet: Sheet) -> None:
     rate, least = _real(sheet, "--lr"), _real(sheet, "--min-lr")
     if rate is not None and least is not None and least > rate:
         sheet.fault("--min-lr", f"{least:g}", f"at most --lr ({rate:g})")
-    if has(sheet, "--save") and (number_of(sheet, "--save-interval") or 0) < 1:
+    interval = number_of(sheet, "--save-interval")
+    open_interval = interval is None and has(sheet, "--save-interval")
+    if has(sheet, "--save") and (interval or 0) < 1 and not open_interval:
         sheet.fault("--save", "without a --save-interval of 1 or more", "--save-interval 1000")
 
 
@@ -164,6 +176,7 @@ def _recompute(sheet: Sheet) -> None:
         if method not in CHOICES["--recompute-method"]:
             sheet.fault(key, "full without a method", "--recompute-method uniform or block")
         elif layers is None:
+            sheet.instead[key] = "recompute"
             sheet.fault(key, "full without a number", "--recompute-num-layers N")
         elif method == "uniform" and number_of(sheet, "--recompute-num-layers") == 0:
             sheet.fault(key, "groups of no layers", "--recompute-num-layers of 1 or more")
@@ -258,11 +271,6 @@ def _formats(sheet: Sheet) -> None:
     if has(sheet, "--bf16") and has(sheet, "--accumulate-allreduce-grads-in-fp32") and not fp32:
         sheet.fault("--main-grads-dtype", "bf16 with --accumulate-allreduce-grads-in-fp32", "fp32")
     needed(sheet, "--optimizer-cpu-offload", "--use-precision-aware-optimizer")
-    if has(sheet, "--cross-entropy-loss-fusion"):
-        if sheet.values.get("--cross-entropy-fusion-impl") == "te":
-            sheet.fault("--cross-entropy-fusion-impl", "te, which is switched off", "native")
-        elif has(sheet, "--deterministic-mode"):
-            sheet.fault("--deterministic-mode", "with --cross-entropy-loss-fusion", "one of them")
 
 
 def _attention(sheet: Sheet) -> None:
@@ -283,8 +291,8 @@ def _attention(sheet: Sheet) -> None:
     if " " in window.strip() and "," not in window:
         sheet.fault("--window-size", repr(window), "two numbers in one word, such as 128,0")
     variant = sheet.values.get("--experimental-attention-variant")
-    if variant is not None:
-        expected = "softmax attention over all tokens or a window: linear and sparse attention have no price"
+    if variant is not None and variant not in DELTA:
+        expected = f"softmax attention or {DELTA[0]}: other linear and sparse attention have no price"
         sheet.fault("--experimental-attention-variant", str(variant), expected)
         sheet.instead["--experimental-attention-variant"] = "model"
 
@@ -296,7 +304,8 @@ def _sequence(sheet: Sheet) -> None:
         sheet.fault("--seq-length", str(length), f"at most --max-position-embeddings ({most})")
     kind = str(sheet.values.get("--position-embedding-type") or "learned_absolute")
     kind = "rope" if has(sheet, "--use-rotary-position-embeddings") else kind
-    if number_of(sheet, "--mtp-num-layers") and kind not in ("rope", "none"):
+    named = not has(sheet, "--num-layers") and not has(sheet, "--position-embedding-type")
+    if number_of(sheet, "--mtp-num-layers") and kind not in ("rope", "none") and not named:
         sheet.fault("--mtp-num-layers", f"with {kind} positions", "--position-embedding-type rope or none")
     sizes, cp = sheet.values.get("--hierarchical-context-parallel-sizes"), "--context-parallel-size"
     if sizes is not None and re.fullmatch(r"(\d{1,9}\s*){1,9}", str(sizes)):

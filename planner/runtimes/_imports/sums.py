@@ -138,14 +138,19 @@ def _both(sheet: Sheet, sizes: Mapping[str, int], prefix: str) -> None:
         sheet.fault(f"{prefix}_dp_replicate_size", str(sizes["dp_replicate"]), expected)
 
 
-def torchtitan_sums(sheet: Sheet) -> None:
-    """Check the values that torchtitan's job config allows."""
+def literal_sums(sheet: Sheet) -> None:
+    """Check words that torchtitan's job config takes."""
     again = sheet.values.get("parallelism.fsdp_reshard_after_forward")
     if again is not None and str(again) not in RESHARD:
         sheet.fault("parallelism.fsdp_reshard_after_forward", repr(str(again)), ", ".join(RESHARD))
     reduced = sheet.values.get("training.mixed_precision_reduce")
     if reduced is not None and str(reduced) != "float32":
         sheet.fault("training.mixed_precision_reduce", repr(str(reduced)), "float32")
+
+
+def torchtitan_sums(sheet: Sheet) -> None:
+    """Check the values that torchtitan's job config allows."""
+    literal_sums(sheet)
     for key, option in OLD_DEGREES.items():
         for old in (f"training.{key}", f"experimental.{key}"):
             if (size := number_of(sheet, old)) not in (None, 1, -1):

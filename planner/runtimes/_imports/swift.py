@@ -43,6 +43,7 @@ MEGATRON: Final[dict[str, Any]] = {
     "moe_grouped_gemm": True,
     "expert_tensor_parallel_size": 1,
     "apply_rope_fusion": False,
+    "moe_token_dispatcher_type": "alltoall",
 }
 """Defaults of swift/megatron/arguments/megatron_args.py that are not Megatron-LM's own."""
 

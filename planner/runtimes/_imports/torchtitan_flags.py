@@ -13,9 +13,12 @@ from planner.inputs.load import load_model
 from planner.runtimes._imports._format import Format, Source, beside
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
-from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.command_line import Training, overridden
 from planner.runtimes._imports.literals import literals
 from planner.runtimes._imports.python_fields import python_fields
+from planner.runtimes._imports.schemas import check_kinds
+from planner.runtimes._imports.sums import literal_sums
+from planner.runtimes._imports.titan_schema import KINDS
 from planner.runtimes._imports.torchtitan import P, done, mesh, plain, rest, stages
 from planner.runtimes._imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.registry import REGISTRY, Entry
@@ -103,7 +106,21 @@ def _subcommand(flags: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
-    """Return what the command says, with the module or the entry of the registry that it names."""
+    """Return what the command says, with the module or the entry of the registry that it names.
+
+    A value that torchtitan does not take is a fault where a later one replaces it, too: it checks all.
+    """
+    found = _command(training, path, vocab)
+    faults: list[tuple[str, Problem]] = []
+    for key, value in overridden(training.words):
+        sheet = Sheet(str(path), {key.lstrip("-").replace("-", "_"): value})
+        check_kinds(sheet, KINDS)
+        literal_sums(sheet)
+        faults += [("", problem) for problem in sheet.problems.values()]
+    return replace(found, faults=(*found.faults, *faults)) if faults else found
+
+
+def _command(training: Training, path: Path, vocab: int | None) -> Imported:
     said = {
         key.lstrip("-"): value for key, value in training.flags.items() if key in ("--module", "--config")
     }

@@ -11,7 +11,7 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
-from planner.runtimes._offered import method_rule
+from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
@@ -21,12 +21,15 @@ from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables, in_effect
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
+from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.notes import notes
-from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules
+from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 
 NAME: Final = "train.py"
+
+HYBRID: Final = ("state spaces, or layers of a mixer or a feed-forward alone",)
 
 UNSET: Final = ("MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT")
 """Variables that mean nothing where they are unset."""
@@ -50,6 +53,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return those that hold or not whatever the states."""
     return [
         *core_pass_rules(plan, job),
+        fits_model("no-hybrids-written", HYBRID if is_hybrid(job.model) else (), "--runtime megatron-lm"),
         method_rule(job.workload.method, runtime.methods),
         adapter_rule(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
@@ -107,6 +111,7 @@ ENTRY = Runtime(
     setting_rules=choice_rules,
     hybrid_sharding=True,
     bare_ends=MEGATRON_LM.bare_ends,
+    own_split=even_split,
     command=command,
     grouping=CORE,
     settings={

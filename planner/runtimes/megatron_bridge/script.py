@@ -24,6 +24,8 @@ from planner.runtimes.megatron_bridge.run_sections import (
     validation_section,
 )
 from planner.runtimes.megatron_bridge.sections import (
+    DELTA_LAYERS,
+    MIXED_LAYERS,
     RECIPES,
     Code,
     Section,
@@ -101,6 +103,10 @@ if __name__ == "__main__":
 '''
 
 LAYERS = "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n"
+DELTA = """from megatron.core.models.gpt.experimental_attention_variant_module_specs import (
+    get_transformer_block_with_experimental_attention_variant_spec,
+)
+"""
 FUNCTIONS = {
     "quick_gelu": "from megatron.core.fusions.fused_bias_geglu import quick_gelu\n",
     "squared_relu": "from megatron.core.activations import squared_relu\n",
@@ -129,7 +135,8 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
     module, provider = ("gpt_provider", "GPTModelProvider")
     if model.get("multi_latent_attention", False):
         module, provider = ("mla_provider", "MLAModelProvider")
-    mixed, always = "transformer_layer_spec" in model, needs(job.workload)
+    mixed, always = model.get("transformer_layer_spec") == MIXED_LAYERS, needs(job.workload)
+    delta = model.get("transformer_layer_spec") == DELTA_LAYERS
     known = defaults(run_of(job)) | {"DATA_CACHE": "cache"}
     head = HEAD.format(
         what="LoRA fine-tuning" if adapters else "Pre-training",
@@ -139,7 +146,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         module=module,
         provider=provider,
         adapters="from megatron.bridge.peft.lora import LoRA\n" if adapters else "",
-        last=(LAYERS if mixed else "")
+        last=(LAYERS if mixed else DELTA if delta else "")
         + (BACKEND if "attention" in say.changes else "")
         + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),
         rerun="    RerunStateMachineConfig,\n" if _whole_graph(say.changes) else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.formulas.pipeline import round_microbatches
+from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -66,6 +67,10 @@ MIXED_LAYERS: Final = Code("partial(get_gpt_decoder_block_spec, use_transformer_
 """Layers as the frequency of experts says; the provider's own choice would put experts into every layer."""
 
 
+DELTA_LAYERS: Final = Code("get_transformer_block_with_experimental_attention_variant_spec")
+"""The same with gated delta nets where the pattern has them."""
+
+
 def model_section(plan: Plan, job: Job) -> Section:
     """Return the fields of the model provider for a legal scalar plan."""
     arch = architecture(job.model)
@@ -74,6 +79,7 @@ def model_section(plan: Plan, job: Job) -> Section:
         _mixer(job.model, arch),
         numeric_fields(job.model, arch),
         _experts(job.model, arch, job.workload),
+        _delta(arch),
         _parallel(plan, job.model, job.workload),
         _recompute(plan),
         _offload(plan),
@@ -143,6 +149,8 @@ def _mixer(model: ModelSpec, arch: Architecture) -> Section:
     }
     if mixer.sinks:
         fields["softmax_type"] = "learnable"
+    if mixer.output_gate:
+        fields["attention_output_gate"] = True
     if arch.window is not None:
         fields["window_size"] = (arch.window - 1, 0)
         fields["window_attn_skip_freq"] = [int(there) for there in arch.windowed]
@@ -172,6 +180,24 @@ def _experts(model: ModelSpec, arch: Architecture, work: Workload) -> Section:
         fields |= {"moe_shared_expert_intermediate_size": experts.shared_inner}
         fields |= {"moe_shared_expert_gate": experts.shared_gate}
     return fields
+
+
+def _delta(arch: Architecture) -> Section:
+    """Return the fields of gated delta nets, as ``models/qwen/qwen3_next_bridge.py`` names them."""
+    mixer = arch.recurrent
+    if not isinstance(mixer, GatedDelta):
+        return {}
+    return {
+        "transformer_layer_spec": DELTA_LAYERS,
+        "experimental_attention_variant": "gated_delta_net",
+        "linear_attention_freq": [int(there) for there in arch.linear],
+        "linear_conv_kernel_dim": mixer.conv_kernel,
+        "linear_num_key_heads": mixer.key_heads,
+        "linear_num_value_heads": mixer.value_heads,
+        "linear_key_head_dim": mixer.key_head_dim,
+        "linear_value_head_dim": mixer.head_dim,
+        "hetereogenous_dist_checkpoint": True,
+    }
 
 
 def _parallel(plan: Plan, model: ModelSpec, work: Workload) -> Section:

@@ -1,4 +1,4 @@
-"""Megatron-LM: GPT models on Megatron-core, started through ``pretrain_gpt.py``."""
+"""Megatron-LM: GPT and hybrid models on Megatron-core, started through ``pretrain_gpt.py`` and its like."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from planner.runtimes.megatron_lm.choices import (
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
+from planner.runtimes.megatron_lm.hybrid import PROGRAM, hybrid_rules, is_hybrid
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
-from planner.runtimes.megatron_lm.rules import SCHEDULES, core_pass_rules, core_rules
+from planner.runtimes.megatron_lm.rules import SCHEDULES, core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import (
     NEEDS,
     PRODUCTION,
@@ -48,6 +49,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *core_pass_rules(plan, job),
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
+        *hybrid_rules(plan, job.model, runtime),
     ]
 
 
@@ -62,7 +64,7 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     asked = in_effect(plan, job, changes)
     flags = set_flags(arguments(plan, job, version), job, asked, version)
     return Command(
-        program=("pretrain_gpt.py", *flags),
+        program=(PROGRAM if is_hybrid(job.model) else "pretrain_gpt.py", *flags),
         environment=environment(plan, job) | choice_variables(asked),
         production=PRODUCTION,
         smoke=smoke_flags(job, version),
@@ -106,6 +108,7 @@ ENTRY = Runtime(
     hybrid_sharding=True,
     # transformer_config.py, `account_for_embedding_in_pipeline_split` and the same for the loss.
     bare_ends=True,
+    own_split=even_split,
     command=command,
     grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (0.25,)},

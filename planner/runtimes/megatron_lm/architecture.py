@@ -10,8 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.model import (
+    Attention,
+    Block,
+    DenseFfn,
+    Experts,
+    LatentAttention,
+    ModelSpec,
+    Recurrent,
+)
 from planner.remembered import remembered
+from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -23,7 +32,8 @@ class Architecture:
     Parameters
     ----------
     mixer : Attention or LatentAttention
-        Attention of the first layer, which all share but for window and rotary positions.
+        Attention of the first layer that has it, which all share but for window and rotary positions; of a
+        model without any, one head as wide as the model.
     dense, experts : DenseFfn or None, Experts or None
         The two kinds of feed-forward, where the model has them.
     biases : str
@@ -32,6 +42,10 @@ class Architecture:
         Tokens that a windowed layer sees, itself included.
     windowed, rotary, expert : tuple of bool
         For each layer, whether it has a window, rotary positions, experts.
+    recurrent : RecurrentMixer or None
+        The mixer of layers that pass a state along, where there are any.
+    linear : tuple of bool
+        For each layer, whether it is one of these.
     """
 
     mixer: Attention | LatentAttention
@@ -42,6 +56,8 @@ class Architecture:
     windowed: tuple[bool, ...]
     rotary: tuple[bool, ...]
     expert: tuple[bool, ...]
+    recurrent: Recurrent | None = None
+    linear: tuple[bool, ...] = ()
 
     @property
     def gated(self) -> bool:
@@ -56,17 +72,23 @@ class Architecture:
 
 
 def _block_biases(block: Block) -> Biases:
-    mixer, ffn = block.mixer, block.ffn
-    qkv, output = mixer.qkv_bias if isinstance(mixer, Attention) else mixer.output_bias, mixer.output_bias
-    if not (qkv or output or ffn.bias):
+    mixer, fed = block.attention, block.ffn is not None and block.ffn.bias
+    output = mixer is not None and mixer.output_bias
+    qkv = mixer.qkv_bias if isinstance(mixer, Attention) else output
+    if not (qkv or output or fed):
         return "none"
-    if qkv and not (output or ffn.bias):
+    if qkv and not (output or fed):
         return "qkv"
-    return "all" if qkv and output and ffn.bias else "mixed"
+    return "all" if qkv and output and fed else "mixed"
 
 
 def _rotary(block: Block) -> bool:
     return block.mixer.rotary if isinstance(block.mixer, Attention) else True
+
+
+def _attention(model: ModelSpec) -> Attention | LatentAttention:
+    found = (mixer for name in model.layers if (mixer := model.blocks[name].attention))
+    return next(found, Attention(heads=1, kv_heads=1, head_dim=model.hidden, rotary=False))
 
 
 def architecture(model: ModelSpec) -> Architecture:
@@ -74,10 +96,10 @@ def architecture(model: ModelSpec) -> Architecture:
     blocks = [model.blocks[name] for name in model.layers]
     dense = [block.ffn for block in blocks if isinstance(block.ffn, DenseFfn)]
     experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
-    windows = [block.mixer.window for block in blocks]
+    windows = [block.attention.window if block.attention else None for block in blocks]
     biases = {_block_biases(block) for block in blocks}
     return Architecture(
-        mixer=blocks[0].mixer,
+        mixer=_attention(model),
         dense=dense[0] if dense else None,
         experts=experts[0] if experts else None,
         biases=biases.pop() if len(biases) == 1 else "mixed",
@@ -85,11 +107,13 @@ def architecture(model: ModelSpec) -> Architecture:
         windowed=tuple(window is not None for window in windows),
         rotary=tuple(_rotary(block) for block in blocks),
         expert=tuple(isinstance(block.ffn, Experts) for block in blocks),
+        recurrent=next((block.recurrent for block in blocks if block.recurrent), None),
+        linear=tuple(block.recurrent is not None for block in blocks),
     )
 
 
 def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
-    mixers = [model.blocks[name].mixer for name in dict.fromkeys(model.layers)]
+    mixers = model.attentions
     shapes = {mixer.model_copy(update={"window": None, "rotary": True}).model_dump_json() for mixer in mixers}
     windows = {mixer.window for mixer in mixers} - {None}
     latent = isinstance(arch.mixer, LatentAttention)
@@ -99,13 +123,31 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
         "a window on latent attention": bool(windows) and latent,
         "query/key norms over all heads at once": isinstance(arch.mixer, Attention)
         and arch.mixer.qk_norm == "full",
+        **_linear_obstacles(model, arch),
         "rotary and learned positions together": model.learned_positions and any(arch.rotary) and not latent,
     }
     return [text for text, there in found.items() if there]
 
 
+def _linear_obstacles(model: ModelSpec, arch: Architecture) -> dict[str, bool]:
+    """Say what speaks against layers that pass a state along, and against a layer of one part.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``megatron/core/models/gpt/experimental_attention_variant_module_specs.py``.
+    """
+    kinds = {mixer.kind for mixer in model.recurrents}
+    strange = ", ".join(sorted(kinds - {"gated-delta"}))
+    return {
+        f"{strange} layers": bool(strange),
+        "gated delta nets of several shapes": len(set(model.recurrents)) > 1 and not strange,
+        "no attention beside layers that pass a state along": bool(kinds) and not model.attentions,
+        "a window beside layers that pass a state along": bool(kinds) and arch.window is not None,
+    }
+
+
 def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
-    ffns = [model.blocks[name].ffn for name in dict.fromkeys(model.layers)]
+    ffns = model.ffns
     experts = [ffn for ffn in ffns if isinstance(ffn, Experts)]
     all_biased = arch.biases == "all"
     found = {
@@ -121,6 +163,9 @@ def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
 
 def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return what Megatron-core cannot build of the model; empty where it can build all."""
+    if is_hybrid(model):
+        bare = ["no norm before the head"] * (not model.final_norm)
+        return (*bare, *hybrid_obstacles(model), *_ffn_obstacles(model, arch))
     norms = {model.blocks[name].norms for name in model.layers}
     found = {
         f"{max(norms)} norms in a layer, where Megatron-core has 2": norms != {2},

@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from planner.formulas.pipeline import round_microbatches
+from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -13,6 +14,7 @@ from planner.runtimes._family import Job
 from planner.runtimes._offered import stage_layers
 from planner.runtimes._run import Run, run_of
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
+from planner.runtimes.megatron_lm.hybrid import hybrid_flags, is_hybrid
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
 from planner.runtimes.megatron_lm.numerics import (
     activation_flags,
@@ -95,7 +97,7 @@ def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[st
     ffn = arch.dense or arch.experts
     positions = work.seq_len if model.max_positions is None else max(work.seq_len, model.max_positions)
     flags = [
-        *("--num-layers", str(model.num_layers)),
+        *(() if is_hybrid(model) else ("--num-layers", str(model.num_layers))),
         *("--hidden-size", str(model.hidden)),
         *("--ffn-hidden-size", str(ffn.inner if ffn else 4 * model.hidden)),
         *("--num-attention-heads", str(arch.mixer.heads)),
@@ -140,14 +142,28 @@ def _mixer_flags(model: ModelSpec, arch: Architecture) -> list[str]:
             flags += ["--group-query-attention", "--num-query-groups", str(mixer.kv_heads)]
         flags += ["--qk-layernorm"] if mixer.qk_norm == "head" else []
         flags += ["--softmax-type", "learnable"] if mixer.sinks else []
+        flags += ["--attention-output-gate"] if mixer.output_gate else []
     else:
         flags += _latent_flags(model, mixer)
+    if isinstance(arch.recurrent, GatedDelta):
+        flags += _delta_flags(arch.recurrent, arch.linear)
     if arch.window is not None:
         flags += ["--window-size", f"{arch.window - 1},0"]
         flags += [] if all(arch.windowed) else ["--window-attn-skip-freq", pattern(arch.windowed)]
     if any(arch.rotary) and not all(arch.rotary):
         flags += ["--no-rope-freq", pattern(not rotary for rotary in arch.rotary)]
     return flags
+
+
+def _delta_flags(mixer: GatedDelta, linear: tuple[bool, ...]) -> list[str]:
+    return [
+        *("--experimental-attention-variant", "gated_delta_net", "--linear-attention-freq", pattern(linear)),
+        *("--linear-conv-kernel-dim", str(mixer.conv_kernel)),
+        *("--linear-num-key-heads", str(mixer.key_heads)),
+        *("--linear-num-value-heads", str(mixer.value_heads)),
+        *("--linear-key-head-dim", str(mixer.key_head_dim)),
+        *("--linear-value-head-dim", str(mixer.head_dim)),
+    ]
 
 
 def _latent_flags(model: ModelSpec, mixer: LatentAttention) -> list[str]:
@@ -172,7 +188,7 @@ def _expert_flags(model: ModelSpec, arch: Architecture, work: Workload) -> list[
         *("--num-experts", str(experts.experts)),
         *("--moe-router-topk", str(experts.topk)),
         *("--moe-ffn-hidden-size", str(experts.inner)),
-        *("--moe-layer-freq", pattern(arch.expert)),
+        *(() if is_hybrid(model) else ("--moe-layer-freq", pattern(arch.expert))),
         *("--moe-router-dtype", "fp32"),
         *("--moe-token-dispatcher-type", "alltoall"),
         *("--moe-grouped-gemm", "--moe-permute-fusion"),
@@ -199,7 +215,9 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
         flags += ["--expert-tensor-parallel-size", f"{plan.etp:.0f}"]
     flags += ["--sequence-parallel"] if plan.sequence_parallel and plan.tp > 1 else []
     flags += ["--cp-comm-type", CP_COMM[plan.cp_method]] if plan.cp > 1 else []
-    if not is_even(plan, model):
+    if is_hybrid(model):
+        flags += hybrid_flags(plan, model)
+    elif not is_even(plan, model):
         flags += ["--pipeline-model-parallel-layout", layout_string(plan, model)]
     elif plan.vpp > 1:
         flags += ["--num-layers-per-virtual-pipeline-stage", str(stage_layers(plan, model)[0])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from planner.inputs.model import ModelSpec
@@ -28,7 +28,8 @@ def stage_letters(plan: Plan, model: ModelSpec) -> list[str]:
     stages = ["t" * layers for layers in stage_layers(plan, model)]
     stages[0] = "E" + stages[0]
     if model.prediction is not None:
-        stages[prediction_stage(stage_layers(plan, model), True)] += "m" * model.prediction.layers
+        place = prediction_stage(stage_layers(plan, model), True, plan.prediction_apart)
+        stages[place] += "m" * model.prediction.layers
     stages[-1] += "L"
     return stages
 
@@ -60,7 +61,7 @@ def layout_stages(text: str) -> list[str]:
     >>> layout_stages("Et*3|(t*4|)*2tmL"), layout_stages("Et,(t|)*2,m|L")
     (['Ettt', 'tttt', 'tttt', 'tmL'], ['Ett', 't', 'm', 'L'])
     """
-    plain = text.replace(",", "")
+    plain = text.replace(",", "").replace("\\", "")
     for pattern in (r"\(([^()]*)\)\*(\d{1,4})", r"([A-Za-z])\*(\d{1,4})"):
         for _ in range(100):
             fresh = re.sub(pattern, lambda match: match[1] * int(match[2]), plain)
@@ -79,6 +80,17 @@ def layout_layers(text: str) -> list[int]:
     ([3, 4, 4, 1], [2, 2, 2, 0])
     """
     return [stage.count("t") for stage in layout_stages(text)]
+
+
+def stands_apart(stages: Sequence[str]) -> bool:
+    """Whether prediction layers stand beside decoder layers before a loss alone.
+
+    Examples
+    --------
+    >>> [stands_apart(layout_stages(text)) for text in ("Ett|t|tm|L", "Ett|tt|m|L", "Ett|tt|mL")]
+    [True, False, False]
+    """
+    return len(stages) > 2 and "m" in stages[-2] and "t" in stages[-2] and stages[-1] == "L"
 
 
 def is_even(plan: Plan, model: ModelSpec) -> bool:

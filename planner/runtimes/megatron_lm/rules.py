@@ -19,6 +19,7 @@ from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, exactly, fits_model, offered
 from planner.runtimes.megatron_lm.architecture import Architecture, known_architecture
+from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.numerics import unsaid
 from planner.runtimes.megatron_lm.offload import offload_rules
 from planner.runtimes.megatron_lm.precision_rules import precision_rules
@@ -26,6 +27,20 @@ from planner.runtimes.megatron_lm.recompute import recompute_rules
 from planner.runtimes.megatron_lm.sharding_rules import sharding_rules
 
 SCHEDULES: Final = ("1f1b", "interleaved-1f1b")
+
+
+def even_split(model: ModelSpec, stages: int) -> tuple[int, ...] | None:
+    """Return equal numbers of layers, however unlike they are; None where they do not divide.
+
+    The pattern of a hybrid names its borders always, so that it is cut by what its layers take.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/transformer/transformer_block.py``, ``get_num_layers_to_build``:
+       without a layout, counts at the ends or ends that count as layers, all stages have as many.
+    """
+    each, left = divmod(model.num_layers, stages)
+    return None if left or not each or is_hybrid(model) else (each,) * stages
 
 
 def core_rules(plan: Plan, job: Job) -> list[Rule]:

@@ -10,7 +10,7 @@ from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes._numerics import unknown_numerics
-from planner.runtimes._offered import trial_note
+from planner.runtimes._offered import attention_of, trial_note
 from planner.runtimes._run import SMOKE_STEPS, Run, run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.nanotron.start import START
@@ -24,7 +24,7 @@ ENGINES = {"1f1b": "1f1b", "gpipe": "afab"}
 def model_config(model: ModelSpec, seq_len: int) -> dict[str, Any]:
     """Return ``model.model_config``: a dense or sparse Qwen2 model, which needs its own marker first."""
     blocks = [model.blocks[name] for name in model.layers]
-    mixer = blocks[0].mixer
+    mixer = attention_of(blocks[0])
     dense = next((block.ffn for block in blocks if isinstance(block.ffn, DenseFfn)), None)
     experts = next((block.ffn for block in blocks if isinstance(block.ffn, Experts)), None)
     width = dense or experts
@@ -142,8 +142,9 @@ def nanotron_config(plan: Plan, job: Job) -> dict[str, Any]:
     }
 
 
-STEP_LINE = StepLine(r"time_per_iteration_ms: ([0-9.]+)K")
-"""The log has three digits and a letter: a step of a second or more is in thousands of milliseconds."""
+STEP_LINE = StepLine(r"time_per_iteration_ms: ([0-9.]+K?)", divisor=1000.0, thousands=True)
+"""The log has milliseconds in three digits, from a second on in thousands (nanotron, logging/base.py,
+`human_format`)."""
 
 VARIABLES = (
     "TRAIN_STEPS", "LEARNING_RATE", "MIN_LEARNING_RATE", "WARMUP_STEPS", "DECAY_STEPS", "SEED",

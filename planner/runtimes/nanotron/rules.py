@@ -128,8 +128,8 @@ def own_split(model: ModelSpec, stages: int, at_share: bool = False) -> tuple[in
     ----------
     .. [1] nanotron, models/base.py, ``build_model``, and models/qwen.py, ``get_block_compute_costs``.
     """
-    block = model.blocks[model.layers[0]]
-    width = block.ffn.inner
+    ffn = model.blocks[model.layers[0]].ffn
+    width = ffn.inner if ffn else 0
     layer = 4 * model.hidden * model.hidden + 3 * width * model.hidden
     costs = [0, *(layer for _ in model.layers), 0, model.vocab * model.hidden, 0, 0]
     ends = np.cumsum(costs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pprint import pformat
 
-from planner.inputs.model import DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
-from planner.runtimes._offered import stage_layers
+from planner.runtimes._offered import attention_of, ffn_of, stage_layers
 from planner.runtimes.torchtitan.numerics import numeric_data
 
 
@@ -15,7 +15,7 @@ def family(model: ModelSpec) -> str:
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     if isinstance(blocks[0].mixer, LatentAttention):
         return "deepseek_v3"
-    plain = all(isinstance(block.ffn, DenseFfn) and block.mixer.kind == "attention" for block in blocks)
+    plain = all(isinstance(block.ffn, DenseFfn) and isinstance(block.mixer, Attention) for block in blocks)
     normed = any(getattr(block.mixer, "qk_norm", "none") != "none" for block in blocks)
     return "llama3" if plain and not normed else "qwen3"
 
@@ -32,7 +32,7 @@ def _ffn_data(ffn: DenseFfn | Experts) -> dict[str, object]:
 
 
 def _block_data(model: ModelSpec, name: str) -> dict[str, object]:
-    mixer, ffn = model.blocks[name].mixer, model.blocks[name].ffn
+    mixer, ffn = attention_of(model.blocks[name]), ffn_of(model.blocks[name])
     if isinstance(mixer, LatentAttention):
         names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         attention = {"n_heads": mixer.heads} | {field: getattr(mixer, field) for field in names}

@@ -147,9 +147,9 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     """Return the parts of a model that torchtitan's models do not have."""
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     needs = set().union(*(uses(model, block) for block in blocks)) - BUILDABLE
-    if len({type(block.mixer) for block in blocks}) != 1:
+    if len({type(mixer) for mixer in model.attentions}) > 1:
         needs.add("latent attention beside other attention")
-    if isinstance(blocks[0].mixer, LatentAttention) and len({block.mixer for block in blocks}) != 1:
+    if isinstance(blocks[0].mixer, LatentAttention) and len(set(model.attentions)) != 1:
         needs.add("latent attention of several shapes")
     experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
     if any(ffn.shared_gate for ffn in experts):

@@ -163,7 +163,7 @@ def refusals(plan: Plan, job: Job, version: str) -> list[str]:
     if job.model.tied_embeddings and family(job.model) == "llama3":
         found.append("tied embeddings in a Llama model")
     if family(job.model) == "llama3" and any(
-        block.mixer.heads * block.mixer.qk_head_dim != job.model.hidden for block in job.model.blocks.values()
+        mixer.heads * mixer.qk_head_dim != job.model.hidden for mixer in job.model.attentions
     ):
         found.append("heads that do not add up to the hidden size in a Llama model")
     if any(isinstance(ffn, Experts) and ffn.shared_inner % ffn.inner for ffn in _ffns(job)):
@@ -174,7 +174,7 @@ def refusals(plan: Plan, job: Job, version: str) -> list[str]:
 
 
 def _ffns(job: Job) -> list[DenseFfn | Experts]:
-    return [block.ffn for block in job.model.blocks.values()]
+    return list(job.model.ffns)
 
 
 def _optimizer(run: Run) -> dict[str, dict[str, object]]:

@@ -1,0 +1,176 @@
+"""``planner budget``: how large a model for so many FLOPs, dollars or days."""
+
+from __future__ import annotations
+
+from dataclasses import field, make_dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from planner.cli import complete
+from planner.cli.options import Format, JobOptions, OutputOptions, Texts, spread
+
+if TYPE_CHECKING:
+    from planner.cli.reading import Reading
+    from planner.inputs.model import ModelSpec
+    from planner.search.budget import Budget
+    from planner.search.request import Request
+    from planner.techniques.scaling_laws import ScalingLaw
+
+KEPT = (
+    "hardware", "gpus", "nodes", "gpus_per_node", "memory_limit", "seq_len", "global_batch",
+    "global_batch_tokens", "precision", "optimizer", "price", "runtime", "changes",
+)  # fmt: skip
+"""The options of a search that leave the model open."""
+
+if TYPE_CHECKING:
+    ClusterOptions = JobOptions
+else:
+    _HINTS = get_type_hints(JobOptions, include_extras=True)
+    ClusterOptions = make_dataclass(
+        "ClusterOptions", [(name, _HINTS[name], field(default=None)) for name in KEPT], frozen=True
+    )
+
+
+@spread
+def budget(
+    cluster: ClusterOptions,
+    shown: OutputOptions,
+    models: Annotated[
+        Texts,
+        typer.Argument(
+            metavar="MODEL",
+            help="Sizes to choose from. [default: those of --family]",
+            show_default=False,
+            autocompletion=complete.model,
+        ),
+    ] = None,
+    flops: Annotated[
+        str | None,
+        typer.Option(metavar="F", help="Model FLOPs of the training: 1e24.", show_default=False),
+    ] = None,
+    dollars: Annotated[
+        str | None, typer.Option(metavar="D", help="Money for accelerators: 1M.", show_default=False)
+    ] = None,
+    days: Annotated[
+        str | None, typer.Option(metavar="D", help="Days of training at most.", show_default=False)
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Sizes by rule: llama or gpt. [default: llama]", show_default=False
+        ),
+    ] = None,
+    law: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Scaling law: besiroglu, hoffmann, or chinchilla (20 tokens each)."
+        ),
+    ] = "besiroglu",
+) -> None:
+    """Choose size and tokens of a model for a budget, each size at the speed of its own best plan.
+
+    The sizes of a family are searched one by one; the scaling law says which is best after the tokens that
+    the budget trains. Exit code 1 tells that no size fits.
+    """  # fmt: skip
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.progress import Progress
+    from planner.report.budget import budget_document, budget_page, budget_rows
+    from planner.search.budget import sized
+
+    asked = read_budget(
+        cluster, models, {"--flops": flops, "--dollars": dollars, "--days": days}, family, law
+    )
+    request, sizes, spending, chosen, defaults = asked
+    with Progress(shown.quiet, shown.verbose) as progress:
+        found = sized(request, sizes, spending, chosen, progress)
+    if shown.output is Format.json:
+        emit_document(budget_document(found))
+    elif shown.output is Format.csv:
+        emit_rows(budget_rows(found), shown.output)
+    else:
+        emit_page(budget_page(found, {} if shown.quiet else defaults), shown.output)
+    if found.best is None:
+        raise typer.Exit(1)
+
+
+def read_budget(
+    cluster: ClusterOptions,
+    models: list[str] | None,
+    parts: dict[str, str | None],
+    family: str | None,
+    law: str,
+) -> tuple[Request, tuple[ModelSpec, ...], Budget, ScalingLaw, dict[str, Any]]:
+    """Return the search of one size, the sizes, what may be spent, the law, and the defaults taken.
+
+    Raises
+    ------
+    InputError
+        With every fault of the options.
+    """
+    from planner.cli.options import PlanOptions
+    from planner.cli.reading import Reading
+    from planner.cli.search import read
+    from planner.errors import InputError
+    from planner.inputs.ladder import LADDERS
+    from planner.search.budget import Budget
+    from planner.techniques.scaling_laws import SCALING_LAWS
+
+    reading = Reading()
+    amounts = [reading.amount(name, text) for name, text in parts.items()]
+    if all(text is None for text in parts.values()):
+        reading.fault("--flops", "nothing", "a budget: --flops 1e24, --dollars 1M or --days 60")
+    chosen = reading.named("--law", law, SCALING_LAWS)
+    if models and family is not None:
+        reading.fault("--family", "models of your own too", "one of the two")
+    reading.word("--family", family, tuple(LADDERS))
+    given = {name: getattr(cluster, name) for name in KEPT}
+    lead = (models or ["llama3-8b" if family != "gpt" else "gpt3-175b"])[0]
+    try:
+        asked, request = read(JobOptions(model=lead, **given), PlanOptions(), "time", "1", "0.05")
+    except InputError as error:
+        reading.problems += error.problems
+    reading.finish()
+    if chosen is None:
+        raise AssertionError("a fault was not told")
+    spending = Budget(*amounts)
+    check_budget(request, spending, reading)
+    request = replace(request, uniform=True)
+    sizes = _sizes(models, family, request, spending, chosen, reading)
+    reading.finish()
+    return request, sizes, spending, chosen, asked.defaults | _defaults(models, family)
+
+
+def _defaults(models: list[str] | None, family: str | None) -> dict[str, Any]:
+    return {} if models or family else {"family": "llama"}
+
+
+def check_budget(request: Request, spending: Budget, reading: Reading) -> None:
+    """Note several clusters or counts, and money where nothing has a price."""
+    if len(request.clusters) > 1:
+        reading.fault("--hardware", f"{len(request.clusters)} clusters", "one")
+    if len(request.gpu_counts) > 1:
+        reading.fault("--gpus", f"{len(request.gpu_counts)} counts", "one number of accelerators")
+    if spending.usd is not None and request.clusters[0].pool.price_per_hour is None:
+        reading.fault("--dollars", "no price of the accelerators", "--price USD_PER_HOUR")
+    reading.finish()
+
+
+def _sizes(
+    models: list[str] | None,
+    family: str | None,
+    request: Request,
+    spending: Budget,
+    law: ScalingLaw,
+    reading: Reading,
+) -> tuple[ModelSpec, ...]:
+    """Return the models to search: the user's own, or those of a family near what the peak would train."""
+    from planner.inputs.ladder import LADDERS, WIDTHS
+    from planner.inputs.load import load_model
+    from planner.search.budget import peak_budget, within_reach
+
+    if models:
+        loaded = [reading.attempt(load_model, text) for text in models]
+        return tuple(model for model in loaded if model is not None)
+    at_peak = law.best_size(peak_budget(request, spending))
+    return within_reach(WIDTHS, LADDERS[(family or "llama").strip().lower()], at_peak)

@@ -1,0 +1,108 @@
+"""``planner cluster``: several jobs on one cluster, each with its share and its time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import Format, OutputOptions, spread
+
+if TYPE_CHECKING:
+    from planner.cli.reading import Reading
+    from planner.inputs.jobs import TrainingJob
+    from planner.inputs.model import ModelSpec
+    from planner.inputs.workload import Workload
+    from planner.runtimes._family import Runtime
+    from planner.search.shares import Objective
+
+RESTART = 1380.0
+"""A change of a job's share: queue and environment of a default restart (Unicron, arXiv:2401.00134). [s]"""
+
+
+@spread
+def cluster(
+    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="A YAML file with a cluster and its jobs.")],
+    shown: OutputOptions,
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="What to minimise after lateness: completion (weighted) or makespan."
+        ),
+    ] = "completion",
+) -> None:
+    """Share one cluster among several jobs: accelerators, start and end of each, against a queue.
+
+    Each job's time on each share is that of the best plan of its own searches. Exit code 1 tells that a job
+    fits on no share.
+    """
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.progress import Progress
+    from planner.cli.reading import Reading
+    from planner.errors import Infeasible
+    from planner.inputs.jobs import load_jobs
+    from planner.inputs.load_hardware import load_hardware
+    from planner.report.as_json import plain
+    from planner.report.cluster import Shared, cluster_document, cluster_page, run_record
+    from planner.search.cluster_jobs import curves_of
+    from planner.search.shares import equal_shares, planned, queue, small_moves
+
+    reading = Reading()
+    goal = reading.word("--objective", objective, ("completion", "makespan"))
+    file = reading.attempt(load_jobs, jobs)
+    reading.finish()
+    if file is None or goal is None:
+        raise AssertionError("a fault was not told")
+    profile = reading.attempt(load_hardware, file.hardware, f"{jobs}: hardware")
+    if profile is not None and file.gpus_per_node is not None:
+        profile = reading.attempt(profile.with_node_size, file.gpus_per_node)
+    if profile is not None and file.gpus > profile.pool.max_gpus:
+        reading.fault(f"{jobs}: gpus", str(file.gpus), f"at most {profile.pool.max_gpus:.0f}")
+    kind = "" if profile is None else profile.pool.accelerator.name
+    read = {job.name: _parts(job, kind, jobs, reading) for job in file.jobs}
+    reading.finish()
+    parts = {name: part for name, part in read.items() if part is not None}
+    if profile is None:
+        raise AssertionError("a fault was not told")
+    with Progress(shown.quiet, shown.verbose) as progress:
+        curves = curves_of(file, profile, parts, progress)
+        homeless = [curve.task.name for curve in curves if not curve.task.options]
+        if homeless:
+            raise Infeasible(f"no share of the cluster has a plan that fits for {', '.join(homeless)}")
+        progress(0.9, "sharing the cluster")
+        tasks, aim = [curve.task for curve in curves], as_objective(goal)
+        runs = planned(tasks, file.gpus, aim)
+    baselines = {
+        "queue": queue(tasks, file.gpus),
+        "equal shares": equal_shares(tasks, file.gpus, float(file.restart or RESTART)),
+    }
+    moves = small_moves(runs, file.gpus, profile.pool.gpus_per_node)
+    told = Shared(file, curves, runs, baselines, moves, aim)
+    if shown.output is Format.json:
+        emit_document(cluster_document(told))
+    elif shown.output is Format.csv:
+        rows = [plain(run_record(run, told)) for run in runs]
+        emit_rows([{name: row[name] for name in row if name != "plan"} for row in rows], shown.output)
+    else:
+        emit_page(cluster_page(told), shown.output)
+
+
+def as_objective(word: str) -> Objective:
+    """Return the name of what is minimised."""
+    return "makespan" if word == "makespan" else "completion"
+
+
+def _parts(
+    job: TrainingJob, kind: str, path: Path, reading: Reading
+) -> tuple[ModelSpec, Workload, Runtime] | None:
+    """Return model, workload and runtime of a job, or note what is wrong with them."""
+    from planner.calibrate.releases import named_runtime
+    from planner.inputs.load import load_model
+    from planner.inputs.workload import Workload
+
+    model = reading.attempt(load_model, job.model)
+    workload = Workload(**job.workload.model_dump())
+    label = f"{path}: jobs.{job.name}.runtime"
+    runtime = reading.attempt(named_runtime, job.runtime, kind, workload.precision, label=label)
+    return None if model is None or runtime is None else (model, workload, runtime)

@@ -1,0 +1,65 @@
+"""``planner goodput PLAN --lose N`` and ``--nodes-return N``: the best plan on what there is then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from planner.cli.options import Format, OutputOptions
+
+
+def goodput_nodes(
+    plan: Path, lose: str | None, back: str | None, storage: str | None, shown: OutputOptions
+) -> None:
+    """Tell the best plan after nodes are lost or come back.
+
+    Raises
+    ------
+    InputError
+        With every fault of the options.
+    Infeasible
+        If no plan fits on what is left, or none loads the checkpoint.
+    """
+    from planner.cli.explain import priced, read_saved, request_of
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.progress import Progress
+    from planner.cli.reading import Reading
+    from planner.cli.search_goodput import read_rate
+    from planner.errors import Infeasible
+    from planner.report.nodes import nodes_document, nodes_page
+    from planner.search.nodes import KEPT, after_change
+
+    reading = Reading()
+    fewer, more = reading.count("--lose", lose), reading.count("--nodes-return", back)
+    if lose is not None and back is not None:
+        reading.fault("--nodes-return", "--lose too", "one of the two")
+    if storage is None:
+        reading.fault("--storage", "nothing", "the rate of the storage of checkpoints, such as 40GB/s")
+    rate = read_rate(storage, reading)
+    reading.finish()
+    saved = read_saved(plan)
+    answer = priced(saved, plan)
+    size = saved.job.hardware.pool.gpus_per_node
+    gpus = saved.job.gpus + size * ((more or 0) - (fewer or 0))
+    most = saved.job.hardware.pool.max_gpus
+    if gpus < 1:
+        reading.fault("--lose", str(fewer), f"fewer than the {-(-saved.job.gpus // size)} nodes of the plan")
+    if gpus > most:
+        reading.fault("--nodes-return", str(more), f"at most {most:.0f} accelerators in all")
+    reading.finish()
+    fixed: dict[str, object] = {name: int(getattr(saved.plan, name)) for name in KEPT}
+    with Progress(shown.quiet, shown.verbose) as progress:
+        progress(0.0, f"searching {gpus} accelerators")
+        found = after_change(answer, request_of(saved), gpus, rate or 1.0, fixed)
+    if found is None:
+        raise Infeasible(f"no plan on {gpus:,} accelerators fits and loads the checkpoint")
+    if shown.output is Format.json:
+        emit_document(nodes_document(found))
+    elif shown.output is Format.csv:
+        document = nodes_document(found)
+        emit_rows([{k: v for k, v in document.items() if not isinstance(v, dict)}], shown.output)
+    else:
+        emit_page(nodes_page(found), shown.output)
+    if not answer.feasible:
+        raise typer.Exit(1)

@@ -1,0 +1,57 @@
+"""``planner resume``: whether a job can go on under another plan, and what that moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli.options import Format, OutputOptions, spread
+
+
+@spread
+def resume(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The plan that saved the checkpoint.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The plan that goes on.")],
+    shown: OutputOptions,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="At which checkpoints are read: 40GB/s.", show_default=False),
+    ] = None,
+    fully_reshardable: Annotated[
+        bool,
+        typer.Option(
+            "--fully-reshardable", help="OLD saved with Megatron's --dist-ckpt-optim-fully-reshardable."
+        ),
+    ] = False,
+) -> None:
+    """Tell whether a plan can go on from another's checkpoint, with which tool, and what moves where.
+
+    Exit code 1 tells that it cannot.
+    """
+    from planner.cli.explain import priced, read_saved
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.reading import Reading
+    from planner.cli.search_goodput import read_rate
+    from planner.cost.resume import Resume
+    from planner.report.resume import resume_document, resume_page
+
+    reading = Reading()
+    rate = read_rate(storage, reading)
+    reading.finish()
+    first, second = (priced(read_saved(path, True), path) for path in (old, new))
+    told = Resume(first, second, rate, fully_reshardable)
+    if shown.output is Format.json:
+        emit_document(resume_document(told))
+    elif shown.output is Format.csv:
+        flat = resume_document(told)
+        moves = flat["moves"] or {}
+        emit_rows(
+            [{name: flat[name] for name in ("loads", "tool", "direct_s", "through_storage_s")} | moves],
+            shown.output,
+        )
+    else:
+        emit_page(resume_page(told), shown.output)
+    if not told.verdict.loads:
+        raise typer.Exit(1)

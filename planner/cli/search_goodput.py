@@ -1,0 +1,164 @@
+"""``search --objective goodput``: plans and recoveries ranked where machines fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import Format, OutputOptions
+
+if TYPE_CHECKING:
+    from planner.cli.job import Asked
+    from planner.cli.launch import Launch
+    from planner.cli.reading import Reading
+    from planner.search.goodput import Conditions, Reckoned
+    from planner.search.request import Request
+    from planner.techniques.recovery import Recovery
+
+Text = str | None
+
+
+def _option(name: str, metavar: str, text: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        f"--{name}", metavar=metavar, help=text, show_default=False
+    )
+    return option
+
+
+@dataclass(frozen=True)
+class FailureOptions:
+    """How machines fail and what is done about it."""
+
+    failures: Annotated[
+        Text, _option("failures", "NAME", "How often machines fail: llama3, meta-a100 or a log as CSV.")
+    ] = None
+    recovery: Annotated[
+        Text,
+        _option(
+            "recovery",
+            "NAME[:TIME]",
+            "restart, in-memory, elastic or torchft, and its pause. [default: best]",
+        ),
+    ] = None
+    storage: Annotated[Text, _option("storage", "RATE", "At which checkpoints are written: 40GB/s.")] = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The options that are given, by name."""
+        texts = {"--failures": self.failures, "--recovery": self.recovery, "--storage": self.storage}
+        return {name: text for name, text in texts.items() if text is not None}
+
+
+def read_conditions(options: FailureOptions, request: Request, **unused: object) -> Conditions | None:
+    """Return what is known of failures, None where it is not asked for.
+
+    Raises
+    ------
+    InputError
+        With every option that is missing, wrong, or there for another objective.
+    """
+    from planner.cli.reading import Reading
+    from planner.inputs.failures import load_failures
+    from planner.search.goodput import Conditions
+
+    reading, objective, method = Reading(), request.objective, request.workload.method
+    if objective != "goodput":
+        for name in options.given:
+            reading.fault(name, f"--objective {objective}", "--objective goodput")
+        reading.finish()
+        return None
+    if options.storage is None:
+        reading.fault("--storage", "nothing", "the rate of the storage of checkpoints, such as 40GB/s")
+    for name in (name for name, value in unused.items() if value is not None):
+        reading.fault(f"--{name}", "with --objective goodput", "another objective, or not this option")
+    if method != "full":
+        reading.fault(
+            "--objective", f"goodput with --method {method}", "--method full, whose state is counted"
+        )
+    rate = read_rate(options.storage, reading)
+    profile = reading.attempt(load_failures, options.failures or "llama3", "--failures")
+    found = _recoveries(options.recovery, reading)
+    reading.finish()
+    if rate is None or profile is None:
+        raise AssertionError("a fault was not told")
+    return Conditions(profile, found, rate)
+
+
+def read_rate(text: str | None, reading: Reading) -> float | None:
+    """Return the rate of a storage, or note that it is none. [byte/s]"""
+    from planner.units import parse
+
+    if text is None:
+        return None
+    try:
+        value = parse(text, "byte/s")
+    except ValueError as error:
+        reading.fault("--storage", repr(text), f"a rate such as 40GB/s ({error})")
+        return None
+    if not 0 < value < 1e18:
+        reading.fault("--storage", repr(text), "a rate above 0")
+        return None
+    return value
+
+
+def _recoveries(text: str | None, reading: Reading) -> tuple[Recovery, ...]:
+    from planner.cli.goodput import seconds_of
+    from planner.techniques.recovery import RECOVERIES
+
+    if text is None:
+        return tuple(RECOVERIES.values())
+    name, colon, time = text.partition(":")
+    found = reading.named("--recovery", name, RECOVERIES)
+    pause = seconds_of(reading, "--recovery", time) if colon else None
+    if found is None:
+        return ()
+    return (found if pause is None else replace(found, pause=pause),)
+
+
+def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bool]) -> None:
+    """Write plans ranked where machines fail, in the format asked for."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.reliability import goodput_answer, goodput_rows, goodput_search_document
+
+    if shown.output is Format.json:
+        emit_document(goodput_search_document(found))
+    elif shown.output is Format.csv:
+        emit_rows(goodput_rows(found), shown.output)
+    else:
+        emit_page(goodput_answer(found, several), shown.output)
+
+
+def search_goodput(
+    asked: Asked,
+    request: Request,
+    conditions: Conditions,
+    shown: OutputOptions,
+    files: tuple[Path | None, Launch | None, bool],
+) -> None:
+    """Rank plans where machines fail, write the answer, and the best plan's files where asked for."""
+    from planner.cli.launch import write_best
+    from planner.cli.progress import Progress
+    from planner.cli.search import emit_search
+    from planner.errors import Infeasible
+    from planner.launchers._saving import Saving
+    from planner.search.goodput import ranked_by_goodput
+
+    with Progress(shown.quiet, shown.verbose) as progress:
+        found = ranked_by_goodput(request, conditions, progress)
+    if not found.plans and not found.result.plans:
+        emit_search(found.result, replace(request, objective="time"), shown, asked.defaults)
+        raise typer.Exit(1)
+    if not found.plans:
+        why = "; ".join(f"{name}: {reason}" for name, reason in found.refused.items())
+        raise Infeasible(
+            f"no plan gets on with its failures ({why or 'it fails before the next checkpoint'})"
+        )
+    several = len(request.clusters) > 1, len(request.gpu_counts) > 1
+    emit_reckoned(found, shown, several)
+    best, (save, launch, force) = found.plans[0], files
+    if launch is not None:
+        launch = replace(launch, saving=Saving(best.far_steps, best.writes_behind, best.recovery.name))
+    write_best(best.answer, asked, save, launch, force)

@@ -1,0 +1,309 @@
+"""``planner search`` over several sites: options, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from planner.cli import complete
+from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
+
+if TYPE_CHECKING:
+    from planner.cli.job import Asked
+    from planner.cli.launch import Launch
+    from planner.cli.reading import Reading
+    from planner.runtimes.torchtitan.semi_sync import SemiSync
+    from planner.search.sites.rank import Ranked, SitesResult
+    from planner.search.sites.request import SitesRequest
+    from planner.techniques.sync import Sync
+
+MOST_STEPS: Final = 10**6
+RUNTIME: Final = "torchtitan"
+"""The runtime that is taken where nobody names one: with torchft it trains over sites."""
+STEPS: Final = "100..1000"
+
+
+@dataclass(frozen=True)
+class SiteOptions:
+    """How replicas at several sites keep together, as the user wrote it."""
+
+    sync: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sync",
+            metavar="NAME",
+            help="How sites keep together: ddp, local-sgd, diloco, streaming, eager, diloco-x, co2, edit, "
+            "a-edit, noloco, sparseloco, des-loc, qsr, flexdemo or swarm. [default: those with a runner]",
+            autocompletion=complete.sync,
+            show_default=False,
+        ),
+    ] = None
+    inner_steps: Annotated[
+        str | None,
+        typer.Option(
+            "--inner-steps",
+            metavar="N|A..B",
+            help="Steps of a replica between exchanges of the same parameters. [default: 100..1000]",
+            show_default=False,
+        ),
+    ] = None
+    compress: Annotated[
+        str | None,
+        typer.Option(
+            "--compress",
+            metavar="NAME[:X]",
+            help="What sites exchange: none, int8, int4, topk:1%, ternary, dct:32 or layerwise. "
+            "[default: the method's own]",
+            autocompletion=complete.compress,
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them is."""
+        return any(value is not None for value in (self.sync, self.inner_steps, self.compress))
+
+
+@dataclass(frozen=True)
+class SitesAsked:
+    """What else the command was given; ``others`` are options that a search over sites does not take."""
+
+    objective: str
+    oom_risk: str
+    allow: tuple[str, ...]
+    launch: Launch | None
+    others: Mapping[str, object]
+
+
+def is_over_sites(job: JobOptions, options: SiteOptions) -> bool:
+    """Whether a search is over sites.
+
+    Raises
+    ------
+    InputError
+        If options for sites are given and no file of sites, or several clusters beside it.
+    """
+    from planner.cli.reading import Reading
+    from planner.inputs.sites import is_sites_file
+
+    names = list(dict.fromkeys(job.hardware or ()))
+    found = [name for name in names if is_sites_file(name)]
+    reading = Reading()
+    if found and len(names) > 1:
+        reading.fault("--hardware", ", ".join(names), "one file of sites alone", found[0])
+    if options.given and not found:
+        option = next(
+            f"--{name.replace('_', '-')}"
+            for name in ("sync", "inner_steps", "compress")
+            if getattr(options, name) is not None
+        )
+        where = ", ".join(names) or "nothing"
+        reading.fault(option, f"--hardware {where}", "a YAML file with sites and the links between them")
+    reading.finish()
+    return bool(found)
+
+
+def search_over_sites(
+    job: JobOptions, plan: PlanOptions, shown: OutputOptions, options: SiteOptions, asked: SitesAsked
+) -> None:
+    """Rank the ways to train over the sites of a file."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.progress import Progress
+    from planner.report.sites import sites_document, sites_page, way_document
+    from planner.search.sites.rank import search_sites
+
+    request, defaults = read_sites(job, plan, options, asked)
+    with Progress(shown.quiet, shown.verbose) as progress:
+        progress(0.0, f"searching inside {len(request.profile.sites)} sites")
+        result = search_sites(request)
+        progress(1.0, f"{result.searched:,} plans priced")
+    if shown.output is Format.json:
+        emit_document(sites_document(result, request, defaults))
+    elif shown.output is Format.csv:
+        rows = [flat_way(way_document(one)) for one in (*result.ranked, *result.others)]
+        emit_rows(rows, shown.output)
+    else:
+        emit_page(sites_page(result, request, {} if shown.quiet else defaults, shown.verbose), shown.output)
+    if not result.ranked:
+        raise typer.Exit(1)
+    if asked.launch is not None:
+        write_sites(result, request, job, asked.launch)
+
+
+def flat_way(document: dict[str, Any]) -> dict[str, Any]:
+    """Return one way as a row: lists and records in words."""
+    links = document["links"]
+    flat = {name: value for name, value in document.items() if not isinstance(value, (list, dict))}
+    return flat | {
+        "peak_gbit_per_s": max(one["peak_gbit_per_s"] for one in links),
+        "mean_gbit_per_s": max(one["mean_gbit_per_s"] for one in links),
+        "runner": " ".join(document["runner"]),
+        "refused": "; ".join(document["refused"]),
+        "penalty": document["penalty"]["text"],
+        "penalty_source": document["penalty"]["source"],
+    }
+
+
+def read_sites(
+    job: JobOptions, plan: PlanOptions, options: SiteOptions, asked: SitesAsked
+) -> tuple[SitesRequest, dict[str, Any]]:
+    """Return the request of a search over sites, and what was taken because nothing was given.
+
+    Raises
+    ------
+    InputError
+        With every fault of options and file.
+    """
+    from planner.cli.axes import read_axes
+    from planner.cli.job import read_job
+    from planner.cli.reading import Reading
+    from planner.cli.traits import allowed_settings, pinned_settings
+    from planner.inputs.sites import load_sites
+    from planner.search.settings import OpenSettings
+    from planner.search.sites.request import SitesRequest
+    from planner.techniques.compress import read_compression
+
+    reading = Reading()
+    found = reading.attempt(load_sites, (job.hardware or [""])[0])
+    _refuse_others(job, asked, reading)
+    axes = read_axes(plan, reading)
+    risk = reading.number("--oom-risk", asked.oom_risk, 0.0)
+    syncs = read_syncs(options.sync, reading)
+    steps = read_steps(options.inner_steps, reading)
+    packed = reading.attempt(read_compression, options.compress) if options.compress is not None else None
+    first = found[0].sites[0].cluster if found is not None else "dgx-h100"
+    inner = replace(job, hardware=[first], gpus="1", runtime=(job.runtime or [RUNTIME])[:1])
+    known = read_job(inner, reading)
+    allowed = allowed_settings(asked.allow, reading)
+    batch = whole_batch(known, found[0].replicas, job, reading) if found and known else None
+    reading.finish()
+    if found is None or known is None or risk is None or steps is None or syncs is None or batch is None:
+        raise AssertionError("a fault was not told")
+    workload = known.workload.model_copy(update={"global_batch": batch})
+    defaults = dict(known.defaults)
+    defaults |= {"global_batch": batch} if "global_batch" in defaults else {}
+    defaults |= {} if options.inner_steps else {"inner_steps": STEPS}
+    defaults |= {} if job.runtime else {"runtime": RUNTIME}
+    request = SitesRequest(
+        profile=found[0],
+        clusters=found[1],
+        model=known.model,
+        workload=workload,
+        runtime=known.runtimes[0],
+        syncs=syncs,
+        steps=steps,
+        packed=packed,
+        asked=bool(options.sync),
+        fixed=axes,
+        memory_limit=known.memory_limit,
+        oom_risk=risk,
+        settings=OpenSettings(pinned_settings(job.changes or (), workload), allowed),
+    )
+    return request, defaults
+
+
+def _refuse_others(job: JobOptions, asked: SitesAsked, reading: Reading) -> None:
+    """Note options that a search over sites does not take."""
+    for name, value in asked.others.items():
+        if value is not None and value is not False:
+            reading.fault(f"--{name}", "a search over sites", "a search of one cluster")
+    if asked.launch is not None and asked.launch.target not in (None, RUNTIME):
+        reading.fault("--target", str(asked.launch.target), "files of several sites", RUNTIME)
+    if job.gpus is not None:
+        reading.fault("--gpus", job.gpus, "none: the file of sites says how many")
+    if job.price:
+        reading.fault("--price", ", ".join(job.price), "the price of each site in its file")
+    if job.method is not None and job.method.strip().lower() != "full":
+        reading.fault("--method", job.method, "full: what sites exchange of adapters has no price", "full")
+    if asked.objective.strip().lower() != "time":
+        reading.fault("--objective", asked.objective, "time, which money follows", "time")
+    if len(job.runtime or ()) > 1:
+        reading.fault("--runtime", ", ".join(job.runtime or ()), "one runtime for all sites")
+
+
+def whole_batch(known: Asked, replicas: int, job: JobOptions, reading: Reading) -> int:
+    """Return the sequences of an inner step over all replicas, a fault noted where they cannot share them."""
+    batch = known.workload.global_batch
+    less = batch // replicas * replicas
+    given = job.global_batch is not None or job.global_batch_tokens is not None
+    if less != batch and (given or not less):
+        near = f"{less} or {less + replicas}" if less else str(replicas)
+        reading.fault("--global-batch", str(batch), f"a multiple of the {replicas} replicas", near)
+    return less
+
+
+def read_syncs(texts: list[str] | None, reading: Reading) -> tuple[Sync, ...] | None:
+    """Return the methods that are compared: those named, or all."""
+    from planner.techniques.sync import SYNCS
+
+    if not texts or [text.strip().lower() for text in texts] == ["all"]:
+        return tuple(SYNCS.values())
+    found = [reading.named("--sync", text, SYNCS) for text in texts]
+    known = tuple(dict.fromkeys(one.name for one in found if one is not None))
+    return tuple(SYNCS[name] for name in known) if None not in found else None
+
+
+def read_steps(text: str | None, reading: Reading) -> tuple[int, ...] | None:
+    """Return the inner steps that are tried."""
+    from planner.search.sites.request import steps_between
+
+    spans = reading.counts("--inner-steps", text or STEPS)
+    if spans is None:
+        return None
+    most = max(last for _, last in spans)
+    if most > MOST_STEPS:
+        reading.fault("--inner-steps", str(most), f"at most {MOST_STEPS:,}", str(MOST_STEPS))
+        return None
+    return tuple(sorted({steps for span in spans for steps in steps_between(*span)}))
+
+
+def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
+    """Write the launch files of the best way: a folder for each replica.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If no runner is known for it, or the runner refuses it.
+    """
+    from planner.cli.launch import wanted_target, write_files
+    from planner.errors import UnsupportedPlan
+    from planner.report.plan_file import Names
+    from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
+
+    best = result.ranked[0]
+    if best.refused:
+        raise UnsupportedPlan(f"{best.sync.name}: {'; '.join(best.refused)}")
+    if request.runtime.name != RUNTIME:
+        raise UnsupportedPlan(f"files of several sites are not written for {request.runtime.name}")
+    replica = 0
+    for site in request.profile.sites:
+        answer = best.plans[site.name]
+        for number in range(site.replicas):
+            folder = site.name if site.replicas == 1 else f"{site.name}-{number}"
+            runtime = semi_sync_runtime(answer.runtime, semi_sync_of(best, request, replica))
+            place = replace(launch, out=launch.out / folder)
+            wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
+            names = Names(job.model, site.cluster, None, request.memory_limit)
+            typer.echo(write_files(replace(answer, runtime=runtime), names, wanted, place), err=True)
+            replica += 1
+
+
+def semi_sync_of(best: Ranked, request: SitesRequest, replica: int) -> SemiSync:
+    """Return a way in torchft's words, for one replica."""
+    from planner.runtimes.torchtitan.semi_sync import SemiSync
+
+    way, timing = best.price.way, best.price.timing
+    return SemiSync(
+        method=way.sync.runners[request.runtime.name],
+        steps=way.steps,
+        fragments=timing.fragments,
+        delay=timing.delay,
+        quantize=bool(way.packed.how.runners[request.runtime.name]),
+        replicas=request.profile.replicas,
+        replica=replica,
+        exchange=sum(best.price.exchanges),
+    )

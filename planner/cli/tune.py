@@ -1,0 +1,322 @@
+"""``planner tune``: the best few plans tried in turn on the cluster itself, and ranked again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from planner.cli.launch import LauncherOption
+from planner.cli.options import ForceOption, Format, OutputOptions, spread
+from planner.cli.printable import to_stderr
+
+if TYPE_CHECKING:
+    from planner.cost.estimate import Estimate
+    from planner.report.page import Page
+    from planner.report.plan_file import PlanFile
+
+FORMAT: Final = "planner/tune/1"
+STATE, LOG, ROWS, SITE = "tune.json", "train.log", "measured.csv", "site.yaml"
+"""Files of a tuning: its trials; and of each trial its log; all measured rows, and the calibrated cluster."""
+
+HERE: Final = "torchrun"
+"""The launcher whose scripts run to their end where they are started."""
+
+MOST: Final = 20
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One plan that is tried.
+
+    Parameters
+    ----------
+    folder, plan : str
+        Where its files are, and the plan in short.
+    estimated_s, estimated_gib : float
+        What it should take. [s], [GiB]
+    state : str
+        ``to run``, ``measured``, ``out of memory`` or ``failed``.
+    measured_s, measured_gib : float, optional
+        What its log says. [s], [GiB]
+    """
+
+    folder: str
+    plan: str
+    estimated_s: float
+    estimated_gib: float
+    state: str = "to run"
+    measured_s: float | None = None
+    measured_gib: float | None = None
+
+
+@spread
+def tune(
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+    ],
+    shown: OutputOptions,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the trials.")] = Path("tune"),
+    top: Annotated[str, typer.Option(metavar="K", help="Plans to try, of different meshes.")] = "3",
+    run: Annotated[
+        bool,
+        typer.Option("--run/--dry-run", help="Start each on this machine, or only write the scripts."),
+    ] = False,
+    launcher: LauncherOption = HERE,
+    force: ForceOption = False,
+) -> None:
+    """Try the best few plans of a saved plan's job, twenty steps each, and rank again by what they took.
+
+    The scripts are those of `emit --smoke`. What has a log is not run again: a tuning that was stopped goes
+    on, and scripts that were started by hand count once their output lies in DIR/N/train.log. The measured
+    rows calibrate the cluster (DIR/site.yaml), and the job is searched again with it.
+    """
+    from planner.cli.explain import read_saved
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.reading import Reading
+
+    reading = Reading()
+    count = reading.count("--top", top, most=MOST)
+    if run and launcher != HERE:
+        reading.fault("--run", f"--launcher {launcher}", f"--launcher {HERE}; write others with --dry-run")
+    reading.finish()
+    saved = read_saved(plan)
+    trials = known_trials(out, saved, force) or new_trials(saved, count or 1, out, launcher, force)
+    done = list(trials)
+    for place, trial in enumerate(trials):
+        if run and trial.state == "to run" and not (out / trial.folder / LOG).is_file():
+            to_stderr(f"running {out / trial.folder}: {trial.plan}")
+            start(out / trial.folder)
+        done[place] = read_trial(trial, out / trial.folder, saved)
+        keep(out, saved, done)
+    again = ranked_again(out, saved, done)
+    if shown.output is Format.json:
+        emit_document(_document(done, again))
+    elif shown.output is Format.csv:
+        emit_rows([asdict(one) for one in done], shown.output)
+    else:
+        emit_page(_page(out, done, again), shown.output)
+    if any(one.state in {"failed", "out of memory"} for one in done):
+        raise typer.Exit(1)
+
+
+def job_key(saved: PlanFile) -> list[Any]:
+    """Return what a tuning is for: trials of another job are not taken for its own."""
+    job = saved.job
+    work = {name: str(value) for name, value in job.workload.model_dump().items()}
+    return [job.model.name, job.hardware.name, job.gpus, saved.runtime.name, work]
+
+
+def known_trials(out: Path, saved: PlanFile, force: bool) -> list[Trial]:
+    """Return the trials that a folder holds; none where it holds no tuning, or a new one is forced.
+
+    Raises
+    ------
+    InputError
+        If the folder is of another job, or its file is none.
+    """
+    from planner.errors import InputError, Problem
+
+    path = out / STATE
+    if force or not path.is_file():
+        return []
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        trials = [Trial(**one) for one in content["trials"]]
+        same = content["format"] == FORMAT and content["job"] == job_key(saved)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        found = f"{type(error).__name__}"
+        raise InputError(Problem(str(path), found, "a tuning's own file; --force starts anew")) from None
+    if not same:
+        raise InputError(Problem("--out", f"{out}, of another job", "another folder; --force starts anew"))
+    return trials
+
+
+def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: bool) -> list[Trial]:
+    """Search the job, write the scripts of its best plans, the saved one first, and return their trials."""
+    from planner.cli.explain import priced, request_of
+    from planner.report.estimate_page import layout
+    from planner.search.optimise import search as ranked
+
+    own = priced(saved, saved.plan.slug)
+    others = ranked(replace(request_of(saved), top=count)).plans if count > 1 else ()
+    found = [own, *(one for one in others if one.plan != own.plan)][:count]
+    trials = []
+    for number, answer in enumerate(found, 1):
+        folder = f"{number}-{answer.plan.slug}"
+        write(answer, saved, out / folder, launcher, force)
+        trials.append(Trial(folder, layout(answer.plan), answer.step, _gib(answer.peak)))
+    keep(out, saved, trials)
+    return trials
+
+
+def write(answer: Estimate, saved: PlanFile, folder: Path, launcher: str, force: bool) -> None:
+    """Write the files that try a plan."""
+    from planner.cli.launch import Launch, wanted_target, write_plan
+
+    launch = Launch(folder, None, launcher, None, force, smoke=True)
+    write_plan(answer, saved.names, wanted_target(launch, answer.runtime), launch)
+
+
+def start(folder: Path) -> None:
+    """Run a trial to its end; its output is its log once it has ended, and goes to standard error."""
+    part = folder / f"{LOG}.part"
+    command, tried = ["bash", "train.sh"], os.environ | {"SMOKE": "1"}
+    merged: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with (
+        part.open("w", encoding="utf-8") as log,
+        subprocess.Popen(command, cwd=folder, env=tried, errors="replace", **merged) as process,
+    ):
+        try:
+            for line in process.stdout or ():
+                log.write(line)
+                sys.stderr.write(line)
+        except BaseException:
+            process.terminate()
+            raise
+    part.replace(folder / LOG)
+
+
+def read_trial(trial: Trial, folder: Path, saved: PlanFile) -> Trial:
+    """Return a trial with what its log says, where there is one."""
+    from planner.errors import InputError
+    from planner.inputs.run_logs import read_run_log
+
+    if not (folder / LOG).is_file():
+        return trial
+    try:
+        log = read_run_log(folder / LOG)
+    except InputError:
+        return replace(trial, state="failed")
+    work = saved.job.workload
+    seconds = log.seconds(work.global_batch, work.seq_len, saved.job.gpus)
+    peak = None if log.peak is None else _gib(log.peak)
+    if log.out_of_memory:
+        return replace(trial, state="out of memory", measured_gib=peak)
+    state = "failed" if seconds is None else "measured"
+    return replace(trial, state=state, measured_s=seconds, measured_gib=peak)
+
+
+def _gib(nbytes: float) -> float:
+    from planner.units import GIB
+
+    return nbytes / GIB
+
+
+def keep(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> None:
+    """Write what is known, and the measured rows as one table."""
+    from planner.cli.files import write_whole
+
+    content = {"format": FORMAT, "job": job_key(saved), "trials": [asdict(one) for one in trials]}
+    write_whole(out / STATE, json.dumps(content, indent=2) + "\n", True, "--out")
+    rows = [dict(_row(out / one.folder, one)) for one in trials if one.measured_s is not None]
+    if rows:
+        text = io.StringIO()
+        table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        write_whole(out / ROWS, text.getvalue(), True, "--out")
+
+
+def _row(folder: Path, trial: Trial) -> Mapping[str, Any]:
+    """Return the run table's row of a trial: as its folder has it, with what was measured."""
+    with (folder / ROWS).open(encoding="utf-8", newline="") as stream:
+        row = next(csv.DictReader(stream))
+    peak = "" if trial.measured_gib is None else f"{trial.measured_gib:.3f}"
+    return row | {"step_time_s": f"{trial.measured_s:.6g}", "peak_mem_gib": peak}
+
+
+def ranked_again(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> tuple[Estimate, ...]:
+    """Return the best plans of the job on the cluster as the trials calibrate it; none where they cannot."""
+    from planner.cli.calibrate import calibrate
+    from planner.cli.explain import request_of
+    from planner.errors import PlannerError
+    from planner.inputs.load_hardware import load_hardware
+    from planner.search.optimise import search as ranked
+
+    if not any(one.measured_s is not None for one in trials):
+        return ()
+    site = out / SITE
+    try:
+        with _quiet_output():
+            calibrate(
+                runs=out / ROWS, hardware=saved.names.hardware, out=site, factors="", force=True, quiet=True
+            )
+        cluster = load_hardware(str(site))
+    except PlannerError as error:
+        to_stderr(f"note: not calibrated: {error}")
+        return ()
+    return ranked(replace(request_of(saved), clusters=(cluster,), top=3)).plans
+
+
+def _quiet_output() -> Any:
+    import contextlib
+
+    return contextlib.redirect_stdout(io.StringIO())
+
+
+def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page:
+    """Return the trials, the calibrated ranking, and what to do next."""
+    from planner.report.page import Table
+
+    page: Page = [Table(tuple(_told(number, one) for number, one in enumerate(trials, 1)))]
+    measured = [one for one in trials if one.measured_s is not None]
+    waiting = [one for one in trials if one.state == "to run"]
+    if measured:
+        best = min(measured, key=lambda one: one.measured_s or 0.0)
+        page.append(
+            f"Fastest as measured: {best.plan}. Start it with: SMOKE= bash {out / best.folder / 'train.sh'}"
+        )
+    if again:
+        page.append(
+            "\n".join(
+                [f"Ranked again on the cluster as these runs calibrate it ({out / SITE}):", *_ranking(again)]
+            )
+        )
+    if waiting:
+        page.append(
+            f"To run: {len(waiting)}. --run starts them here in turn; or start each yourself, its output in "
+            f"{out / waiting[0].folder / LOG}, and call planner tune again."
+        )
+    return page
+
+
+def _ranking(plans: Sequence[Estimate]) -> Iterator[str]:
+    from planner.report.estimate_page import layout
+    from planner.report.page import significant
+
+    for number, answer in enumerate(plans, 1):
+        yield f"  {number}  {layout(answer.plan)}  {significant(answer.step)} s"
+
+
+def _told(number: int, trial: Trial) -> dict[str, str]:
+    from planner.report.page import significant
+
+    ratio = "-" if trial.measured_s is None else f"{trial.measured_s / trial.estimated_s - 1:+.1%}"
+    return {
+        "#": str(number),
+        "plan": trial.plan,
+        "estimated s": significant(trial.estimated_s),
+        "measured s": significant(trial.measured_s),
+        "off": ratio,
+        "GiB": f"{trial.estimated_gib:.1f}",
+        "seen": significant(trial.measured_gib, 3),
+        "state": trial.state,
+    }
+
+
+def _document(trials: Sequence[Trial], again: Sequence[Estimate]) -> dict[str, Any]:
+    return {
+        "schema": FORMAT,
+        "trials": [asdict(one) for one in trials],
+        "ranked_again": [{"plan": one.plan.as_dict(), "step_time_s": one.step} for one in again],
+    }

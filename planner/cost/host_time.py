@@ -1,0 +1,58 @@
+"""What a step takes on the host however little its device has to do: a floor of the step's time."""
+
+from __future__ import annotations
+
+from planner.cost.case import Case
+from planner.cost.expert_host import expert_floor_seconds, local_experts
+from planner.cost.layer_floor import FORWARD_SHARE
+from planner.cost.operators import Pricer
+from planner.inputs.model import Block
+from planner.numeric import Num, either, most
+from planner.plan import Plan
+
+BESIDE_ATTENTION = 0.5
+"""Share of a layer's kernels outside attention: about half of the fourteen of `LAYER_LAUNCHES`. [-]"""
+
+
+def host_step_seconds(case: Case, plan: Plan) -> Num:
+    r"""Least seconds of a step: the launches of its layers, micro-batch by micro-batch, and of its end. [s]
+
+    .. math:: t = t_0 + \left(m + \frac{p - 1}{v}\right) \frac{1}{p} \sum_{l=1}^{L} h_l
+
+    of :math:`m` micro-batches on :math:`p` stages of :math:`v` chunks, whose :math:`L` layers take
+    :math:`h_l` each (`host_layer_seconds`). The host runs ahead of the device from one step's end to the
+    next, where it reads the loss and the gradients' norm: the step takes the longer of both times, not their
+    sum. A graph of all passes leaves :math:`t_0`.
+
+    Notes
+    -----
+    The form is empirical: steps of 76 tests of Megatron-LM [1]_, whose models are so small that their devices
+    idle nine tenths of the time, tell it.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM, ``tests/functional_tests/test_cases``, golden values of H100 and GB200,
+       https://github.com/NVIDIA/Megatron-LM.
+    """
+    if not case.traits.host_layer_seconds:
+        return 0.0
+    pricer = Pricer(case, plan)
+    layers: Num = 0.0
+    for name in set(case.model.layers):
+        layers = layers + case.model.layers.count(name) * host_layer_seconds(pricer, case.model.blocks[name])
+    passes = plan.num_microbatches + (plan.pp - 1.0) / plan.vpp
+    again = 1.0 + FORWARD_SHARE * case.recompute.whole_layer
+    return case.traits.host_step_seconds + passes * (layers * again / plan.pp)
+
+
+def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
+    """Host time of a layer and micro-batch, both passes; a graph of its attention leaves half of it. [s]"""
+    plan, traits = pricer.plan, pricer.case.traits
+    experts = expert_floor_seconds(pricer, local_experts(pricer, block.ffn))
+    if traits.graphed == "passes":
+        return experts
+    if traits.graphed == "attention":
+        return most(experts, BESIDE_ATTENTION * traits.host_layer_seconds)
+    context = either(plan.cp > 1, traits.host_context_seconds, 0.0)
+    filling = 1.0 + traits.deterministic * traits.host_filling_share
+    return (most(experts, traits.host_layer_seconds) + context) * filling

@@ -1,0 +1,301 @@
+"""A plan on machines that fail: what a checkpoint holds, how long training waits, and what failures take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from planner.cost.case import Case, case_of
+from planner.cost.estimate import Estimate
+from planner.formulas.checkpoints import (
+    best_interval_seconds,
+    restart_share,
+    stall_seconds,
+    two_level_slowdown,
+)
+from planner.formulas.collectives import ring_sent_bytes
+from planner.formulas.failures import job_mtbf_seconds
+from planner.inputs.failures import FailureProfile
+from planner.techniques.recovery import Recovery
+from planner.techniques.recovery._family import ENVIRONMENT, QUEUE
+from planner.units import DAY
+
+WRITES_BEHIND: Final = ("megatron-lm", "megatron-bridge", "torchtitan")
+"""Runtimes that write a checkpoint while training goes on, once it is in host memory."""
+
+COPIES_BEHIND: Final = ("torchtitan",)
+"""Those of them that also copy it to the host during the passes of the next step: ``async_with_pinned_mem``
+(torchtitan b5bcd76c, ``torchtitan/components/checkpointer/dcp.py``)."""
+
+STUCK: Final = 20.0
+"""Mean times between failures from a restart to the next checkpoint beyond which nobody waits. [-]"""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Shares of the whole time, which add up to 1 with those that train. [-]"""
+
+    saving: float
+    restarting: float
+    recomputing: float
+    fewer_machines: float
+    slower_mode: float
+    planned_stops: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """Copies of the state of one kind.
+
+    Parameters
+    ----------
+    stall : float
+        For which training waits. [s]
+    written : float
+        Until a copy is safe, from its beginning; a next one begins no sooner. [s]
+    back : float
+        From a failure until training goes on. [s]
+    """
+
+    stall: float
+    written: float
+    back: float
+
+
+@dataclass(frozen=True)
+class Reliable:
+    """A plan with its failures.
+
+    Parameters
+    ----------
+    answer : Estimate
+        The plan without failures.
+    failures : FailureProfile
+        How often machines fail.
+    recovery : Recovery
+        How the job goes on.
+    storage : float
+        At which all ranks together write and read checkpoints. [byte/s]
+    """
+
+    answer: Estimate
+    failures: FailureProfile
+    recovery: Recovery
+    storage: float
+
+    @cached_property
+    def case(self) -> Case:
+        """The plan's techniques."""
+        return case_of(self.answer.plan, self.answer.job, self.answer.runtime)
+
+    @property
+    def gpus(self) -> int:
+        """Accelerators. [-]"""
+        return self.answer.job.gpus
+
+    @property
+    def nodes(self) -> int:
+        """Nodes. [-]"""
+        return -(-self.gpus // self.answer.job.hardware.pool.gpus_per_node)
+
+    @property
+    def mtbf(self) -> float:
+        """Mean time between failures of the job. [s]"""
+        return float(job_mtbf_seconds(float(self.failures.device_mtbf), float(self.gpus)))
+
+    @property
+    def state_bytes(self) -> float:
+        """A whole checkpoint: weights, master weights and moments. [byte]"""
+        return self.answer.job.model.params * (self.case.weight_bytes + self.case.optimizer_bytes)
+
+    @property
+    def replicas(self) -> float:
+        """Ranks that hold the same state, optimizer included. [-]"""
+        plan = self.answer.plan
+        return float(plan.dp * plan.cp / (plan.zero_shards if plan.zero else 1))
+
+    @property
+    def host_bytes(self) -> float:
+        """Host memory of a node that copies take: its own, and another node's where it keeps that. [byte]"""
+        copies = (1 if self.writes_behind else 0) + (2 if self.copies_near else 0)
+        return copies * self.state_bytes / self.nodes
+
+    @property
+    def writes_behind(self) -> bool:
+        """Whether checkpoints are written while training goes on."""
+        return self.answer.runtime.name in WRITES_BEHIND
+
+    @property
+    def copies_near(self) -> bool:
+        """Whether copies are made in other nodes' memory: where no other rank has the same state already."""
+        level = self.recovery.level
+        return level == "memory" or (level == "peers" and not self.recovery.replicas and self.replicas < 2)
+
+    @property
+    def refused(self) -> str | None:
+        """Why this recovery cannot be had, None where it can."""
+        pool, names = self.answer.job.hardware.pool, self.recovery.runtimes
+        if names and self.answer.runtime.name not in names:
+            return f"{self.recovery.name} is for {', '.join(names)}"
+        if self.recovery.replicas and self.replicas < 2:
+            return f"{self.recovery.name} needs replicas of the whole state: --zero-shards below dp x cp"
+        if self.recovery.level == "peers" and float(self.answer.plan.dp) < 2:
+            return f"{self.recovery.name} needs replicas, and dp is 1"
+        if self.recovery.level != "storage" and self.nodes < 2:
+            return f"{self.recovery.name} needs another node"
+        has = pool.node.host_memory
+        if has is not None and self.host_bytes > float(has):
+            return (
+                f"copies of {self.host_bytes / 2**30:.0f} GiB in {float(has) / 2**30:.0f} GiB of host memory"
+            )
+        return None
+
+    @property
+    def mode_step(self) -> float:
+        """Seconds of a step without failures, as this recovery runs it. [s]"""
+        rate = self.recovery.exchange_rate
+        if rate is None:
+            return self.answer.step
+        plan = self.answer.plan
+        shards = plan.tp * plan.pp * (plan.zero_shards if plan.zero else 1)
+        held = self.answer.job.model.params * self.case.reduce_bytes / float(shards)
+        return self.answer.step + 2 * float(ring_sent_bytes(held, self.replicas)) / rate
+
+    @property
+    def _copied(self) -> float:
+        """Seconds for which training waits until a rank's part of the state is on the host. [s]"""
+        own = self.state_bytes / self.gpus
+        rate = self.answer.job.hardware.pool.accelerator.host_link or self.storage / self.gpus
+        hidden = self.answer.time.compute if self.answer.runtime.name in COPIES_BEHIND else 0.0
+        return float(stall_seconds(own, float(rate), hidden))
+
+    @cached_property
+    def far(self) -> Level:
+        """Checkpoints in storage."""
+        flush = self.state_bytes / self.storage
+        stall = self._copied if self.writes_behind else self._copied + flush
+        lag = flush if self.writes_behind else 0.0
+        back = self.recovery.restart if self.recovery.level != "storage" else self.recovery.pause
+        return Level(stall, lag, back + flush)
+
+    @cached_property
+    def near(self) -> Level | None:
+        """Copies near by, None where there are none."""
+        if self.recovery.level == "storage":
+            return None
+        pool = self.answer.job.hardware.pool
+        sent = self.state_bytes / self.gpus / (pool.nic_bandwidth or self.storage / self.gpus)
+        stall, written = (self._copied, sent) if self.copies_near else (0.0, 0.0)
+        return Level(stall, written, self.recovery.pause + sent)
+
+    @property
+    def fewer(self) -> float:
+        """Seconds that a failure costs by the work of what is missing until it is back. [s]"""
+        if self.recovery.level != "peers":
+            return 0.0
+        return self.recovery.repair / (self.replicas if self.recovery.replicas else self.nodes)
+
+    @property
+    def cured(self) -> float:
+        """Share of failures that a near copy cures. [-]"""
+        return 0.0 if self.near is None else 1.0 - float(self.failures.beyond_node)
+
+    def _steps(self, level: Level, cured: float, inner: float = 1.0) -> int:
+        """Return the steps between copies of one kind: the best, and none begins before the last is safe."""
+        if level.stall == 0 and level.written == 0:
+            return 1
+        mtbf = self.mtbf / cured
+        wanted = float(best_interval_seconds(max(level.stall, 1e-3 * self.mode_step), mtbf)) / inner
+        return max(1, round(max(wanted, level.written) / self.mode_step))
+
+    @cached_property
+    def near_steps(self) -> int | None:
+        """Steps between copies near by. [-]"""
+        return None if self.near is None else self._steps(self.near, self.cured)
+
+    @cached_property
+    def far_steps(self) -> int:
+        """Steps between checkpoints in storage. [-]"""
+        return self._steps(self.far, 1.0 - self.cured, self._inner)
+
+    @property
+    def _near(self) -> tuple[float, float, float]:
+        if self.near is None or self.near_steps is None:
+            return 1.0, 0.0, 0.0
+        back = self.near.back + self.near.written + self.fewer
+        return self.near_steps * self.mode_step, self.near.stall, back
+
+    @property
+    def _inner(self) -> float:
+        return float(two_level_slowdown(self._near, (1.0, 0.0, 0.0), self.mtbf, self.cured))
+
+    @property
+    def _far(self) -> tuple[float, float, float]:
+        return self.far_steps * self.mode_step, self.far.stall, self.far.back + self.far.written
+
+    @property
+    def _planned(self) -> float:
+        """Time with planned stops over that without. [-]"""
+        every = self.failures.planned_every
+        back = QUEUE + ENVIRONMENT + self.state_bytes / self.storage
+        return 1.0 if every is None else 1.0 / (1.0 - min(0.99, back / float(every)))
+
+    @property
+    def gets_on(self) -> bool:
+        """Whether the job is not so often stopped that it hardly ever reaches a checkpoint."""
+        far = sum(self._far) / self.mtbf * (1.0 - self.cured)
+        return far < STUCK and sum(self._near) / self.mtbf * self.cured < STUCK
+
+    @cached_property
+    def slowdown(self) -> float:
+        """Expected time over that of the plan's steps alone. [-]"""
+        if not self.gets_on:
+            return float("inf")
+        failing = float(two_level_slowdown(self._near, self._far, self.mtbf, self.cured))
+        return failing * self._planned * self.mode_step / self.answer.step
+
+    @property
+    def goodput(self) -> float:
+        """Share of the time that trains at the plan's own speed. [-]"""
+        return 1.0 / self.slowdown
+
+    @property
+    def step(self) -> float:
+        """Seconds of the whole time for each step. [s]"""
+        return self.answer.step * self.slowdown
+
+    @cached_property
+    def lost(self) -> Lost:
+        """Where the rest of the time goes."""
+        mode, planned = self.mode_step / self.answer.step, self._planned
+        near, far = self._near, self._far
+        saving = (near[1] / near[0] + far[1] / far[0]) * mode * self.goodput
+        waits = [
+            float(restart_share(near[2], self.mtbf / max(self.cured, 1e-12))) / planned,
+            float(restart_share(far[2], self.mtbf / (1.0 - self.cured))) / planned,
+        ]
+        fewer = waits[0] * self.fewer / near[2] if near[2] else 0.0
+        lag_near = waits[0] * self.near.written / near[2] if self.near is not None and near[2] else 0.0
+        lag_far = waits[1] * self.far.written / far[2]
+        restarting = sum(waits) - fewer - lag_near - lag_far
+        slower, stops = (mode - 1.0) * self.goodput, 1.0 - 1.0 / planned
+        rest = 1.0 - self.goodput - saving - restarting - fewer - slower - stops
+        return Lost(saving, restarting, max(0.0, rest), fewer, slower, stops)
+
+    @property
+    def failures_to_train(self) -> float | None:
+        """Failures until all tokens are trained; None where no tokens are named. [-]"""
+        return None if self.days_to_train is None else self.days_to_train * DAY / self.mtbf
+
+    @property
+    def days_to_train(self) -> float | None:
+        """Days until all tokens are trained, failures included; None where no tokens are named."""
+        days = self.answer.bill.days_to_train
+        return None if days is None else days * self.slowdown
+
+    @property
+    def usd_to_train(self) -> float | None:
+        """What these days cost; None where no tokens are named or no price is known. [USD]"""
+        usd = self.answer.bill.usd_to_train
+        return None if usd is None else usd * self.slowdown

@@ -1,0 +1,77 @@
+"""A job that goes on under another plan: whether its checkpoint loads, what moves, how long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from planner.cost.case import case_of
+from planner.cost.estimate import Estimate
+from planner.cost.migration import Move, move_between
+from planner.runtimes._resume import Saved, Verdict, verdict
+
+UNIVERSAL: Final = 12.0
+"""Bytes of a parameter in a converted checkpoint: fp32 weight and both moments (arXiv:2406.18820). [byte]"""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """A job that goes on under another plan.
+
+    Parameters
+    ----------
+    old, new : Estimate
+        The plans.
+    storage : float, optional
+        At which checkpoints are read and written. [byte/s]
+    reshardable : bool
+        Whether Megatron's optimizer was told to save whole tensors.
+    left : int, optional
+        Accelerators of the old plan that still hold their part; all if not given. [-]
+    """
+
+    old: Estimate
+    new: Estimate
+    storage: float | None = None
+    reshardable: bool = False
+    left: int | None = None
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the checkpoint loads, and with which tool."""
+        sides = [Saved(one.plan, one.job, one.runtime) for one in (self.old, self.new)]
+        return verdict(sides[0], sides[1], self.reshardable)
+
+    @cached_property
+    def move(self) -> Move | None:
+        """What moves from rank to rank where nobody goes through storage; None for other models."""
+        if any(one.rule in ("model", "method") for one in self.verdict.faults):
+            return None
+        return move_between(self.old, self.new, self.left)
+
+    @property
+    def state_bytes(self) -> float:
+        """The whole checkpoint. [byte]"""
+        case = case_of(self.old.plan, self.old.job, self.old.runtime)
+        return self.old.job.model.params * (case.weight_bytes + case.optimizer_bytes)
+
+    @property
+    def storage_seconds(self) -> float | None:
+        """Time to read the checkpoint, converted before where it must be; None without a rate. [s]"""
+        if self.storage is None:
+            return None
+        converted = 2 * UNIVERSAL * self.old.job.model.params if self.verdict.converts else 0.0
+        return (self.state_bytes + converted) / self.storage
+
+    @property
+    def direct_seconds(self) -> float | None:
+        """Time of the move from rank to rank; None where some is gone and storage has no rate. [s]"""
+        pool = self.new.job.hardware.pool
+        if self.move is None:
+            return None
+        gone = float(self.move.parts[:, 3].sum())
+        if gone and self.storage is None:
+            return None
+        fast = float(pool.node.scaleup.tier.bandwidth)
+        return self.move.seconds(fast, pool.nic_bandwidth or fast, self.storage or 1.0)

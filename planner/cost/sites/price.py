@@ -1,0 +1,206 @@
+"""What a way to keep sites together makes of their inner steps: time, traffic, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from planner.cost.sites.routes import Pair, Route, chain_route, pair_route, ring_route, slowest_of
+from planner.formulas.low_communication import boundary_bytes, exchange_period, slowest_seconds
+from planner.inputs.model import ModelSpec
+from planner.inputs.sites import SitesProfile
+from planner.techniques.compress import Packed
+from planner.techniques.compress._family import FULL
+from planner.techniques.sync import Sync
+from planner.techniques.sync._family import Timing
+
+ACTIVATION: Final = 2.0
+"""Size of an activation that nobody compresses. [byte/element]"""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What trains at the sites between exchanges.
+
+    Parameters
+    ----------
+    profile : SitesProfile
+        Sites and links.
+    model : ModelSpec
+        What is trained.
+    tokens : float
+        Tokens of an inner step over all replicas. [-]
+    seconds : mapping
+        Time of one inner step of a replica, by site. [s]
+    memory_rate : float
+        Slowest memory of an accelerator, which packs and unpacks. [byte/s]
+    shards : float
+        Accelerators over which a replica's parameters are spread, of the least sharded one. [-]
+    micro_batches : int
+        Passes of an inner step of one replica, which a pipeline over sites sends on one by one. [-]
+    """
+
+    profile: SitesProfile
+    model: ModelSpec
+    tokens: float
+    seconds: Mapping[str, float]
+    memory_rate: float
+    shards: float
+    micro_batches: int = 1
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.profile.replicas
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to keep together: a method with its inner steps, its compression and its delay."""
+
+    sync: Sync
+    steps: int
+    packed: Packed
+    delay: int = 0
+
+
+@dataclass(frozen=True)
+class SyncPrice:
+    """What a way costs.
+
+    Parameters
+    ----------
+    way : Way
+        Which.
+    timing : Timing
+        When it exchanges.
+    compute : float
+        Inner step without exchanges, the slowest replica waited for where it is. [s]
+    exchanges : tuple of float
+        Time of each exchange of a period alone. [s]
+    period : float
+        From one exchange to the next. [s]
+    utilisation : float
+        Share of the accelerators' time in which they train. [-]
+    peak, mean : mapping
+        Rate of each link while it sends, and on average, in its busier direction. [byte/s]
+    device_bytes, host_bytes : float
+        What it keeps on one accelerator, and in host memory for it, beside training. [byte]
+    """
+
+    way: Way
+    timing: Timing
+    compute: float
+    exchanges: tuple[float, ...]
+    period: float
+    utilisation: float
+    peak: Mapping[Pair, float]
+    mean: Mapping[Pair, float]
+    device_bytes: float
+    host_bytes: float
+
+    @property
+    def step(self) -> float:
+        """Mean time of an inner step, its share of the exchanges included. [s]"""
+        return self.period / self.timing.period
+
+
+def price_way(way: Way, trained: Trained) -> SyncPrice:
+    """Return what a way costs on the sites."""
+    if way.sync.pattern == "stages":
+        return _price_stages(way, trained)
+    timing = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
+    route = route_of(way, trained.profile)
+    whole = float(trained.model.params) * way.packed.sent_bytes
+    packing = float(trained.model.params) * way.packed.how.pass_bytes / trained.shards / trained.memory_rate
+    compute = step_compute(way, timing, trained)
+    steps = timing.period * compute
+    times = tuple(route.seconds(send.models * whole) + send.models * packing for send in timing.sends)
+    pairs = list(zip(timing.sends, times, strict=True))
+    exposed = sum(
+        (float(exchange_period(steps, time, send.window * compute)) - steps) / send.every
+        for send, time in pairs
+    )
+    period = max(steps + exposed, sum(time / send.every for send, time in pairs))
+    amount = timing.models_per_step * timing.period * whole
+    peaks = [route.peak(send.models * whole) for send in timing.sends]
+    return SyncPrice(
+        way=way,
+        timing=timing,
+        compute=compute,
+        exchanges=times,
+        period=period,
+        utilisation=_training_share(trained, period / timing.period),
+        peak={pair: max(peak[pair] for peak in peaks) for pair in peaks[0]},
+        mean={pair: sent / period for pair, sent in route.sent(amount).items()},
+        device_bytes=device_copies(way, timing) * FULL * trained.model.params / trained.shards,
+        host_bytes=way.sync.host_copies * FULL * trained.model.params / trained.shards,
+    )
+
+
+def device_copies(way: Way, timing: Timing) -> float:
+    """Return the copies of the parameters in 4 bytes that accelerators hold beside training. [-]"""
+    passing = way.sync.passing_copies / timing.fragments
+    return way.sync.device_copies + passing + way.packed.how.feedback_copies
+
+
+def route_of(way: Way, profile: SitesProfile) -> Route:
+    """Return the links that a way's exchanges take."""
+    if way.sync.pattern == "pair":
+        return pair_route(profile)
+    return ring_route(profile, way.sync.pattern == "ring" and way.packed.how.sums)
+
+
+def step_compute(way: Way, timing: Timing, trained: Trained) -> float:
+    """Return the mean time of an inner step without exchanges. [s]
+
+    Replicas that wait take as long as the slowest of them, whose steps vary; those that do not, as long as
+    their mean rate says.
+    """
+    sites = trained.profile.sites
+    if not way.sync.waits:
+        rates = sum(one.replicas / trained.seconds[one.name] for one in sites)
+        return trained.replicas / rates
+    met = 2 if way.sync.pattern == "pair" else trained.replicas
+    slowest = slowest_of(min(met, trained.replicas))
+    times = (
+        float(slowest_seconds(trained.seconds[one.name], timing.period, one.deviation, slowest))
+        for one in sites
+    )
+    return max(times) / timing.period
+
+
+def _training_share(trained: Trained, step: float) -> float:
+    used = sum(one.gpus * trained.seconds[one.name] for one in trained.profile.sites)
+    return used / step / trained.profile.gpus
+
+
+def _price_stages(way: Way, trained: Trained) -> SyncPrice:
+    """Return what one pipeline over the sites costs: each holds layers by its speed.
+
+    A site's part of a step is its share of the layers of the whole batch. The slowest of parts and links sets
+    the beat, and the pipeline fills and drains once.
+    """
+    sites, route = trained.profile.sites, chain_route(trained.profile)
+    rates = sum(one.replicas / trained.seconds[one.name] for one in sites)
+    compute = trained.replicas / rates
+    size = min(ACTIVATION, way.packed.sent_bytes)
+    amount = float(boundary_bytes(trained.tokens, float(trained.model.hidden), size))
+    beats = float(trained.micro_batches * trained.replicas)
+    link = route.seconds(amount / beats) * beats - (beats - 1.0) * route.turns * route.latency
+    fill = (len(sites) - 1.0) / beats
+    period = max(compute, link) * (1.0 + fill) + 2.0 * (len(sites) - 1.0) * link / beats
+    timing = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
+    return SyncPrice(
+        way=way,
+        timing=timing,
+        compute=compute,
+        exchanges=(link,),
+        period=period,
+        utilisation=compute / period,
+        peak=route.peak(amount),
+        mean={pair: sent / period for pair, sent in route.sent(amount).items()},
+        device_bytes=0.0,
+        host_bytes=0.0,
+    )

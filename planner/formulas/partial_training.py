@@ -1,0 +1,99 @@
+"""Training of parts of a model: stages that a micro-batch skips, experts that a node does not train."""
+
+from __future__ import annotations
+
+from planner.numeric import Num
+
+
+def visited_share(visited: Num, stages: Num) -> Num:
+    r"""Share of a pipeline's compute and hops where each micro-batch visits some of its stages.
+
+    Skipped FLOPs are skipped learning: a step is not that of the whole model.
+
+    .. math:: v / s
+
+    Parameters
+    ----------
+    visited : Num
+        Stages :math:`v` that a micro-batch visits. [-]
+    stages : Num
+        Stages :math:`s` of the pipeline. [-]
+
+    Returns
+    -------
+    Num
+        Share. [-]
+
+    References
+    ----------
+    .. [1] N. Blagoev et al., "SkipPipe: Partial and Reordered Pipelining Framework for Training LLMs in
+       Heterogeneous Networks," arXiv:2502.19913.
+
+    Examples
+    --------
+    >>> visited_share(3.0, 6.0)
+    0.5
+    """
+    return visited / stages
+
+
+def frozen_expert_bytes(params: Num, nodes: Num, trained_bytes: Num) -> Num:
+    r"""Memory that a node saves where it trains its own share of the experts, and holds all of them.
+
+    .. math:: N_e b (1 - 1/n)
+
+    Parameters
+    ----------
+    params : Num
+        Parameters :math:`N_e` of all experts. [element]
+    nodes : Num
+        Nodes :math:`n`. [-]
+    trained_bytes : Num
+        Gradient and optimizer states :math:`b` of a parameter that is trained. [byte/element]
+
+    Returns
+    -------
+    Num
+        Bytes. [byte]
+
+    References
+    ----------
+    .. [1] J. Zhang et al., "Pretraining A Large Language Model using Distributed GPUs: A Memory-Efficient
+       Decentralized Paradigm" (SPES).
+
+    Examples
+    --------
+    >>> frozen_expert_bytes(1000.0, 4.0, 12.0)
+    9000.0
+    """
+    return params * trained_bytes * (1.0 - 1.0 / nodes)
+
+
+def seeded_step_bytes(machines: Num, directions: Num) -> Num:
+    r"""Bytes that a machine receives in a zeroth-order step whose directions all draw from shared seeds.
+
+    .. math:: k (n - 1)
+
+    Parameters
+    ----------
+    machines : Num
+        Machines :math:`n`, each with one byte for each of its directions. [-]
+    directions : Num
+        Directions :math:`k` that each tries. [-]
+
+    Returns
+    -------
+    Num
+        Bytes, whatever the size of the model. [-]
+
+    References
+    ----------
+    .. [1] E. Zelikman et al., "Just One Byte (per gradient): A Note on Low-Bandwidth Decentralized Language
+       Model Finetuning Using Shared Randomness," arXiv:2306.10015.
+
+    Examples
+    --------
+    >>> seeded_step_bytes(9.0, 1.0)
+    8.0
+    """
+    return directions * (machines - 1.0)

@@ -1,0 +1,165 @@
+"""Mixers that pass a state along, from a ``config.json``: which layers have them, and their sizes.
+
+Configs spell the order of layers in five ways: a list of words, an interval, a text of symbols, the numbers
+of the layers with attention, and two lists of numbers that count from one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from planner.inputs.hf_families import Family
+from planner.inputs.hf_fields import Config
+
+FULL, LINEAR, NONE = "full", "linear", ""
+"""A layer's mixer: attention, one that passes a state along, or none."""
+
+WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "full_attention": (FULL, ""),
+    "attention": (FULL, ""),
+    "linear_attention": (LINEAR, ""),
+    "mamba": (LINEAR, ""),
+    "mamba2": (LINEAR, ""),
+    "mlp": (NONE, "dense"),
+    "moe": (NONE, "moe"),
+}
+"""Words of a list of layers, each with its mixer, and its feed-forward where it is one alone."""
+
+SYMBOLS: Final = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+"""Symbols of ``hybrid_override_pattern`` (Megatron-LM, ``hybrid_layer_allocation.py``, ``Symbols``)."""
+
+READ: Final[Mapping[str, frozenset[str]]] = {
+    "gated-delta": frozenset({"full_attention_interval", "linear_num_key_heads", "attn_output_gate"}),
+    "mamba2": frozenset(
+        {"hybrid_override_pattern", "layers_block_type", "mamba_num_heads", "ssm_state_size"}
+    ),
+    "kimi-delta": frozenset({"linear_attn_config"}),
+    "lightning": frozenset(),
+}
+"""Keys of other types that speak against a config, and that the types with such mixers are read by."""
+
+
+def listed_kinds(config: Config, family: Family) -> list[tuple[str, str]]:
+    """Return for each layer its mixer and its feed-forward; nothing where the config lists none.
+
+    The feed-forward is empty where the type says it elsewhere.
+    """
+    pattern = config.raw.get("hybrid_override_pattern")
+    words: Any = config.raw.get("layers_block_type") or config.raw.get("layer_types")
+    if words is None and isinstance(pattern, str):
+        words = [SYMBOLS.get(sign, sign) for sign in pattern.split("/")[0].replace("|", "")]
+    if not isinstance(words, list):
+        return []
+    strange = sorted({str(word)[:40] for word in words if str(word) not in WORDS})
+    if strange:
+        config.fault("layer_types", ", ".join(strange), f"words out of {', '.join(WORDS)}")
+        return []
+    kinds = [WORDS[str(word)] for word in words]
+    if not family.single and any(fed for _, fed in kinds):
+        config.fault("layer_types", "layers of a feed-forward alone", "a mixer in each layer")
+    return kinds
+
+
+def linear_kinds(config: Config, family: Family, layers: int) -> list[str]:
+    """Return the mixer of each layer of a type with a mixer and a feed-forward in all of them."""
+    kinds = [mixer for mixer, _ in listed_kinds(config, family)]
+    if not kinds:
+        kinds = _numbered(config, family, layers)
+    if len(kinds) != layers:
+        config.fault("layer_types", f"{len(kinds)} layers", f"one for each of {layers} layers")
+        return [FULL] * layers
+    return kinds
+
+
+def _numbered(config: Config, family: Family, layers: int) -> list[str]:
+    """Return the mixers of layers that no list names: by an interval, or by the numbers of some."""
+    if family.linear == "gated-delta":
+        every = config.whole("full_attention_interval")
+        return [FULL if (layer + 1) % every == 0 else LINEAR for layer in range(layers)]
+    if family.linear == "lightning":
+        listed = config.numbers("attn_type_list")
+        return [FULL if one else LINEAR for one in listed or [(layer + 1) % 2 for layer in range(layers)]]
+    found = _full_layers(config)
+    return [FULL if layer in found else LINEAR for layer in range(layers)]
+
+
+def _full_layers(config: Config) -> set[int]:
+    """Return the layers with attention, from zero, where a config numbers them."""
+    inner = config.raw.get("linear_attn_config")
+    if isinstance(inner, Mapping):
+        raw = inner.get("full_attn_layers")
+        if not isinstance(raw, list) or not all(isinstance(one, int) for one in raw):
+            config.fault("linear_attn_config.full_attn_layers", repr(raw), "a list of whole numbers")
+            return set()
+        return {one - 1 for one in raw}
+    return set(config.numbers("attn_layer_indices") or [])
+
+
+def linear_mixer(config: Config, family: Family, hidden: int) -> dict[str, Any]:
+    """Return the fields of the mixer that passes a state along, of a type that has one."""
+    return _RECORDS[family.linear](config, hidden)
+
+
+def _gated_delta(config: Config, hidden: int) -> dict[str, Any]:
+    return {
+        "kind": "gated-delta",
+        "key_heads": config.whole("linear_num_key_heads"),
+        "value_heads": config.whole("linear_num_value_heads"),
+        "key_head_dim": config.whole("linear_key_head_dim"),
+        "head_dim": config.whole("linear_value_head_dim"),
+        "conv_kernel": config.whole("linear_conv_kernel_dim"),
+    }
+
+
+def _mamba2(config: Config, hidden: int) -> dict[str, Any]:
+    heads = config.whole("mamba_num_heads", "mamba_n_heads")
+    expanded = config.whole("expand", "mamba_expand", otherwise=2) * hidden
+    size = config.value("mamba_head_dim", "mamba_d_head")
+    record = {
+        "kind": "mamba2",
+        "heads": heads,
+        "head_dim": expanded // heads if size in (None, "auto") else size,
+        "groups": config.whole("n_groups", "mamba_n_groups"),
+        "state": config.whole("ssm_state_size", "mamba_d_state"),
+        "conv_kernel": config.whole("conv_kernel", "mamba_d_conv"),
+        "chunk": config.whole("chunk_size", "mamba_chunk_size", otherwise=256),
+        "conv_bias": config.flag(
+            "use_conv_bias" if "use_conv_bias" in config.raw else "mamba_conv_bias", True
+        ),
+    }
+    biased = config.flag("use_bias") if "mamba_num_heads" in config.raw else config.flag("mamba_proj_bias")
+    return record | ({"bias": True} if biased else {})
+
+
+def _kimi_delta(config: Config, hidden: int) -> dict[str, Any]:
+    inner = config.raw.get("linear_attn_config")
+    own = (
+        Config(inner, {}, f"{config.where}: linear_attn_config", config.problems, config.notes)
+        if isinstance(inner, Mapping)
+        else config
+    )
+    return {
+        "kind": "kimi-delta",
+        "heads": own.whole("num_heads", "linear_num_heads"),
+        "head_dim": own.whole("head_dim" if own is not config else "linear_head_dim"),
+        "conv_kernel": own.whole("short_conv_kernel_size", "linear_conv_kernel_dim"),
+    }
+
+
+def _lightning(config: Config, hidden: int) -> dict[str, Any]:
+    heads = config.whole("num_attention_heads")
+    return {
+        "kind": "lightning",
+        "heads": heads,
+        "head_dim": config.whole("head_dim", otherwise=max(1, hidden // heads)),
+        "chunk": config.whole("block_size", otherwise=256),
+    }
+
+
+_RECORDS: Final[Mapping[str, Callable[[Config, int], dict[str, Any]]]] = {
+    "gated-delta": _gated_delta,
+    "mamba2": _mamba2,
+    "kimi-delta": _kimi_delta,
+    "lightning": _lightning,
+}

@@ -1,0 +1,1 @@
+"""Mixers that pass a state along the sequence, one kind in each file."""

@@ -1,0 +1,137 @@
+"""What mixers that pass a state along the sequence have in common; each kind is a file of `mixers`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal, NamedTuple
+
+from planner.inputs.record import Positive, Record
+
+Split = Literal["columns", "rows", "none"]
+"""How tensor parallelism divides a product's weights: by outputs, by inputs, or not at all."""
+
+
+class Product(NamedTuple):
+    """One linear layer of a mixer.
+
+    Parameters
+    ----------
+    name : str
+        As operators and rules call it.
+    inputs, outputs : int
+        Its width on either side, all ranks together. [element]
+    split : str
+        How tensor parallelism divides it.
+    bias : bool
+        Whether it has one.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    split: Split
+    bias: bool = False
+
+    @property
+    def params(self) -> int:
+        """Parameters. [element]"""
+        return self.inputs * self.outputs + self.bias * self.outputs
+
+
+class RecurrentMixer(Record):
+    """A mixer without attention over the sequence: projections, a short convolution, a chunked scan.
+
+    Tensor parallelism divides ``heads``, and with them ``kv_heads``, the groups of heads that share queries
+    and keys. A group of context-parallel ranks turns its part of the sequence with all heads into all of it
+    with some of them, and back.
+    """
+
+    conv_kernel: Positive = 4
+    chunk: Positive = 64
+
+    @property
+    def window(self) -> None:
+        """Nothing: the state reaches back over the whole sequence."""
+        return
+
+    @property
+    def reach(self) -> int:
+        """Elements of the state that one sequence carries, of all heads. [element]"""
+        return self.state_heads * self.qk_head_dim * self.value_head_dim
+
+    @property
+    @abstractmethod
+    def state_heads(self) -> int:
+        """Heads with a state of their own: those that tensor parallelism divides. [-]"""
+
+    @property
+    @abstractmethod
+    def state_groups(self) -> int:
+        """Groups of heads that share queries and keys. [-]"""
+
+    @property
+    @abstractmethod
+    def qk_head_dim(self) -> int:
+        """Width of one query or key head. [element]"""
+
+    @property
+    @abstractmethod
+    def value_head_dim(self) -> int:
+        """Width of one value head. [element]"""
+
+    @property
+    @abstractmethod
+    def conv_width(self) -> int:
+        """Channels of the short convolution, none where there is none. [element]"""
+
+    @property
+    @abstractmethod
+    def divided_params(self) -> int:
+        """Parameters outside of products that go with the heads. [element]"""
+
+    @property
+    @abstractmethod
+    def whole_params(self) -> int:
+        """Parameters outside of products that every rank has. [element]"""
+
+    @abstractmethod
+    def products(self, hidden: int) -> tuple[Product, ...]:
+        """Linear layers, the one that reads the residual stream first, the one that ends the mixer last."""
+
+    @property
+    @abstractmethod
+    def scan_flops(self) -> float:
+        """FLOPs of the scan for one token and head, forward. [FLOP]"""
+
+    @property
+    @abstractmethod
+    def scan_elements(self) -> float:
+        """Elements that the scan's kernels read and write for one token and head, forward. [element]"""
+
+    @property
+    def slowdown(self) -> float:
+        """Time of the scan's kernels over that of the gated delta rule's at equal work. [-]
+
+        One where no public table times them: they are then taken to reach the same.
+        """
+        return 1.0
+
+    @property
+    @abstractmethod
+    def model_flops(self) -> float:
+        """FLOPs of the recurrence for one token, all heads, as Megatron-LM counts them, forward. [FLOP]"""
+
+    @property
+    @abstractmethod
+    def around(self) -> float:
+        """Elements that kernels around the scan read or write for one token, convolution aside. [element]"""
+
+    @property
+    @abstractmethod
+    def kept(self) -> float:
+        """Elements kept for backward of one token beside what the first product writes. [element]"""
+
+    def params(self, hidden: int) -> int:
+        """Parameters. [element]"""
+        products = sum(product.params for product in self.products(hidden))
+        return products + self.divided_params + self.whole_params

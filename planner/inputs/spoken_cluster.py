@@ -1,0 +1,103 @@
+"""Clusters as people name them: an accelerator stands for its usual cluster, a number before it for a count.
+
+The table from an accelerator's words to its cluster is the accelerators' own files: their names, aliases
+and what they say under ``cluster``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from planner.errors import InputError
+from planner.inputs.load import data_folder, names_and_aliases
+
+SILENT: Final = frozenset({"nvidia", "amd", "intel", "google", "aws", "geforce", "tesla", "gpu", "gpus", ""})
+"""Words of a product's name that tell no accelerators apart."""
+
+_COUNTED = re.compile(r"(?P<n>\d{1,6})\s*[x×*]\s*(?P<what>.+)|(?P<what2>.+?)\s*[x×*]\s*(?P<n2>\d{1,6})")
+_SIZE = re.compile(r"(\d)[\s_-]*gi?b?\b")
+
+Words = frozenset[str]
+
+
+class Spoken(NamedTuple):
+    """What a cluster was called: an accelerator, and how many of them where that was said."""
+
+    accelerator: str
+    gpus: int | None
+
+
+def words_of(text: str) -> Words:
+    """Return the words of an accelerator's name in which it differs from others.
+
+    Examples
+    --------
+    >>> sorted(words_of("NVIDIA A100 SXM4 40 GB")) == sorted(words_of("a100-sxm4-40gb"))
+    True
+    """
+    plain = _SIZE.sub(r"\1gb", text.strip().lower())
+    return frozenset(re.split(r"[\s_/-]+", plain)) - SILENT
+
+
+def spoken_accelerator(text: str) -> str:
+    """Return the name of the accelerator that ships under these words; empty where none or several do."""
+    found = _by_words(data_folder("hardware_profiles") / "accelerators").get(words_of(text), frozenset())
+    return next(iter(found)).stem if len(found) == 1 else ""
+
+
+def spoken_cluster(text: str) -> Spoken | None:
+    """Return what a name means that is no cluster's own; None where it names no accelerator.
+
+    Examples
+    --------
+    >>> spoken_cluster("8x H100 SXM"), spoken_cluster("RTX4090")
+    (Spoken(accelerator='h100-80gb-sxm', gpus=8), Spoken(accelerator='rtx-4090', gpus=None))
+    """
+    if _is_cluster(text):
+        return None
+    whole = spoken_accelerator(text)
+    if whole:
+        return Spoken(whole, None)
+    match = _COUNTED.fullmatch(text.strip().lower())
+    if match is None:
+        return None
+    name = spoken_accelerator(match["what"] or match["what2"])
+    return Spoken(name, int(match["n"] or match["n2"])) if name else None
+
+
+def _is_cluster(text: str) -> bool:
+    """Whether a text is the name of a shipped cluster, or a path."""
+    if text.strip().lower() in names_and_aliases(data_folder("hardware_profiles")):
+        return True
+    try:
+        return Path(text).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def note_of(text: str) -> str:
+    """Return what a cluster's name was taken for, where it is that of an accelerator; empty otherwise."""
+    from planner.inputs.load_hardware import default_cluster
+
+    spoken = spoken_cluster(text)
+    if spoken is None:
+        return ""
+    try:
+        cluster = default_cluster(spoken.accelerator)
+    except InputError:
+        return ""
+    count = "" if spoken.gpus is None else f", {spoken.gpus} of its accelerators"
+    return f"{text} is taken as {cluster}, the usual cluster of {spoken.accelerator}{count}"
+
+
+@cache
+def _by_words(folder: Path) -> Mapping[Words, frozenset[Path]]:
+    index: dict[Words, set[Path]] = defaultdict(set)
+    for name, path in names_and_aliases(folder).items():
+        index[words_of(name)].add(path)
+    return {words: frozenset(paths) for words, paths in index.items()}

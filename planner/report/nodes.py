@@ -1,0 +1,74 @@
+"""The best plan after nodes are lost or come back, for people and programs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.report.as_json import Document, estimate_document, plain
+from planner.report.estimate_page import layout
+from planner.report.page import Page, Table, significant
+from planner.report.resume import moves_table, resume_document
+from planner.search.nodes import Changed
+from planner.units import percent
+
+NODES: Final = "planner/goodput-nodes/1"
+
+
+def nodes_page(told: Changed) -> Page:
+    """Return the plan that goes on, what the change costs, and when waiting is better."""
+    old, new = told.resume.old, told.new
+    fewer = new.job.gpus < old.job.gpus
+    among = f"of {old.job.gpus:,} accelerators" if fewer else f"accelerators, {old.job.gpus:,} before"
+    head = f"{old.job.model.name} goes on with {layout(new.plan)} on {new.job.gpus:,} {among}"
+    speed = old.step / new.step
+    rows = tuple(
+        {
+            "": name,
+            "layout": layout(one.plan),
+            "gpus": f"{one.job.gpus:,}",
+            "s/step": significant(one.step, 3),
+        }
+        for name, one in (("before", old), ("after", new))
+    )
+    minutes = significant(told.transition / 60, 3)
+    lines = [f"{percent(speed)} of the speed before. The change takes about {minutes} min: starting anew, "
+             "and the checkpoint from storage."]  # fmt: skip
+    if fewer:
+        lines.append(
+            f"Waiting is better where the nodes are back within {significant(told.break_even / 60, 3)} min "
+            "(two changes against standing still)."
+        )
+    elif told.worthwhile is None:
+        lines.append("It is no faster: stay as you are.")
+    else:
+        least = significant(told.worthwhile / 60, 3)
+        lines.append(f"It pays where more than {least} min of training are left.")
+    if told.resume.verdict.tool is not None:
+        lines.append(f"First run {told.resume.verdict.tool}.")
+    if told.best is not new and told.best.step < new.step:
+        lines.append(
+            f"{layout(told.best.plan)} takes {significant(told.best.step, 3)} s, but the checkpoint does not "
+            "load under it; `planner resume` says why."
+        )
+    page: Page = [head + ".", Table(rows), "\n".join(lines)]
+    return page if told.resume.move is None else [*page, moves_table(told.resume.move)]
+
+
+def nodes_document(told: Changed) -> Document:
+    """Return the plan that goes on as JSON."""
+    document: Document = plain(
+        {
+            "schema": NODES,
+            "gpus_before": told.resume.old.job.gpus,
+            "gpus": told.new.job.gpus,
+            "speed": told.resume.old.step / told.new.step,
+            "transition_s": told.transition,
+            "waiting_better_below_s": told.break_even
+            if told.new.job.gpus < told.resume.old.job.gpus
+            else None,
+            "pays_above_s": told.worthwhile if told.new.job.gpus > told.resume.old.job.gpus else None,
+            "resume": resume_document(told.resume),
+            "fastest": estimate_document(told.best, {}),
+        }
+    )
+    return document

@@ -1,0 +1,89 @@
+"""Answers in one line, and as tables of HTML for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Final
+
+from planner.cost.estimate import Estimate
+from planner.report.as_json import Document, estimate_document, search_document
+from planner.report.estimate_page import TIME_WORDS, layout
+from planner.report.explain import Explanation, explain_document
+from planner.report.page import significant
+from planner.search.optimise import SearchResult
+from planner.shown import show_with
+from planner.units import GIB, percent
+
+MOST_ROWS: Final = 20
+
+
+def short(answer: Any) -> str:
+    """Return an answer in one line."""
+    if isinstance(answer, Estimate):
+        return f"<Estimate {_where(answer)}: {layout(answer.plan)}, {_figures(answer)}>"
+    if isinstance(answer, Explanation):
+        return f"<Explanation of {short(answer.answer)[1:-1]}>"
+    if not isinstance(answer, SearchResult):
+        return object.__repr__(answer)
+    if not answer.plans:
+        return f"<SearchResult: none of {answer.valid:,} legal plans fits>"
+    best = answer.plans[0]
+    return (
+        f"<SearchResult {_where(best)}: {answer.fits:,} of {answer.valid:,} legal plans fit, "
+        f"best {layout(best.plan)}, {_figures(best)}>"
+    )
+
+
+def _where(answer: Estimate) -> str:
+    return f"{answer.job.model.name} on {answer.job.gpus} {answer.job.hardware.name}, {answer.runtime.name}"
+
+
+def _figures(answer: Estimate) -> str:
+    fits = "fits" if answer.feasible else "breaks a rule" if answer.violations else "does not fit"
+    gib = f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB"
+    return f"{significant(answer.step)} s/step, MFU {percent(answer.mfu)}, {gib}, {fits}"
+
+
+def html(answer: Any) -> str:
+    """Return an answer as a table: an estimate's figures and terms, a search's plans."""
+    if isinstance(answer, SearchResult):
+        rows = [_row(str(rank), plan) for rank, plan in enumerate(answer.plans[:MOST_ROWS], 1)]
+        rows += [_row(name, plan) for name, plan in answer.baselines]
+        return _table(short(answer)[1:-1], rows)
+    one = answer.answer if isinstance(answer, Explanation) else answer
+    terms = {words: getattr(one.time, name) for name, words in TIME_WORDS.items()}
+    rows = [
+        {"where the step goes": words, "s": significant(value), "share": percent(value / one.step)}
+        for words, value in terms.items()
+        if value > 1e-6 * one.step
+    ]
+    return _table(short(one)[1:-1], rows)
+
+
+def _row(rank: str, answer: Estimate) -> dict[str, str]:
+    return {
+        "#": rank,
+        "layout": layout(answer.plan),
+        "s/step": significant(answer.step),
+        "MFU": percent(answer.mfu),
+        "GiB": f"{answer.peak / GIB:.1f}",
+        "$/step": significant(answer.bill.usd_per_step),
+    }
+
+
+def _table(caption: str, rows: list[dict[str, str]]) -> str:
+    """Return rows with the same keys as a table."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0]) if rows else ""
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in rows)
+    inner = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f"<table>{inner}</table>"
+
+
+def record(answer: Estimate | SearchResult | Explanation) -> Document:
+    """Return an answer as the JSON document that the command of its name prints."""
+    if isinstance(answer, Estimate):
+        return estimate_document(answer, {})
+    return search_document(answer, {}) if isinstance(answer, SearchResult) else explain_document(answer)
+
+
+show_with(short, html, record)

@@ -1,0 +1,342 @@
+"""Training over several sites for people and for scripts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.calibrate.releases import title_of
+from planner.formulas.failures import job_mtbf_seconds
+from planner.inputs.sites import Site
+from planner.report.as_json import Document, estimate_document, plain
+from planner.report.estimate_page import layout, money
+from planner.report.page import Page, Table, counted, listed, significant
+from planner.search.sites.rank import Ranked, SitesResult, batch_cost
+from planner.search.sites.request import SitesRequest
+from planner.techniques.sync._family import best_batch_tokens
+from planner.units import DAY, percent
+
+SITES: Final = "planner/sites/1"
+BITS: Final = 8.0
+GIGA: Final = 1e9
+
+SHOWN: Final = 6
+"""Ways of one kind that a page shows. [-]"""
+
+
+def gbits(rate: float) -> float:
+    """Return a rate in the unit of network links. [Gbit/s]
+
+    Examples
+    --------
+    >>> gbits(1.25e9)
+    10.0
+    """
+    return rate * BITS / GIGA
+
+
+def sites_page(
+    result: SitesResult, request: SitesRequest, defaults: Mapping[str, Any], verbose: bool = False
+) -> Page:
+    """Return a search over sites for people."""
+    if not result.ranked:
+        return [_head(request), *_nothing(result), *_others(result), *_taken(defaults)]
+    page: Page = [_head(request), ways_table(result.ranked, request)]
+    if len({one.price.way.sync.name for one in result.ranked}) == 1 and len(result.by_steps) > 1:
+        page.append(ways_table(_some(result.by_steps, verbose), request, "by inner steps"))
+    lead = result.ranked[0]
+    lines = [
+        _inside(lead),
+        _links(lead),
+        *_costs(result, verbose),
+        *_crossovers(result.ranked if verbose else result.ranked[:1]),
+        *_batch_lines(result, request, lead),
+        *(_best_batch(request) if verbose else ()),
+        *_unfit(result),
+        *_failures(request),
+    ]
+    others = _others(result, verbose)
+    words = [one for one in others if isinstance(one, str)]
+    page.append("\n".join([*lines, *words]))
+    return [*page, *(one for one in others if not isinstance(one, str)), *_taken(defaults)]
+
+
+def ways_table(ways: tuple[Ranked, ...], request: SitesRequest, title: str = "layout") -> Table:
+    """Return ways as rows."""
+    return Table(tuple(_row(str(rank), one, title) for rank, one in enumerate(ways, 1)))
+
+
+def way_name(one: Ranked) -> str:
+    """Return a way in words: method, inner steps, fragments with their delay, compression."""
+    way, timing = one.price.way, one.price.timing
+    words = [way.sync.name]
+    if way.sync.inner:
+        words.append(f"H{way.steps}")
+    if timing.fragments > 1:
+        words.append(f"x{timing.fragments}+{timing.delay}")
+    if way.packed.how.name != "none":
+        words.append(way.packed.text)
+    return " ".join(words)
+
+
+def _row(rank: str, one: Ranked, title: str) -> dict[str, str]:
+    price = one.price
+    row = {
+        "#": rank,
+        title: way_name(one),
+        "s/step": significant(price.step, 3),
+        "trains": percent(price.utilisation),
+        "Gb/s": significant(gbits(max(price.mean.values())), 3),
+        "peak": significant(gbits(max(price.peak.values())), 3),
+        "compute": _times(one),
+    }
+    if one.tokens:
+        row |= {
+            "days": significant(one.to_loss(one.days), 3),
+            "cost": money(cost) if (cost := one.to_loss(one.usd)) is not None else "-",
+        }
+    return row
+
+
+def _times(one: Ranked) -> str:
+    """Return what a way costs in compute to one loss."""
+    if one.exact:
+        return "exact"
+    return "unknown" if one.compute is None else f"{one.compute:.2f}x"
+
+
+def _some(ways: tuple[Ranked, ...], verbose: bool) -> tuple[Ranked, ...]:
+    """Return a few of many, the first and the last among them."""
+    if verbose or len(ways) <= SHOWN:
+        return ways
+    places = sorted({round(place * (len(ways) - 1) / (SHOWN - 1)) for place in range(SHOWN)})
+    return tuple(ways[place] for place in places)
+
+
+def _head(request: SitesRequest) -> str:
+    profile, work = request.profile, request.replica_workload
+    where = ", ".join(f"{one.gpus} at {one.name}" for one in profile.sites)
+    total = work.global_batch * profile.replicas
+    return (
+        f"{request.model.name} ({request.model.params / 1e9:.3g} B) on {profile.gpus:,} accelerators "
+        f"({where}; {profile.name}), {title_of(request.runtime)}; {counted(profile.replicas, 'replica')}, "
+        f"an inner step of {counted(total, 'sequence')} of {work.seq_len:,} tokens, {work.precision}"
+    )
+
+
+def _inside(lead: Ranked) -> str:
+    """Say the plan at each site, and who waits for whom."""
+    layouts = {name: f"{layout(one.plan)}, {significant(one.step, 3)} s" for name, one in lead.plans.items()}
+    if len(set(layouts.values())) == 1:
+        said = f"Inside each site: {next(iter(layouts.values()))} a step alone."
+    else:
+        said = "Inside: " + "; ".join(f"{name} {text}" for name, text in layouts.items()) + "."
+        slowest = max(lead.plans, key=lambda name: lead.plans[name].step)
+        said += f" All wait for {slowest}." if lead.sync.waits else ""
+    kept = lead.price.device_bytes / 2**30
+    host = lead.price.host_bytes / 2**30
+    extra = [f"{kept:.1f} GiB of an accelerator"] if kept else []
+    extra += [f"{host:.1f} GiB of host memory for each"] if host else []
+    return said + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
+
+
+def _links(lead: Ranked) -> str:
+    """Say what the first way sends over each link."""
+    price = lead.price
+    told = [
+        f"{'-'.join(pair)} {significant(gbits(price.mean[pair]), 3)} Gb/s on average, "
+        f"{significant(gbits(price.peak[pair]), 3)} at peak"
+        for pair in price.peak
+    ]
+    seconds = " and ".join(significant(time, 3) for time in price.exchanges)
+    return f"An exchange takes {seconds} s alone: {'; '.join(told)}."
+
+
+def _costs(result: SitesResult, verbose: bool) -> list[str]:
+    """Say what each way costs in learning, with its source; of the first alone where little is told."""
+    told: dict[str, str] = {}
+    for one in (*result.ranked, *result.others) if verbose else result.ranked[:1]:
+        if not one.sync.exact:
+            told.setdefault(one.sync.name, f"{one.sync.name}: {one.sync.costs}.")
+        packed = one.price.way.packed.how
+        if packed.name != "none":
+            told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
+    return [f"Cost in learning: {' '.join(told.values())}"] if told else []
+
+
+def _crossovers(ways: tuple[Ranked, ...]) -> list[str]:
+    """Say below which rate of the narrowest link each way is ahead of exact data parallelism."""
+    told = [f"{one.sync.name} {_ahead(one.crossover)}" for one in ways if one.crossover is not None]
+    unknown = any(one.compute is None for one in ways)
+    speed = " (in speed alone where the cost in learning is unknown)" if unknown else ""
+    return [f"Ahead of ddp by the narrowest link's rate: {', '.join(told)}{speed}."] if told else []
+
+
+def _ahead(crossover: float) -> str:
+    if crossover == 0.0:
+        return "never"
+    return "always" if math.isinf(crossover) else f"below {significant(gbits(crossover), 3)} Gb/s"
+
+
+def _batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
+    """Say how the batch compares with the critical one, and how many replicas that bears."""
+    critical, here = result.critical_tokens, lead.step_tokens
+    most = int(critical // (here / request.profile.replicas))
+    seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
+    return [
+        f"Critical batch: {significant(critical / 1e6, 3)} M tokens, {counted(most, 'such replica')}; more "
+        f"stop paying: {significant(here / 1e6, 3)} M cost {percent(batch_cost(here, critical) - 1, 0)} more "
+        f"tokens (arXiv:2410.21676{seen})."
+    ]
+
+
+def _best_batch(request: SitesRequest) -> list[str]:
+    """Say at which batch DiLoCo learned best."""
+    best = best_batch_tokens(float(request.model.params), request.profile.replicas)
+    return [
+        f"DiLoCo learned best at {significant(best / 1e6, 3)} M tokens over all replicas, on 20 tokens a "
+        "parameter (arXiv:2503.09799, sec. 4.3; seen to 2.4 B)."
+    ]
+
+
+def _unfit(result: SitesResult) -> list[str]:
+    return [f"No plan has room for {', '.join(result.unfit)}."] if result.unfit else []
+
+
+def _nothing(result: SitesResult) -> Page:
+    if result.others:
+        return []
+    nearest = result.nearest or {}
+    said = "No plan fits inside the sites."
+    if isinstance(peak := nearest.get("peak_gib"), float) and nearest.get("missing_gib"):
+        missing = significant(float(str(nearest["missing_gib"])), 3)
+        said += f" The least takes {significant(peak, 3)} GiB of an accelerator, {missing} too many."
+    if nearest.get("gpus"):
+        said += f" A site of {nearest['gpus']} accelerators has room."
+    return [said]
+
+
+def _others(result: SitesResult, verbose: bool = False) -> Page:
+    """Name the ways that nobody runs; with their figures where all is told."""
+    if not result.others:
+        return []
+    if verbose:
+        rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
+        return [Table(rows)]
+    told = ", ".join(one.sync.name for one in result.others)
+    return [f"Not ranked, no runner known here: {told}. Name one with --sync, or see -v."]
+
+
+def _failures(request: SitesRequest) -> list[str]:
+    """Say how often sites fail, where their file tells."""
+    known = {one.name: failures_per_day(one) for one in request.profile.sites}
+    told = [f"{name} {significant(often, 3)}" for name, often in known.items() if often is not None]
+    return [f"Failures a day, not counted in days: {', '.join(told)}."] if told else []
+
+
+def _taken(defaults: Mapping[str, Any]) -> Page:
+    return [f"Defaults used: {listed(defaults)}."] if defaults else []
+
+
+def way_document(one: Ranked) -> Document:
+    """Return one way as JSON."""
+    price, timing = one.price, one.price.timing
+    crossover = one.crossover
+    unbounded = crossover is not None and math.isinf(crossover)
+    document: Document = plain(
+        {
+            "sync": one.sync.name,
+            "inner_steps": price.way.steps if one.sync.inner else None,
+            "fragments": timing.fragments,
+            "delay_steps": timing.delay,
+            "compress": price.way.packed.text,
+            "runner": [] if one.refused else list(one.sync.runners),
+            "refused": list(one.refused),
+            "exact": one.exact,
+            "sends": one.sync.sends,
+            "hidden_behind": one.sync.hidden,
+            "step_time_s": price.step,
+            "inner_step_s": price.compute,
+            "exchange_s": list(price.exchanges),
+            "period_s": price.period,
+            "utilisation": price.utilisation,
+            "links": [
+                {
+                    "between": list(pair),
+                    "peak_gbit_per_s": gbits(price.peak[pair]),
+                    "mean_gbit_per_s": gbits(price.mean[pair]),
+                }
+                for pair in price.peak
+            ],
+            "device_gib": price.device_bytes / 2**30,
+            "host_gib": price.host_bytes / 2**30,
+            "penalty": {
+                "kind": one.sync.penalty.kind,
+                "text": one.sync.penalty.text,
+                "source": one.sync.penalty.source,
+                "compress": price.way.packed.how.penalty,
+            },
+            "compute_to_same_loss": one.compute,
+            "days_to_train": one.days,
+            "cost_usd_to_train": one.usd,
+            "days_to_same_loss": one.to_loss(one.days),
+            "cost_usd_to_same_loss": one.to_loss(one.usd),
+            "crossover_gbit_per_s": None if crossover is None or unbounded else gbits(crossover),
+            "always_ahead": unbounded,
+        }
+    )
+    return document
+
+
+def failures_per_day(site: Site) -> float | None:
+    """Return how often a site fails; None where its file does not say. [1/d]"""
+    if site.device_mtbf is None:
+        return None
+    return DAY / float(job_mtbf_seconds(float(site.device_mtbf), float(site.gpus)))
+
+
+def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping[str, Any]) -> Document:
+    """Return a search over sites as JSON."""
+    lead = (*result.ranked, *result.others)[:1]
+    document: Document = plain(
+        {
+            "schema": SITES,
+            "model": {"name": request.model.name, "params": request.model.params},
+            "sites": [
+                {
+                    "name": one.name,
+                    "cluster": request.clusters[one.name].name,
+                    "gpus": one.gpus,
+                    "replicas": one.replicas,
+                    "failures_per_day": failures_per_day(one),
+                }
+                for one in request.profile.sites
+            ],
+            "workload": {
+                "seq_len": request.workload.seq_len,
+                "global_batch": request.replica_workload.global_batch * request.profile.replicas,
+                "precision": request.workload.precision,
+                "optimizer": request.workload.optimizer,
+            },
+            "runtime": request.runtime.name,
+            "release": request.runtime.release,
+            "defaults": dict(defaults),
+            "ways": [way_document(one) for one in result.ranked],
+            "not_ranked": [way_document(one) for one in result.others],
+            "by_inner_steps": [way_document(one) for one in result.by_steps],
+            "curves": {
+                "narrowest_gbit_per_s": [gbits(rate) for rate in result.rates],
+                "step_time_s": {name: list(steps) for name, steps in result.curves.items()},
+            },
+            "narrowest_gbit_per_s": gbits(result.narrowest),
+            "critical_batch_tokens": result.critical_tokens,
+            "diloco_batch_tokens": best_batch_tokens(float(request.model.params), request.profile.replicas),
+            "searched": result.searched,
+            "unfit": list(result.unfit),
+            "nearest": result.nearest,
+            "elapsed_s": result.elapsed,
+        }
+    )
+    inside = {name: estimate_document(one, {}) for name, one in lead[0].plans.items()} if lead else {}
+    return document | {"plans": inside}

@@ -1,0 +1,30 @@
+"""Layers of a Megatron-LM script that pass a state along the sequence, as its flags describe them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from planner.runtimes._imports._sheet import Sheet
+
+DELTA: Final = ("gdn", "gated_delta_net")
+"""Spellings of the gated delta net, the newer one first."""
+
+
+def delta_mixer(sheet: Sheet) -> tuple[dict[str, Any] | None, str]:
+    """Return the gated delta net that the flags describe and the pattern of its layers, or None."""
+    variant = sheet.take("--experimental-attention-variant")
+    pattern = str(sheet.take("--linear-attention-freq") or "")
+    kernel = sheet.whole("--linear-conv-kernel-dim")
+    heads = sheet.whole("--linear-num-key-heads"), sheet.whole("--linear-num-value-heads")
+    sizes = sheet.whole("--linear-key-head-dim"), sheet.whole("--linear-value-head-dim")
+    if variant not in DELTA:
+        return None, ""
+    mixer = {
+        "kind": "gated-delta",
+        "key_heads": heads[0] or 16,
+        "value_heads": heads[1] or 32,
+        "key_head_dim": sizes[0] or 128,
+        "head_dim": sizes[1] or 128,
+        "conv_kernel": kernel or 4,
+    }
+    return mixer, pattern

@@ -1,0 +1,332 @@
+"""Jobs on one cluster over time: which share each gets, and when; against a queue and equal shares.
+
+A job keeps its share from its start to its end. The program chooses share and start of every job on a grid of
+times; what it finds is then played in exact times and improved by exchanging two jobs or one share.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Final, Literal
+
+from planner.errors import SolverError
+
+SLOTS: Final = 30
+"""Times on the grid of the program. [-]"""
+
+SOLVER_SECONDS: Final = 10.0
+"""Time that the program may take. [s]"""
+
+LATE: Final = 1e3
+"""Weight of an hour of lateness, over that of an hour until completion. [-]"""
+
+MOST_TRIED: Final = 10_000
+"""Exchanges that are tried from one beginning. [-]"""
+
+FEW: Final = 8
+"""Jobs up to which two of them change at once. [-]"""
+
+Objective = Literal["completion", "makespan"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job as the program sees it.
+
+    Parameters
+    ----------
+    name : str
+        Of the job.
+    options : tuple of (int, float)
+        Accelerators that it may have, and its seconds on them. [-], [s]
+    weight : float
+        How much it counts. [-]
+    arrives : float
+        From now. [s]
+    deadline : float, optional
+        From now. [s]
+    asked : int
+        Place in ``options`` of what it would ask of a queue. [-]
+    """
+
+    name: str
+    options: tuple[tuple[int, float], ...]
+    weight: float = 1.0
+    arrives: float = 0.0
+    deadline: float | None = None
+    asked: int = -1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job with its share and its times. [s]"""
+
+    task: Task
+    gpus: int
+    start: float
+    end: float
+    changes: int = 0
+
+    @property
+    def late(self) -> float:
+        """Time after its deadline. [s]"""
+        return 0.0 if self.task.deadline is None else max(0.0, self.end - self.task.deadline)
+
+
+def cost(runs: Iterable[Run], objective: Objective) -> float:
+    """Return what is minimised: weighted time to completion, or the last end; lateness counts most. [s]"""
+    known = list(runs)
+    late = LATE * sum(run.task.weight * run.late for run in known)
+    if objective == "makespan":
+        return late + max(run.end for run in known)
+    return late + sum(run.task.weight * (run.end - run.task.arrives) for run in known)
+
+
+Choice = tuple[int, int]
+"""A job and a place in its options, by numbers."""
+
+
+def played(tasks: Sequence[Task], order: Sequence[Choice], gpus: int) -> tuple[Run, ...]:
+    """Return the runs of jobs that start in an order, each as soon as its share is free and it has arrived.
+
+    A job later in the order never starts before an earlier one does.
+    """
+    free, clock = gpus, 0.0
+    running: list[tuple[float, int]] = []
+    runs = []
+    for job, place in order:
+        count, seconds = tasks[job].options[place]
+        clock = max(clock, tasks[job].arrives)
+        while running and (free < count or running[0][0] <= clock):
+            end, given = heapq.heappop(running)
+            clock, free = max(clock, end), free + given
+        heapq.heappush(running, (clock + seconds, count))
+        free -= count
+        runs.append(Run(tasks[job], count, clock, clock + seconds))
+    return tuple(runs)
+
+
+def queue(tasks: Sequence[Task], gpus: int) -> tuple[Run, ...]:
+    """Return the runs of a queue: first come, first served, each with what it asks for."""
+    order = sorted(range(len(tasks)), key=lambda job: tasks[job].arrives)
+    return played(tasks, [(job, tasks[job].asked % len(tasks[job].options)) for job in order], gpus)
+
+
+def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[Run, ...]:
+    """Return the runs where all jobs present have equal shares, cut anew when one comes or ends.
+
+    A share is rounded down to what the job may have; where there is none so small the job waits. A change of
+    its share costs a job a restart.
+    """
+    left = [1.0] * len(tasks)
+    share: list[int | None] = [None] * len(tasks)
+    changes, starts, ends = [0] * len(tasks), [0.0] * len(tasks), [0.0] * len(tasks)
+    clock, open_jobs = 0.0, set(range(len(tasks)))
+    while open_jobs:
+        here = sorted(
+            (job for job in open_jobs if tasks[job].arrives <= clock), key=lambda job: tasks[job].arrives
+        )
+        coming = [tasks[job].arrives for job in open_jobs if tasks[job].arrives > clock]
+        free, owed = gpus, {}
+        for number, job in enumerate(here):
+            most = free // (len(here) - number)
+            fitting = [place for place, (count, _) in enumerate(tasks[job].options) if count <= most]
+            new = max(fitting, key=lambda place: tasks[job].options[place][0]) if fitting else None
+            if new is None and number == len(here) - 1 and free == gpus:
+                new = min(range(len(tasks[job].options)), key=lambda place: tasks[job].options[place][0])
+            owed[job] = restart if new is not None and share[job] not in (None, new) else 0.0
+            changes[job] += owed[job] > 0
+            if new is not None and left[job] == 1.0 and share[job] is None:
+                starts[job] = clock
+            share[job] = new
+            free -= tasks[job].options[new][0] if new is not None else 0
+        times = {job: owed[job] + left[job] * tasks[job].options[place][1] for job in here
+                 if (place := share[job]) is not None}  # fmt: skip
+        step = min([*times.values(), *(time - clock for time in coming)])
+        clock += step
+        for job, need in times.items():
+            place = share[job] or 0
+            left[job] -= max(0.0, step - owed[job]) / tasks[job].options[place][1]
+            if need <= step * (1 + 1e-12):
+                ends[job] = clock
+                open_jobs.remove(job)
+    return tuple(
+        Run(
+            task,
+            max(count for count, _ in task.options if count <= gpus),
+            starts[job],
+            ends[job],
+            changes[job],
+        )
+        for job, task in enumerate(tasks)
+    )
+
+
+def planned(tasks: Sequence[Task], gpus: int, objective: Objective = "completion") -> tuple[Run, ...]:
+    """Return the runs of least cost that the program and exchanges find; never worse than the queue's."""
+    start = sorted(range(len(tasks)), key=lambda job: tasks[job].arrives)
+    asked = [(job, tasks[job].asked % len(tasks[job].options)) for job in start]
+    orders = [asked]
+    try:
+        orders.append(_program(tasks, gpus, objective, max(run.end for run in queue(tasks, gpus))))
+    except SolverError:
+        short = sorted(range(len(tasks)), key=lambda job: min(time for _, time in tasks[job].options))
+        orders.append([(job, 0) for job in short])
+    found = [_improved(tasks, order, gpus, objective) for order in orders]
+    return min(found, key=lambda runs: cost(runs, objective))
+
+
+def _program(tasks: Sequence[Task], gpus: int, objective: Objective, horizon: float) -> list[Choice]:
+    r"""Return the jobs with their shares in the order of their starts, by an integer program.
+
+    .. math::
+        \min \sum_j w_j C_j, \quad \sum_{x,s} z_{jxs} = 1, \quad
+        \sum_{j,x,s \le t < s + d_{jx}} x \, z_{jxs} \le G
+    """
+    import pulp
+
+    from planner.search.highs import solve_from
+
+    slot = horizon / SLOTS
+    model = pulp.LpProblem("shares", pulp.LpMinimize)
+    use: list[list[object]] = [[] for _ in range(SLOTS)]
+    goal, places = [], {}
+    last = model.add_variable("last", lowBound=0.0)
+    for job, task in enumerate(tasks):
+        own, ends = [], []
+        for place, (count, seconds) in enumerate(task.options):
+            length = max(1, round(seconds / slot))
+            for begin in range(int(task.arrives // slot), SLOTS - length + 1):
+                one = model.add_variable(f"z_{job}_{place}_{begin}", cat="Binary")
+                places[one.name] = (begin, job, place, one)
+                run = Run(task, count, begin * slot, max(begin * slot, task.arrives) + seconds)
+                own.append(one)
+                if objective == "makespan":
+                    goal.append(LATE * task.weight * run.late / slot * one)
+                    ends.append(run.end / slot * one)
+                else:
+                    goal.append(cost([run], objective) / slot * one)
+                for time in range(begin, begin + length):
+                    use[time].append(count * one)
+        if not own:
+            raise SolverError(f"{task.name} does not end within the queue's time")
+        model += pulp.lpSum(own) == 1
+        model += last >= pulp.lpSum(ends)
+    for parts in use:
+        model += pulp.lpSum(parts) <= gpus
+    model += pulp.lpSum(goal) + (last if objective == "makespan" else 0.0)
+    solve_from(model, {}, SOLVER_SECONDS, 1e-2)
+    taken = [(begin, job, place) for begin, job, place, one in places.values() if one.value() > 0.5]
+    chosen = sorted((begin, -tasks[job].weight, job, place) for begin, job, place in taken)
+    return [(job, place) for _, _, job, place in chosen]
+
+
+def _improved(tasks: Sequence[Task], order: list[Choice], gpus: int, objective: Objective) -> tuple[Run, ...]:
+    """Return the runs after exchanges: another place of a job in the order, other shares, while one helps."""
+
+    def worth(runs: tuple[Run, ...]) -> tuple[float, float]:
+        return cost(runs, objective), sum(run.end for run in runs)
+
+    best, tried, improves = played(tasks, order, gpus), 0, True
+    while improves and tried < MOST_TRIED:
+        improves = False
+        for other in _exchanges(tasks, order):
+            runs, tried = played(tasks, other, gpus), tried + 1
+            if worth(runs) < worth(best):
+                best, order, improves = runs, other, True
+                break
+    return best
+
+
+def _exchanges(tasks: Sequence[Task], order: list[Choice]) -> Iterator[list[Choice]]:
+    """Yield the orders with one job moved or of another share; of few jobs both, and two of other shares."""
+    few = len(order) <= FEW
+    for first, (job, own) in enumerate(order):
+        rest = order[:first] + order[first + 1 :]
+        for place in range(len(tasks[job].options)):
+            for second in range(len(order)):
+                if (few or place == own or second == first) and (place, second) != (own, first):
+                    yield [*rest[:second], (job, place), *rest[second:]]
+    for first, second in combinations(range(len(order)), 2) if few else ():
+        one, two = order[first][0], order[second][0]
+        for places in product(range(len(tasks[one].options)), range(len(tasks[two].options))):
+            changed = dict(zip((first, second), zip((one, two), places, strict=True), strict=True))
+            yield [changed.get(place, choice) for place, choice in enumerate(order)]
+
+
+def small_moves(runs: Iterable[Run], gpus: int, per_node: int) -> int:
+    """Return how often a job of less than a node must move so that others find whole nodes. [-]
+
+    Shares of part of a node go where they leave least free; of whole nodes, to any. Parts that halve a node
+    always fit together once they are packed.
+    """
+    free = [per_node] * (gpus // per_node)
+    places: dict[int, tuple[int, int]] = {}
+    known, moves = list(runs), 0
+    events = sorted(
+        [(run.end, 0, number) for number, run in enumerate(known)]
+        + [(run.start, 1, number) for number, run in enumerate(known)]
+    )
+    for _, starts, number in events:
+        run = known[number]
+        if run.gpus >= per_node:
+            whole = -(-run.gpus // per_node)
+            if not starts:
+                for node in [node for node, left in enumerate(free) if left == -1 - number]:
+                    free[node] = per_node
+                continue
+            if sum(left == per_node for left in free) < whole:
+                moves += _packed(free, places, per_node)
+            for node in [node for node, left in enumerate(free) if left == per_node][:whole]:
+                free[node] = -1 - number
+        elif starts:
+            if not any(left >= run.gpus for left in free):
+                moves += _packed(free, places, per_node)
+            node = min((left, node) for node, left in enumerate(free) if left >= run.gpus)[1]
+            free[node] -= run.gpus
+            places[number] = (node, run.gpus)
+        else:
+            node, count = places.pop(number)
+            free[node] += count
+    return moves
+
+
+def _packed(free: list[int], places: dict[int, tuple[int, int]], per_node: int) -> int:
+    """Pack the parts of nodes together, largest first, and return how many of them moved."""
+    moved = 0
+    for number in sorted(places, key=lambda one: -places[one][1]):
+        node, count = places[number]
+        used = [
+            (left, other) for other, left in enumerate(free) if count <= left < per_node and other != node
+        ]
+        better = min(used, default=None)
+        if better is not None and better[0] < free[node] + count:
+            free[node] += count
+            free[better[1]] -= count
+            places[number] = (better[1], count)
+            moved += 1
+    return moved
+
+
+def useful(tasks: Sequence[Task], gpus: int) -> tuple[Task, ...]:
+    """Return the tasks without shares that the cluster lacks or that another one beats."""
+    found = []
+    for task in tasks:
+        kept = tuple(
+            (count, seconds)
+            for count, seconds in sorted(task.options)
+            if count <= gpus and not any(_beats(other, (count, seconds)) for other in task.options)
+        )
+        counts = [count for count, _ in kept]
+        asked = task.options[task.asked][0]
+        nearest = max((count for count in counts if count <= asked), default=counts[0])
+        found.append(replace(task, options=kept, asked=counts.index(nearest)))
+    return tuple(found)
+
+
+def _beats(one: tuple[int, float], other: tuple[int, float]) -> bool:
+    """Whether a share is no larger and no slower than another one."""
+    return one != other and one[0] <= other[0] and one[1] <= other[1]

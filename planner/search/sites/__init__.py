@@ -1,0 +1,1 @@
+"""Training over several sites: plans inside each, and how they keep together."""

@@ -1,0 +1,147 @@
+"""The plan inside each site: the existing search, with room left for what a method keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from planner.cost.estimate import Estimate
+from planner.cost.fit import safe_share
+from planner.cost.price import price
+from planner.plan import Plan
+from planner.runtimes._family import Runtime
+from planner.search.optimise import search
+from planner.search.request import Request
+from planner.search.sites.request import SitesRequest
+from planner.techniques.compress._family import FULL
+
+CANDIDATES = 12
+"""Plans that each kind of site offers. [-]"""
+
+Inside = Mapping[str, Estimate]
+"""The plan of a replica at each site, by the site's name."""
+
+Kind = tuple[str, int]
+"""Sites are alike in their cluster and the accelerators of a replica."""
+
+
+def plan_shards(plan: Plan) -> float:
+    """Return over how many accelerators a replica's parameters or optimizer states are spread. [-]"""
+    shards = float(plan.zero_shards) if plan.zero else 1.0
+    return float(plan.tp * plan.pp) * shards
+
+
+@dataclass
+class Plans:
+    """Plans inside the sites, found once for each need of memory."""
+
+    request: SitesRequest
+
+    def __post_init__(self) -> None:
+        """Start with nothing searched."""
+        self._found: dict[tuple[float, bool], Inside | None] = {}
+        self._offered: dict[tuple[Kind, float, bool], list[Estimate]] = {}
+        self.searched = 0
+        self.nearest: Mapping[str, object] | None = None
+
+    def with_room(self, copies: float, runner: bool) -> Inside | None:
+        """Return the plans with room for so many copies of the parameters; None where none fits.
+
+        ``runner`` asks for plans that the runtime can train with torchft.
+        """
+        key = (copies, runner)
+        if key not in self._found:
+            self._found[key] = self._best(copies, runner)
+        return self._found[key]
+
+    def _best(self, copies: float, runner: bool) -> Inside | None:
+        kinds = self._kinds()
+        offers = {kind: self._offers(name, copies, runner) for kind, name in kinds.items()}
+        if not all(offers.values()):
+            return None
+        if self.request.alike and len(kinds) > 1:
+            chosen = self._common(kinds, offers, copies, runner)
+        else:
+            chosen = {kind: min(plans, key=lambda one: one.step) for kind, plans in offers.items()}
+        if chosen is None:
+            return None
+        return {one.name: chosen[self._kind(one.name)] for one in self.request.profile.sites}
+
+    def _kind(self, name: str) -> Kind:
+        site = next(one for one in self.request.profile.sites if one.name == name)
+        return self.request.clusters[name].name, site.gpus // site.replicas
+
+    def _kinds(self) -> dict[Kind, str]:
+        found: dict[Kind, str] = {}
+        for site in self.request.profile.sites:
+            found.setdefault(self._kind(site.name), site.name)
+        return found
+
+    def _runtime(self, runner: bool) -> Runtime:
+        return replace(self.request.runtime, hybrid_sharding=False) if runner else self.request.runtime
+
+    def _limit(self, name: str, copies: float, shards: float) -> float:
+        """Return the memory that training may use beside what a method keeps. [byte]"""
+        visible = float(self.request.clusters[name].pool.accelerator.memory_visible)
+        limit = min(visible, self.request.memory_limit or visible)
+        return limit - copies * FULL * self.request.model.params / shards
+
+    def _offers(self, name: str, copies: float, runner: bool) -> list[Estimate]:
+        """Return plans of one site that fit beside what the method keeps, best first.
+
+        Where the best plan of all has the room, no other is searched for.
+        """
+        key = (self._kind(name), copies, runner)
+        if key not in self._offered:
+            free = self._offers(name, 0.0, runner) if copies else []
+            roomy = free if free and self._fits(free[0], name, copies) else self._search(name, copies, runner)
+            self._offered[key] = [answer for answer in roomy if self._fits(answer, name, copies)]
+        return self._offered[key]
+
+    def _search(self, name: str, copies: float, runner: bool) -> list[Estimate]:
+        """Search inside one site."""
+        asked, gpus = self.request, self._kind(name)[1]
+        limit = self._limit(name, copies, float(gpus))
+        if limit <= 0:
+            return []
+        fixed = {**asked.fixed, **({"pp": 1} if runner else {})}
+        result = search(
+            Request(
+                model=asked.model,
+                clusters=(asked.clusters[name],),
+                gpu_counts=(gpus,),
+                workload=asked.replica_workload,
+                runtimes=(self._runtime(runner),),
+                fixed=fixed,
+                top=CANDIDATES,
+                memory_limit=limit,
+                oom_risk=asked.oom_risk,
+                settings=asked.settings,
+            )
+        )
+        self.searched += result.valid
+        self.nearest = result.nearest if not result.plans else self.nearest
+        return list(result.plans)
+
+    def _fits(self, answer: Estimate, name: str, copies: float) -> bool:
+        share = safe_share(self.request.oom_risk, answer.runtime.traits.memory_spread)
+        return answer.peak <= share * self._limit(name, copies, plan_shards(answer.plan))
+
+    def _common(
+        self, kinds: Mapping[Kind, str], offers: Mapping[Kind, list[Estimate]], copies: float, runner: bool
+    ) -> dict[Kind, Estimate] | None:
+        """Return one layout for all sites, since replica groups exchange shard by shard."""
+        best: dict[Kind, Estimate] | None = None
+        for plan in {answer.plan: None for plans in offers.values() for answer in plans}:
+            answers: dict[Kind, Estimate] = {}
+            for kind, name in kinds.items():
+                job = next(iter(offers[kind])).job
+                answer = price(plan, replace(job, gpus=kind[1]), self._runtime(runner))
+                if isinstance(answer, Estimate) and answer.feasible and self._fits(answer, name, copies):
+                    answers[kind] = answer
+            slowest = max((one.step for one in answers.values()), default=0.0)
+            if len(answers) == len(kinds) and (
+                best is None or slowest < max(one.step for one in best.values())
+            ):
+                best = answers
+        return best

@@ -1,0 +1,1 @@
+"""Exchanges between replicas played event by event, and layer by layer."""

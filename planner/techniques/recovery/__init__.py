@@ -1,0 +1,12 @@
+"""Ways to go on after a failure, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.recovery._family import Recovery
+
+RECOVERIES = load_family(sys.modules[__name__], Recovery)
+
+__all__ = ["RECOVERIES", "Recovery"]

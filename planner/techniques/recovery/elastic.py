@@ -1,0 +1,11 @@
+"""The other replicas go on at once with the lost one's work, cut anew over all, until the node is back."""
+
+from planner.techniques.recovery._family import WATCHED, Recovery
+
+ENTRY = Recovery(
+    name="elastic",
+    cite="arXiv:2401.00134",
+    level="peers",
+    pause=2 * WATCHED,
+    aliases=("unicron", "elaswave"),
+)

@@ -1,0 +1,11 @@
+"""Each node keeps a copy of another's state in its memory; processes start again on a spare and load it."""
+
+from planner.techniques.recovery._family import ENVIRONMENT, WATCHED, Recovery
+
+ENTRY = Recovery(
+    name="in-memory",
+    cite="arXiv:2310.12670",
+    level="memory",
+    pause=WATCHED + ENVIRONMENT,
+    aliases=("gemini", "reft"),
+)

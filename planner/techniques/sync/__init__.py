@@ -1,0 +1,12 @@
+"""How replicas on slow links keep together, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.sync._family import Sync
+
+SYNCS = load_family(sys.modules[__name__], Sync)
+
+__all__ = ["SYNCS", "Sync"]

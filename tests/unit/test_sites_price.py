@@ -1,0 +1,216 @@
+"""What an exchange between sites costs: printed figures, hand arithmetic, and laws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.cost.sites.price import Trained, Way, price_way
+from planner.cost.sites.routes import ring_order, ring_route
+from planner.formulas.low_communication import (
+    exchange_period,
+    gathered_bytes,
+    quadratic_inner_steps,
+    separate_exchanges,
+    sharded_step_bytes,
+    sparse_bytes,
+)
+from planner.inputs.build import build
+from planner.inputs.load import load_model
+from planner.inputs.sites import SitesProfile
+from planner.techniques.compress import read_compression
+from planner.techniques.sync import SYNCS
+
+
+def sites(*names: str, rate: str = "1 Gbit/s", trip: str = "100 ms", **links: Any) -> SitesProfile:
+    """Return sites of 8 accelerators, all pairs joined alike; ``links`` are fields of each."""
+    pairs = [(one, other) for place, one in enumerate(names) for other in names[place + 1 :]]
+    raw = {
+        "name": "test",
+        "sites": [{"name": name, "cluster": "dgx-h100", "gpus": 8} for name in names],
+        "links": [{"between": list(pair), "bandwidth": rate, "round_trip": trip, **links} for pair in pairs],
+    }
+    return build(SitesProfile, raw, "test")
+
+
+def trained(profile: SitesProfile, step: float = 10.0, **changes: Any) -> Trained:
+    model = load_model("llama3-8b")
+    seconds = {one.name: step for one in profile.sites}
+    plain = Trained(profile, model, 1e6, seconds, memory_rate=1e30, shards=8.0)
+    return replace(plain, **changes)
+
+
+def way(sync: str, steps: int = 100, compress: str = "", delay: int = 0) -> Way:
+    entry = SYNCS[sync]
+    return Way(entry, steps, read_compression(compress or entry.compress), delay)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "utilisation", "mfu"), [(103, 95.7, 41.4), (382, 85.6, 37.1), (469, 83.0, 36.0)]
+)
+def test_intellect_1_computes_as_much_as_it_printed(exchange: int, utilisation: float, mfu: float) -> None:
+    # arXiv:2412.01152, table 2: 100 inner steps in 38 min, MFU 43.3% without exchanges.
+    share = 2280.0 / exchange_period(2280.0, float(exchange), 0.0)
+    assert 100 * share == pytest.approx(utilisation, abs=0.1)  # the minutes are whole
+    assert 43.3 * share == pytest.approx(mfu, abs=0.15)
+
+
+def test_diloco_by_hand() -> None:
+    # 8.03e9 parameters in 4 bytes round a ring of two over 1 Gbit/s: each sends them once; two hops of 50 ms.
+    price = price_way(way("diloco"), trained(sites("a", "b")))
+    wanted = 4 * 8030261248 / 125e6 + 2 * 0.05
+    assert price.exchanges == pytest.approx((wanted,))
+    assert price.step == pytest.approx((1000 + wanted) / 100)
+    assert price.utilisation == pytest.approx(1000 / (1000 + wanted))
+    assert price.mean["a", "b"] == pytest.approx(4 * 8030261248 / (1000 + wanted))
+    assert price.peak["a", "b"] == pytest.approx(125e6)
+    # torchft's momentum stays, the change and a clone of the parameters are there while they are exchanged.
+    assert price.device_bytes * 8 == 3 * 4 * 8030261248
+    tenths = price_way(way("streaming", 100, delay=1), trained(sites("a", "b")))
+    assert tenths.timing.fragments == 10
+    assert tenths.device_bytes * 8 == pytest.approx(1.2 * 4 * 8030261248)
+
+
+def test_an_all_reduce_in_eight_bits_every_hundred_steps_sends_400_times_less() -> None:
+    # arXiv:2412.01152: 400x is H = 100 times 32 over 8 bits; of frequency, not of peak bandwidth.
+    profile = sites("a", "b", "c")
+    each_step, rarely = (price_way(one, trained(profile)) for one in (way("ddp"), way("diloco", 100, "int8")))
+    sent = [one.mean["a", "b"] * one.step for one in (each_step, rarely)]
+    assert sent[0] / sent[1] == pytest.approx(400)
+    assert each_step.peak == rarely.peak
+
+
+def test_des_loc_sends_170_times_less_than_data_parallelism_and_half_of_local_adam() -> None:
+    # arXiv:2505.22549: K_u = 3 K_x and K_v = 6 K_x at K_x = 256, Local Adam averages all three at K_x.
+    apart = float(separate_exchanges(256.0, 768.0, 1536.0))
+    assert 1 / apart == pytest.approx(170.7, abs=0.05)
+    assert float(separate_exchanges(256.0, 256.0, 256.0)) / apart == pytest.approx(2.0)
+    assert SYNCS["des-loc"].timing(256, 32, 0).models_per_step == pytest.approx(apart)
+
+
+def test_qsr_takes_more_steps_as_the_rate_falls() -> None:
+    # arXiv:2310.14423, eq. 2 and its code: max(H_min, int((alpha / lr)^2)).
+    rates = (0.008, 0.004, 0.002, 0.001, 1e-6)
+    found = [float(quadratic_inner_steps(4.0, 0.0175, rate)) for rate in rates]
+    assert found == [max(4, int((0.0175 / rate) ** 2)) for rate in rates] == [4, 19, 76, 306, 306250000]
+
+
+def test_rounds_of_the_quadratic_rule_are_those_played_out() -> None:
+    # The twin plays the rule over a cosine of 200,000 steps; the coefficient gives 50 steps at the peak.
+    total, step, rounds = 200_000, 0, 0
+    while step < total:
+        rate = 0.1 + 0.9 * (1 + math.cos(math.pi * step / total)) / 2
+        step += int(quadratic_inner_steps(50.0, math.sqrt(50.0), rate))
+        rounds += 1
+    assert SYNCS["qsr"].timing(50, 32, 0).period == pytest.approx(total / rounds, rel=0.01)
+
+
+def test_sparseloco_sends_114_times_less_and_receives_more_with_replicas() -> None:
+    # arXiv:2508.15706: 1% in 2 bits with 12-bit places, against bf16. By hand: 16 / (0.01 * 14) = 114.
+    bits = 8 * float(sparse_bytes(0.01, 0.25, 1.5))
+    assert 16 / bits == pytest.approx(114, abs=0.5)
+    dense = 2 * 16 * 31 / 32
+    assert dense / float(gathered_bytes(8 * sparse_bytes(0.03, 0.25, 1.5), 32.0)) == pytest.approx(
+        2.4, abs=0.05
+    )
+    few, many = (ring_route(sites(*names), sums=False) for names in ("ab", "abcd"))
+    assert many.hops[0].share == 3 * few.hops[0].share
+
+
+def test_quantised_sharding_moves_less() -> None:
+    # arXiv:2302.02390: 8-bit weights and gradients against FSDP's fp32; 2.2x is the printed speed at most.
+    full, low = (float(sharded_step_bytes(1e9, 32.0, size, size)) for size in (4.0, 1.0))
+    assert full == pytest.approx(3 * 4e9 * 31 / 32)
+    assert full / low == pytest.approx(4.0)
+    slow = exchange_period(1.0, 3.0, 1.0) / exchange_period(1.0, 3.0 / 4.0, 1.0)
+    assert slow > 2.2
+
+
+@pytest.mark.parametrize(("dense", "sent", "ratio"), [(97e6, 0.35e6, 277), (488e6, 0.74e6, 659)])
+def test_gradient_compression_of_dgc_is_a_tenth_of_a_per_cent_with_places(
+    dense: float, sent: float, ratio: float
+) -> None:
+    # arXiv:1712.01887: ResNet-50 97 MB to 0.35, DeepSpeech 488 MB to 0.74. Of one rank's send alone.
+    assert dense / sent == pytest.approx(ratio, rel=0.002)
+    per_parameter = 4 * sent / dense
+    assert sparse_bytes(0.001, 4.0, 0.0) < per_parameter < sparse_bytes(0.001, 8.0, 8.0)
+
+
+def test_ternary_is_sixteen_times_smaller_than_full_precision() -> None:
+    # arXiv:1705.07878: 2 bits of 32; the limit is 32 / log2(3) = 20.2.
+    assert 4.0 / read_compression("ternary").sent_bytes == 16 < 32 / math.log2(3)
+
+
+def test_co2_hides_what_its_local_steps_cover() -> None:
+    # arXiv:2401.16265: fully hidden where tau c is at least the all-reduce, else the difference each period.
+    profile = sites("a", "b", rate="8 Gbit/s", trip="1 ms")
+    whole = price_way(way("co2", 48), trained(profile, 1.0))
+    assert whole.utilisation == 1.0
+    short = price_way(way("co2", 12), trained(profile, 1.0))
+    assert short.period == pytest.approx(short.exchanges[0])
+
+
+def test_eager_and_diloco_x_overlap_a_whole_period() -> None:
+    # arXiv:2506.21263: a step takes max(c, t/H) where everything overlaps, c + t of a plain all-reduce. 107e9
+    # in bf16 over 1 Gbit/s is 3,424 s, so 357x is what a step of 9.6 s has that hides 4 bits at H = 125.
+    late = price_way(way("diloco-x", 125), trained(sites("a", "b")))
+    assert late.step == pytest.approx(max(10.0, late.exchanges[0] / 125))
+    plain = 2 * 107e9 * 2 / 125e6
+    assert plain == pytest.approx(3424)
+    hidden = exchange_period(125 * 9.62, plain / 4, 125 * 9.62) / 125
+    assert exchange_period(9.62, plain, 0.0) / hidden == pytest.approx(357, abs=1)
+
+
+def test_pairs_do_not_grow_with_the_replicas() -> None:
+    # arXiv:2506.10911: outer gradient and slow weights to one peer, not a function of the replicas.
+    few, many = (price_way(way("noloco"), trained(sites(*names))) for names in ("abcd", "abcdefgh"))
+    assert many.step == few.step
+    assert price_way(way("diloco"), trained(sites(*"abcdefgh"))).exchanges > few.exchanges
+    assert few.exchanges[0] == few.exchanges[1]
+    assert few.exchanges[0] == pytest.approx(4 * 8030261248 / 125e6 + 0.05)
+
+
+def test_a_ring_avoids_the_slow_link() -> None:
+    # arXiv:2505.14065: a ring runs at its slowest link. Of four sites the ring leaves out two links.
+    profile = sites("a", "b", "c", "d", rate="10 Gbit/s")
+    links = tuple(
+        link.model_copy(update={"bandwidth": link.bandwidth.__class__(1e6)})
+        if set(link.between) in ({"a", "b"}, {"c", "d"})
+        else link
+        for link in profile.links
+    )
+    slow = profile.model_copy(update={"links": links})
+    assert ring_order(slow) == ("a", "c", "b", "d")
+    assert min(hop.rate for hop in ring_route(slow, sums=True).hops) == 1.25e9
+
+
+def test_an_uplink_and_few_streams_hold_a_link_back() -> None:
+    # Eight connections of 1 MiB over 100 ms carry 80 MiB/s, whatever the link.
+    profile = sites("a", "b", rate="100 Gbit/s", streams=8, stream_window="1 MiB")
+    assert profile.links[0].rate == pytest.approx(80 * 2**20)
+    first = profile.sites[0].model_copy(update={"uplink": profile.links[0].bandwidth.__class__(1e6)})
+    held = profile.model_copy(update={"sites": (first, profile.sites[1])})
+    assert {hop.rate for hop in ring_route(held, sums=True).hops} == {1e6}
+
+
+def test_clocks_instead_of_barriers_leave_nobody_waiting() -> None:
+    # A-EDiT (arXiv:2412.07210): a site twice as fast does twice the steps; EDiT waits for the slow one.
+    profile = sites("a", "b", rate="1000 Gbit/s", trip="1 ms")
+    both = {
+        name: price_way(way(name), trained(profile, seconds={"a": 1.0, "b": 2.0}))
+        for name in ("edit", "a-edit")
+    }
+    assert both["edit"].compute == 2.0
+    assert both["a-edit"].compute == pytest.approx(2 / (1 / 1.0 + 1 / 2.0))
+    assert both["edit"].utilisation == pytest.approx(0.75, abs=0.01)
+
+
+@pytest.mark.parametrize("name", SYNCS)
+def test_more_bandwidth_never_costs_time(name: str) -> None:
+    steps = [price_way(way(name, delay=1), trained(sites("a", "b", "c", rate=f"{rate} Gbit/s"))).step
+             for rate in (0.1, 1, 10, 100, 1000)]  # fmt: skip
+    assert steps == sorted(steps, reverse=True)
+    assert 0 < price_way(way(name), trained(sites("a", "b"))).utilisation <= 1 + 1e-12

@@ -1,0 +1,72 @@
+"""Slowest of many workers: textbook figures, draws with a seed, and what codes compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planner.api import Job, Workload, estimate_plan, load_hardware, load_model
+from planner.cost.stragglers import Straggling, expected_order, exponential, normal, of_log
+from planner.formulas.stragglers import (
+    coding_load,
+    exponential_order_seconds,
+    normal_order_seconds,
+    sequential_coding_load,
+)
+
+
+@pytest.mark.parametrize(("waited", "means"), [(16, 3.381), (15, 2.381), (14, 1.881)])
+def test_sixteen_exponential_workers(waited: int, means: float) -> None:
+    """H_16 - H_(16-k), as for arXiv:2004.14696's shifted exponential times."""
+    assert exponential_order_seconds(0.0, 1.0, 16, waited) == pytest.approx(means, abs=5e-4)
+    drawn = np.sort(np.random.default_rng(3).exponential(1.0, (40_000, 16)), axis=1)[:, waited - 1]
+    assert float(exponential_order_seconds(0.5, 1.0, 16, waited)) == pytest.approx(
+        0.5 + drawn.mean(), rel=0.01
+    )
+
+
+def test_sixty_four_normal_workers() -> None:
+    """The largest of 64 is 2.343 deviations up (David and Nagaraja); sqrt(2 ln 64) would say 2.884."""
+    assert normal_order_seconds(0.0, 1.0, 64, 64) == pytest.approx(2.343, abs=0.02)
+    assert expected_order(normal(1.0), 1, 64, 64) - 1 == pytest.approx(2.343, abs=0.005)
+
+
+@pytest.mark.parametrize(("parts", "workers", "waited"), [(1, 16, 16), (1, 16, 13), (4, 8, 8), (8, 8, 7)])
+def test_expected_orders_are_those_of_draws(parts: int, workers: int, waited: int) -> None:
+    draw = np.random.default_rng(5)
+    log = draw.lognormal(0.0, 0.2, 500)
+    cases = [
+        (normal(0.05), draw.normal(1.0, 0.05, (20_000, workers, parts))),
+        (exponential(0.3), 0.7 + draw.exponential(0.3, (20_000, workers, parts))),
+        (of_log(log), draw.choice(log / log.mean(), (20_000, workers, parts))),
+    ]
+    for quantile, times in cases:
+        found = np.sort(times.max(axis=2), axis=1)[:, waited - 1].mean()
+        assert expected_order(quantile, parts, workers, waited) == pytest.approx(found, rel=0.005)
+
+
+def test_loads_of_codes_in_their_limits() -> None:
+    """arXiv:1612.03301 and arXiv:2211.13802: no straggler, no redundancy; many, (W-1+B)/(n(W-1))."""
+    assert coding_load(16, 0) == sequential_coding_load(16, 0, 2, 5) == 1 / 16
+    assert sequential_coding_load(16, 1e9, 2, 5) == pytest.approx(6 / (16 * 4))
+    assert sequential_coding_load(16, 3, 1, 5) < coding_load(16, 3)
+
+
+def straggling(spread: float, kind: str = "normal") -> Straggling:
+    work = Workload(seq_len=4096, global_batch=128)
+    answer = estimate_plan(Job(load_model("llama3-8b"), load_hardware("dgx-h100"), 64, work), tp=2)
+    return Straggling(answer, (normal if kind == "normal" else exponential)(spread), kind)
+
+
+def test_a_few_percent_of_spread_are_no_reason_for_redundancy() -> None:
+    told = straggling(0.03)
+    assert told.best is None
+    assert 1.05 < told.step / told.answer.step < 1.1
+
+
+def test_redundancy_pays_only_where_the_slowest_are_far_from_the_others() -> None:
+    told = straggling(0.9, "exponential")
+    assert told.best is not None
+    assert told.best.name == "backup workers"
+    coded = [one for one in told.remedies if one.exact]
+    assert min(one.time for one in coded) > min(one.time for one in told.remedies if not one.exact)

@@ -131,7 +131,9 @@ def search(
     reader = partial(_read, target, (objective, top, oom_risk), allow or ())
     asked, request = recipe.job.read(reader) if recipe is not None else reader(job, plan)
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
-    conditions = read_conditions(failing, request, front=front, synthesize=synthesize, flags=flags or None)
+    conditions = read_conditions(
+        failing, request, front=front, synthesize=synthesize, flags=flags or None, near=near
+    )
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")

@@ -131,9 +131,8 @@ def search(
     reader = partial(_read, target, (objective, top, oom_risk), allow or ())
     asked, request = recipe.job.read(reader) if recipe is not None else reader(job, plan)
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
-    conditions = read_conditions(
-        failing, request, front=front, synthesize=synthesize, flags=flags or None, near=near
-    )
+    others = {"front": front, "synthesize": synthesize, "flags": flags or None, "near": near}
+    conditions = read_conditions(failing, request, **others)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")

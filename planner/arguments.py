@@ -88,7 +88,7 @@ def refuse(values: Mapping[str, object], kinds: Mapping[str, object], where: str
 
 
 def is_of(value: object, kind: object) -> bool:
-    """Whether a value is of a type, of one of a union, or a sequence of some.
+    """Whether a value is of a type, of one of a union, or a sequence or mapping of some.
 
     Examples
     --------
@@ -105,6 +105,11 @@ def is_of(value: object, kind: object) -> bool:
         if not isinstance(value, Sequence) or isinstance(value, str):
             return False
         return all(is_of(one, inner[0]) for one in value if inner)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        keys, values = get_args(kind)
+        return isinstance(value, Mapping) and all(
+            is_of(key, keys) and is_of(one, values) for key, one in value.items()
+        )
     if kind in (int, float):
         number = Integral if kind is int else Real
         return isinstance(value, number) and not isinstance(value, bool)
@@ -132,6 +137,8 @@ def _expected(kind: object) -> str:
         inner = [part for part in get_args(one) if part is not ...]
         if inner and name in ("Sequence", "tuple", "list"):
             words.append(f"several, each {_expected(inner[0])}")
+        elif inner and name in ("Mapping", "dict"):
+            words.append(f"a mapping of names, each to {_expected(inner[1])}")
         elif one in WORDS:
             words.append(WORDS[one])
         else:

@@ -230,7 +230,7 @@ def plan_goodput(
     Raises
     ------
     InputError
-        If a time is not above 0.
+        If a time is not above 0, or failures come so often that a checkpoint is hardly ever reached.
     """
     times = {"save": save, "restart": restart, "device_mtbf": device_mtbf, "interval": interval}
     faults = [
@@ -240,4 +240,9 @@ def plan_goodput(
     ]
     if faults:
         raise InputError(faults)
-    return goodput_document(Failing(answer, device_mtbf, save, restart, interval))
+    told = Failing(answer, device_mtbf, save, restart, interval)
+    if not told.gets_on:
+        raise InputError(
+            Problem("device_mtbf", f"{device_mtbf:g} s", "failures so rare that the job gets on")
+        )
+    return goodput_document(told)

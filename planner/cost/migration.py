@@ -26,6 +26,9 @@ Ranks = NDArray[np.intp]
 MOST_PAIRS = 128
 """Nodes up to which each pair is matched accelerator by accelerator before nodes are. [-]"""
 
+ROUNDING = 1e-12
+"""Share of all bytes below which a difference of intervals is rounding. [-]"""
+
 
 @dataclass(frozen=True)
 class Holding:
@@ -203,7 +206,7 @@ class Move:
                     known[key] = cover.of(range(self.left), *key)
                 needed = float(two.stages[key[0]] @ two.nbytes) * (key[2] - key[1])
                 found[rank] += (own, inside - own, known[key] - inside, needed - known[key])
-        return np.maximum(found, 0.0)
+        return np.where(found < ROUNDING * found.sum(), 0.0, found)
 
     @property
     def moved(self) -> float:

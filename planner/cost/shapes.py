@@ -21,7 +21,7 @@ class Shape:
     Parameters
     ----------
     kind : str
-        ``linear``, ``elementwise``, ``attention`` or ``grouped``.
+        ``linear``, ``elementwise``, ``attention``, ``grouped`` or ``scan``.
     sizes : Mapping
         Its dimensions by name. [element]
     """

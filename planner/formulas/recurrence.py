@@ -106,14 +106,14 @@ def linear_attention_flops(key_dim: Num, value_dim: Num, chunk: Num, sharing: Nu
     return 2 * (chunk * (key_dim / sharing + value_dim) + 2 * key_dim * value_dim)
 
 
-def scan_seconds(rows: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num, launch: Num) -> Num:
+def scan_seconds(heads: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num, launch: Num) -> Num:
     r"""Seconds of a chunked scan.
 
     .. math:: t = t_0 + \frac{s}{C} t_1 + r s \tau
 
     Parameters
     ----------
-    rows : Num
+    heads : Num
         Heads :math:`r` of all sequences on a device. [-]
     seq, chunk : Num
         Tokens :math:`s` of a sequence and :math:`C` of a chunk. [element]
@@ -141,7 +141,7 @@ def scan_seconds(rows: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num,
     >>> round(float(scan_seconds(32, 8192, 64, 1.238e-9, 1.057e-6, 23e-6)), 6)
     0.000483
     """
-    return launch + seq / chunk * step + rows * seq * token_seconds
+    return launch + seq / chunk * step + heads * seq * token_seconds
 
 
 def token_seconds(flops: Num, nbytes: Num, peak: Num, bandwidth: Num) -> Num:

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
-from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Family
+from planner.inputs.hf_families import ENCODERS, FAMILIES, REFUSED, WRAPPERS, Family
 from planner.inputs.hf_fields import Config
-from planner.inputs.hf_mixers import LINEAR, READ, WORDS, linear_kinds, linear_mixer, listed_kinds
+from planner.inputs.hf_mixers import (
+    LINEAR,
+    READ,
+    WORDS,
+    linear_kinds,
+    linear_mixer,
+    listed_kinds,
+    prediction_block,
+)
 from planner.inputs.hf_numerics import numerics
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
 
-ENCODERS: Final = (
-    "the language model alone: vision and audio encoders are left out, and no price has their memory and time"
-)
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token")
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
@@ -185,9 +190,9 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
         record["max_positions"] = positions + family.spare_positions
     if family.spare_positions:
         config.note(f"the table of positions has {family.spare_positions} rows beyond the longest sequence")
-    extra = config.whole("num_nextn_predict_layers", otherwise=0, least=0)
+    extra = config.whole("num_nextn_predict_layers", "mtp_num_hidden_layers", otherwise=0, least=0)
     if extra:
-        record["prediction"] = {"layers": extra, "block": order[-1]}
+        record["prediction"] = {"layers": extra, "block": prediction_block(config, family, blocks, order[-1])}
     if config.whole("num_mtp_modules", otherwise=0, least=0):
         config.note("num_mtp_modules is not read: the layout of these modules is not published")
     return record

@@ -96,6 +96,30 @@ def _full_layers(config: Config) -> set[int]:
     return set(config.numbers("attn_layer_indices") or [])
 
 
+PREDICTS: Final = ([FULL, "moe"], [FULL, "dense"])
+"""Layers of one part that together are an extra prediction layer: attention, then a feed-forward."""
+
+
+def prediction_block(config: Config, family: Family, blocks: dict[str, Any], last: str) -> str:
+    """Return the block of extra prediction layers: that of the last layer, or one of two parts of its own.
+
+    A type with layers of one part says which two it takes, and both are in ``blocks`` already.
+    """
+    if not family.single:
+        return last
+    said = config.raw.get("mtp_hybrid_override_pattern") or config.raw.get("mtp_layers_block_type")
+    words = (
+        [SYMBOLS.get(sign, sign) for sign in said] if isinstance(said, str) else said or ["attention", "moe"]
+    )
+    parts = [next(filter(None, WORDS.get(str(word), ("", ""))), "") for word in words]
+    if parts not in PREDICTS or not set(parts) <= set(blocks):
+        config.fault("mtp_hybrid_override_pattern", str(said)[:40], "*E or *-, parts of other layers")
+        return last
+    mixer, ffn = (blocks[name] for name in parts)
+    blocks["prediction"] = {"mixer": mixer["mixer"], "ffn": ffn["ffn"], "norms": 2}
+    return "prediction"
+
+
 def linear_mixer(config: Config, family: Family, hidden: int) -> dict[str, Any]:
     """Return the fields of the mixer that passes a state along, of a type that has one."""
     return _RECORDS[family.linear](config, hidden)

@@ -55,11 +55,6 @@ class RecurrentMixer(Record):
         return
 
     @property
-    def reach(self) -> int:
-        """Elements of the state that one sequence carries, of all heads. [element]"""
-        return self.state_heads * self.qk_head_dim * self.value_head_dim
-
-    @property
     @abstractmethod
     def state_heads(self) -> int:
         """Heads with a state of their own: those that tensor parallelism divides. [-]"""

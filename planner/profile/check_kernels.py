@@ -78,6 +78,8 @@ def measured_pair(name: str, shape: Shape, widths: Widths, traits: Traits, devic
     device : Device
         Where it runs.
     """
+    if shape.kind == "scan":
+        return Pair(None, None, "no bench runs a scan")
     if not roomy(device, 8.0 * elements_of(shape)):
         return Pair(None, None, "too large for this device")
     if shape.kind == "attention" and not shape.sizes["whole"]:

@@ -88,6 +88,8 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> Part:
     block = case.model.blocks.get(piece[0])
     if block is not None and isinstance(block.ffn, Experts):
         _keep_experts(recorder, block.ffn)
+    if block is not None and block.recurrent is not None:
+        recorder.keep("scan", "scan", seq=case.workload.seq_len, heads=block.recurrent.state_heads)
     return Part(
         name=piece[0],
         layer=layer,

@@ -46,6 +46,8 @@ def moves_table(move: Move) -> Table:
     sums = move.parts.sum(axis=0)
     rows = []
     for name, total, most in zip(names, sums, move.parts.max(axis=0), strict=True):
+        if not total:
+            continue
         rows.append(
             {
                 "state of all ranks": name,

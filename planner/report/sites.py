@@ -12,6 +12,7 @@ from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import layout, money
 from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.search_page import nothing_fits
 from planner.search.sites.rank import Ranked, SitesResult, batch_cost
 from planner.search.sites.request import SitesRequest
 from planner.techniques.sync._family import best_batch_tokens
@@ -205,16 +206,13 @@ def _unfit(result: SitesResult) -> list[str]:
 
 
 def _nothing(result: SitesResult) -> Page:
-    if result.others:
+    """Say why no way is left: that of the site where no plan fits."""
+    if result.failed is None:
         return []
-    nearest = result.nearest or {}
-    said = "No plan fits inside the sites."
-    if isinstance(peak := nearest.get("peak_gib"), float) and nearest.get("missing_gib"):
-        missing = significant(float(str(nearest["missing_gib"])), 3)
-        said += f" The least takes {significant(peak, 3)} GiB of an accelerator, {missing} too many."
-    if nearest.get("gpus"):
-        said += f" A site of {nearest['gpus']} accelerators has room."
-    return [said]
+    most = sorted(result.failed.removed.items(), key=lambda one: -one[1])[:5]
+    counts = ", ".join(f"{rule} {count:,}" for rule, count in most)
+    removed = [f"Plans removed, by rule: {counts}."] if counts else []
+    return ["No way is left: inside a site no plan is.", *nothing_fits(result.failed), *removed]
 
 
 def _others(result: SitesResult, verbose: bool = False) -> Page:
@@ -225,7 +223,7 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
     told = ", ".join(one.sync.name for one in result.others)
-    return [f"Not ranked, no runner known here: {told}. Name one with --sync, or see -v."]
+    return [f"Not ranked, no runner known to train so here: {told}. Name one with --sync, or see -v."]
 
 
 def _failures(request: SitesRequest) -> list[str]:
@@ -334,7 +332,7 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
             "diloco_batch_tokens": best_batch_tokens(float(request.model.params), request.profile.replicas),
             "searched": result.searched,
             "unfit": list(result.unfit),
-            "nearest": result.nearest,
+            "nearest": result.failed.nearest if result.failed is not None else None,
             "elapsed_s": result.elapsed,
         }
     )

@@ -211,12 +211,12 @@ def test_other_runtimes_train_as_one_job_alone(two: str) -> None:
     assert told.json["not_ranked"]
 
 
-def test_a_model_that_no_site_holds_is_told(two: str) -> None:
-    done = planner(
-        "search", "llama3.1-405b", "--hardware", two, "--sync", "diloco", "--tp", "8", "--zero", "3"
-    )
+@pytest.mark.parametrize(("model", "words"), [("llama3.1-405b", "GiB"), ("gpt3-175b", "model-in-torchtitan")])
+def test_why_no_plan_fits_inside_a_site_is_told(two: str, model: str, words: str) -> None:
+    done = planner("search", model, "--hardware", two, "--sync", "diloco", "--tp", "8", "--zero", "3")
     assert done.code == 1
-    assert "No plan fits" in done.out
+    assert "inside a site no plan is" in done.out
+    assert words in done.out
 
 
 def test_files_are_those_of_torchft(two: str, tmp_path: Path) -> None:

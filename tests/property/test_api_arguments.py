@@ -41,6 +41,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "simulate_plan": {"answer": ANSWER},
     "synthesise_schedule": {"pp": 2, "microbatches": 2, "pass_times": [[1.0, 1.0, 1.0]]},
     "validate_runs": {"path": "no-such-file.csv"},
+    "list_models": {},
+    "list_hardware": {},
+    "estimate_plans": {"job": JOB, "tp": [4, 8]},
+    "compare_plans": {"plans": {"one": ANSWER, "two": ANSWER}},
+    "sweep_plans": {"jobs": {"one": JOB}, "tp": 8},
+    "plan_mfu": {"answer": ANSWER, "seconds": 1.0},
+    "plan_goodput": {"answer": ANSWER, "save": 60.0, "restart": 300.0},
 }
 """Arguments that each name takes."""
 
@@ -72,7 +79,7 @@ def wrong_arguments() -> Iterator[tuple[str, str, object]]:
 
 def test_all_public_functions_and_constructors_are_tried() -> None:
     errors = {"Infeasible", "InputError", "PlannerError", "UnsupportedPlan"}
-    made_by_the_library = {"Estimate", "Explanation"}
+    made_by_the_library = {"Estimate", "Explanation", "PricedColumns"}
     assert set(GOOD) == set(planner.__all__) - errors - made_by_the_library
 
 
@@ -150,6 +157,8 @@ ELSEWHERE = {
     "target": "emit_plan",
     "launcher": "emit_plan",
     "force": "save_plan",
+    "flags": "emit_plan, whose scripts hold them",
+    "failing": "plan_goodput",
     "sites": "planner.search.sites.rank.search_sites",
     "job": "Job, Workload, load_hardware, load_runtime",
     "plan": "**axes",
@@ -167,7 +176,7 @@ def test_a_search_has_every_option_of_the_command_or_says_where_it_is() -> None:
     known = {*Workload.model_fields, *inspect.signature(planner.load_hardware).parameters, "memory_limit"}
     named = {"model", "hardware", "gpus", "runtime", "changes", "target_version"}  # runtime: NAME@RELEASE
     asked = set(JobOptions.__dataclass_fields__) - named
-    assert asked - known == {"global_batch_tokens"}
+    assert asked - known == {"global_batch_tokens", "nodes"}
 
 
 def test_a_search_takes_several_runtimes_and_a_bound_on_time() -> None:

@@ -358,3 +358,34 @@ def test_a_share_of_a_head_is_said_as_a_width_too(tmp_path: Path) -> None:
     model = load_model(str(path))
     assert model.numerics is not None
     assert model.numerics.rope_fraction == load_model("minimax-m2.5").numerics.rope_fraction == 0.5
+
+
+NEMOTRON: dict[str, Any] = {
+    "model_type": "nemotron_h",
+    "hybrid_override_pattern": "M-M*E",
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "vocab_size": 100,
+    "mamba_num_heads": 8,
+    "mamba_head_dim": 16,
+    "n_groups": 2,
+    "ssm_state_size": 16,
+    "n_routed_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "moe_shared_expert_intermediate_size": 40,
+    "num_nextn_predict_layers": 1,
+}
+
+
+def test_an_extra_prediction_layer_of_a_hybrid_is_of_the_two_parts_that_it_names() -> None:
+    """A projection of two streams and three norms beside attention, experts and a norm before each."""
+    model = model_from_config(NEMOTRON | {"mtp_hybrid_override_pattern": "*E"}, "c", "m").model
+    attention, experts = 64 * (4 + 2) * 64, 6 * 2 * 64 * 24 + 64 * 6 + 2 * 64 * 40
+    assert model.layers == ("linear", "dense", "linear", "full", "moe")
+    assert model.prediction_params == 2 * 64 * 64 + 3 * 64 + attention + experts + 2 * 64
+    with pytest.raises(InputError, match=r"\*E or \*-"):
+        model_from_config(NEMOTRON | {"mtp_hybrid_override_pattern": "M*"}, "c", "m")

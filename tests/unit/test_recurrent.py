@@ -25,12 +25,14 @@ from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
+from planner.profile.check_shapes import stage_parts
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._settings import NO_CHANGES
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, layer_pattern
+from tests.unit.cost_jobs import MODELS
 
 Matrix = NDArray[np.float64]
 
@@ -235,6 +237,15 @@ def test_runtimes_that_cannot_build_such_layers_say_so(name: str) -> None:
     case = case_of(plan, job("qwen3-next-80b-a3b"), runtimes()[name])
     told = [broken for broken in violations(all_rules(plan, case)) if broken.rule.startswith("model-in-")]
     assert told
+
+
+@pytest.mark.parametrize("name", ["delta", "parts"])
+def test_every_operator_of_a_plan_can_be_checked_on_a_device(name: str) -> None:
+    """A scan, which no bench runs, is told so; the others have the sizes that they are run with."""
+    plan = Plan(dp=8.0, ep=8.0, zero=1, zero_shards=8.0)
+    parts = stage_parts(case_of(plan, job(MODELS[name], "dgx-h100"), runtimes()["megatron-lm"]), plan)
+    shapes = [part.shapes[operator.name] for part in parts for operator in part.layer.operators]
+    assert {shape.kind for shape in shapes} == {"linear", "elementwise", "attention", "grouped", "scan"}
 
 
 def emitted(name: str, **fields: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +22,10 @@ from planner.formulas.low_communication import (
 from planner.inputs.build import build
 from planner.inputs.load import load_model
 from planner.inputs.sites import SitesProfile
+from planner.search.sites.rank import short_hosts
 from planner.techniques.compress import read_compression
 from planner.techniques.sync import SYNCS
+from planner.units import GIB
 
 
 def sites(*names: str, rate: str = "1 Gbit/s", trip: str = "100 ms", **links: Any) -> SitesProfile:
@@ -72,6 +75,21 @@ def test_diloco_by_hand() -> None:
     tenths = price_way(way("streaming", 100, delay=1), trained(sites("a", "b")))
     assert tenths.timing.fragments == 10
     assert tenths.device_bytes * 8 == pytest.approx(1.2 * 4 * 8030261248)
+
+
+def test_what_no_host_has_room_for_is_told() -> None:
+    # 8.03e9 parameters in 4 bytes over 8 accelerators of one node: 29.9 GiB on it.
+    price = price_way(way("diloco"), trained(sites("a", "b")))
+    large, cluster = SimpleNamespace(host_memory=40 * GIB), SimpleNamespace(gpus_per_node=8)
+    small = SimpleNamespace(host_memory=36 * GIB)
+    clusters = {
+        name: SimpleNamespace(pool=SimpleNamespace(node=node, **vars(cluster)))
+        for name, node in (("a", large), ("b", small), ("c", SimpleNamespace(host_memory=None)))
+    }
+    request: Any = SimpleNamespace(clusters=clusters)
+    assert list(short_hosts(price, request)) == [
+        "30 GiB on a node of b, which has 29 GiB of host memory to give"
+    ]
 
 
 def test_an_all_reduce_in_eight_bits_every_hundred_steps_sends_400_times_less() -> None:

@@ -10,7 +10,7 @@ from planner.cost.fit import safe_share
 from planner.cost.price import price
 from planner.plan import Plan
 from planner.runtimes._family import Runtime
-from planner.search.optimise import search
+from planner.search.optimise import SearchResult, search
 from planner.search.request import Request
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress._family import FULL
@@ -42,7 +42,7 @@ class Plans:
         self._found: dict[tuple[float, bool], Inside | None] = {}
         self._offered: dict[tuple[Kind, float, bool], list[Estimate]] = {}
         self.searched = 0
-        self.nearest: Mapping[str, object] | None = None
+        self.failed: SearchResult | None = None
 
     def with_room(self, copies: float, runner: bool) -> Inside | None:
         """Return the plans with room for so many copies of the parameters; None where none fits.
@@ -120,7 +120,7 @@ class Plans:
             )
         )
         self.searched += result.valid
-        self.nearest = result.nearest if not result.plans else self.nearest
+        self.failed = result if not result.plans else self.failed
         return list(result.plans)
 
     def _fits(self, answer: Estimate, name: str, copies: float) -> bool:

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from planner.cost.legal import HOST_SHARE
 from planner.cost.money import quote_of
 from planner.cost.sites.price import SyncPrice, Trained, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
+from planner.search.optimise import SearchResult
 from planner.search.sites.inside import Inside, Plans, plan_shards
 from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress import COMPRESSIONS, Packed
 from planner.techniques.sync import SYNCS, Sync
-from planner.units import DAY, HOUR
+from planner.units import DAY, GIB, HOUR
 
 TORCHFT: Final = "torchtitan"
 """The runtime that keeps replicas together with torchft."""
@@ -118,8 +120,8 @@ class SitesResult:
         Methods for which no plan fits.
     elapsed : float
         Time of the search. [s]
-    nearest : mapping, optional
-        What would fit, where nothing does.
+    failed : SearchResult, optional
+        The search inside a site that found nothing, where no way is left.
     rates : tuple of float
         Rates of the narrowest link for which ways are drawn. [byte/s]
     curves : mapping
@@ -134,7 +136,7 @@ class SitesResult:
     searched: int
     unfit: tuple[str, ...]
     elapsed: float
-    nearest: Mapping[str, object] | None = None
+    failed: SearchResult | None = None
     rates: tuple[float, ...] = ()
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
@@ -163,7 +165,7 @@ def search_sites(request: SitesRequest) -> SitesResult:
         searched=plans.searched,
         unfit=tuple(unfit),
         elapsed=time.perf_counter() - started,
-        nearest=plans.nearest if not found else None,
+        failed=plans.failed if not found else None,
         rates=RATES,
         curves={one.sync.name: tuple(_step_at(rate, one, one, request) for rate in RATES) for one in found},
     )
@@ -211,7 +213,17 @@ def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranke
         price = price_way(way, trained_at(request, inside))
         if (way.steps, price.timing) not in seen:
             seen.add((way.steps, price.timing))
-            yield _ranked(price, inside, refused, request)
+            yield _ranked(price, inside, (*refused, *short_hosts(price, request)), request)
+
+
+def short_hosts(price: SyncPrice, request: SitesRequest) -> Iterator[str]:
+    """Yield the sites whose host memory has no room for what a method keeps there."""
+    for name, cluster in request.clusters.items():
+        node = cluster.pool.node
+        needs = price.host_bytes * cluster.pool.gpus_per_node
+        if node.host_memory is not None and needs > HOST_SHARE * node.host_memory:
+            room = f"{HOST_SHARE * node.host_memory / GIB:.0f} GiB of host memory"
+            yield f"{needs / GIB:.0f} GiB on a node of {name}, which has {room} to give"
 
 
 def packed_for(sync: Sync, request: SitesRequest) -> Packed:

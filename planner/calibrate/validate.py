@@ -26,6 +26,7 @@ from planner.calibrate.scores import (
     source_scores,
     time_scores,
 )
+from planner.cost.settings import settings_of
 
 SCHEMA: Final = "planner/validate/1"
 NO_ROWS: Final = '"per_row": []'
@@ -52,6 +53,10 @@ class Outcome:
         By whose behaviour it was priced.
     defaults : tuple
         Values taken for blanks, (column, value); rows with the same share them.
+    release : str
+        The release that the row names; empty where none.
+    settings : tuple
+        The runtime's settings that matter, (name, value).
     """
 
     scored: Scored
@@ -60,6 +65,8 @@ class Outcome:
     runtime: str
     era: str
     defaults: tuple[tuple[str, object], ...]
+    release: str = ""
+    settings: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,8 @@ def _outcome(priced: PricedRun, found: Prediction, naive: float) -> Outcome:
         runtime=priced.runtime.name,
         era=priced.era,
         defaults=_shared(tuple(priced.defaults.items())),
+        release=priced.release,
+        settings=_shared(tuple(settings_of(priced.job, priced.runtime).items())),
     )
 
 
@@ -266,6 +275,8 @@ def per_row(outcome: Outcome) -> Json:
         "error_band": outcome.error_band,
         "runtime": outcome.runtime,
         "era": outcome.era,
+        "release": outcome.release or None,
+        "settings": dict(outcome.settings),
         "mark": row.mark or None,
         "defaults": _named(outcome.defaults),
     }

@@ -12,7 +12,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "Runtime": "runtime target_version changes",
     "Layout (what is given is kept)": "tp pp vpp cp ep etp dp zero zero_shards micro_batch recompute "
     "sequence_parallel cp_method schedule offload stage_layers",
-    "Search": "objective top oom_risk uniform allow slowdown synthesize front",
+    "Search": "near objective top oom_risk uniform allow slowdown synthesize front",
     "Failures": "failures recovery storage",
     "Measured": "step_time tokens_per_s tokens_per_s_per_gpu oom log",
     "Files": "save emit out target launcher smoke flags force unfit",

@@ -184,3 +184,22 @@ class Reading:
             return None
         numbers = [self.count(option, part, least=0) for part in text.split(",")]
         return tuple(number for number in numbers if number is not None) if None not in numbers else None
+
+
+def read_slowdown(text: str | None, objective: str) -> float:
+    """Return how many times the fastest plan's step the plan of least memory may take.
+
+    Raises
+    ------
+    InputError
+        If it is below 1, or memory is not the objective.
+    """
+    from planner.search.request import SLOWDOWN
+
+    reading = Reading()
+    endless = text is not None and text.strip().lower() == "inf"
+    times = float("inf") if endless else reading.number("--slowdown", text, 1.0)
+    if text is not None and objective != "memory":
+        reading.fault("--slowdown", f"--objective {objective}", "--objective memory")
+    reading.finish()
+    return SLOWDOWN if times is None else times

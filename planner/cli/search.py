@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from planner.cli.launch import (
     wanted_target,
     write_best,
 )
+from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.printable import to_stderr
@@ -25,6 +27,7 @@ from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_ove
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
+    from planner.cli.near import Beside
     from planner.cost.estimate import Estimate
     from planner.report.made_order import MadeOrder
     from planner.search.optimise import SearchResult
@@ -35,11 +38,12 @@ OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 @spread
 def search(
-    job: JobOptions,
+    job: NearJobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
     failing: FailureOptions,
     sites: SiteOptions,
+    near: NearOption = None,
     objective: Annotated[
         str,
         typer.Option(
@@ -109,6 +113,7 @@ def search(
     from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
+    from planner.cli.reading import read_slowdown
     from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
@@ -117,14 +122,17 @@ def search(
     launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
         given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
-        given |= {"save": save, "flags": flags, "uniform": uniform, "top": top != "5"}
+        given |= {"save": save, "flags": flags, "uniform": uniform, "top": top != "5", "near": near}
         given["smoke"] = smoke and emit is None
         own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
         search_over_sites(job, plan, shown, sites, own)
         return
-    asked, request = read(_for_runtimes(job, target), plan, objective, top, oom_risk, allow=allow or ())
+    recipe = recipe_of(near, job, plan, bool(save or emit))
+    reader = partial(_read, target, (objective, top, oom_risk), allow or ())
+    asked, request = recipe.job.read(reader) if recipe is not None else reader(job, plan)
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
-    conditions = read_conditions(failing, request, front=front, synthesize=synthesize, flags=flags or None)
+    others = {"front": front, "synthesize": synthesize, "flags": flags or None, "near": near}
+    conditions = read_conditions(failing, request, **others)
     points = read_front(front, request)
     making = read_seconds(synthesize, request)
     check_place(save, force, "--save")
@@ -134,9 +142,10 @@ def search(
         search_goodput(asked, request, conditions, shown, (save, launch, force))
         return
     with Progress(shown.quiet, shown.verbose) as progress:
-        result = ranked(request, progress)
+        beside = recipe.search(request, progress) if recipe is not None else None
+        result = beside.found.result if beside is not None else ranked(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
-        request = in_use(request, result)
+        request = in_use(beside.found.request if beside is not None else request, result)
         known = result.plans
         limits = memory_front(request, points, progress, known=known) if points and known else ()
         made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
@@ -147,7 +156,7 @@ def search(
     tell_notes(() if shown.quiet else (request,), objective)
     order = order_of(result, made, objective)
     told = best_flags(result, wanted, order) if flags else None
-    emit_search(result, request, shown, asked.defaults, limits if points else None, made, told)
+    emit_search(result, request, shown, asked.defaults, limits if points else None, made, told, beside)
     if not result.plans:
         raise typer.Exit(1)
     write_best(result.plans[0], asked, save, launch, force, order)
@@ -182,26 +191,6 @@ def in_use(request: Request, result: SearchResult) -> Request:
         return request
     lead = result.plans[0].job
     return replace(request, gpu_counts=(lead.gpus,), cluster_gpus=lead.gpus + lead.idle)
-
-
-def read_slowdown(text: str | None, objective: str) -> float:
-    """Return how many times the fastest plan's step the plan of least memory may take.
-
-    Raises
-    ------
-    InputError
-        If it is below 1, or memory is not the objective.
-    """
-    from planner.cli.reading import Reading
-    from planner.search.request import SLOWDOWN
-
-    reading = Reading()
-    endless = text is not None and text.strip().lower() == "inf"
-    times = float("inf") if endless else reading.number("--slowdown", text, 1.0)
-    if text is not None and objective != "memory":
-        reading.fault("--slowdown", f"--objective {objective}", "--objective memory")
-    reading.finish()
-    return SLOWDOWN if times is None else times
 
 
 def read_seconds(text: str | None, request: Request) -> float | None:
@@ -245,6 +234,17 @@ def read_front(text: str | None, request: Request) -> int | None:
         reading.fault("--front", "several clusters or counts", "one cluster and one number of accelerators")
     reading.finish()
     return points
+
+
+def _read(
+    target: str | None,
+    wanted: tuple[str, str, str],
+    allow: Iterable[str],
+    job: JobOptions,
+    plan: PlanOptions,
+) -> tuple[Asked, Request]:
+    """Return what is asked; ``wanted`` are the objective, the plans to show and the risk."""
+    return read(_for_runtimes(job, target), plan, *wanted, allow=allow)
 
 
 def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:
@@ -353,6 +353,7 @@ def emit_search(
     front: tuple[Estimate, ...] | None = None,
     made: tuple[MadeOrder, ...] | None = None,
     flags: dict[str, Any] | None = None,
+    near: Beside | None = None,
 ) -> None:
     """Write a search in the format asked for; time against memory, made orders and flags where asked for."""
     from planner.cli.output import emit_document, emit_page, emit_rows
@@ -371,6 +372,8 @@ def emit_search(
             more["played"] = plain(played_records(played))
         if made is not None:
             more["synthesis"] = plain([made_record(one) for one in made])
+        if near is not None:
+            more["near"] = near.record
         if flags is not None:
             more["flags"] = flags
         emit_document(search_document(result, defaults) | more)
@@ -384,6 +387,7 @@ def emit_search(
         emit_page(
             [
                 *page,
+                *(near.lines if near is not None else ()),
                 *played_page(played),
                 *made_page(made, request.objective == "time"),
                 *front_page(front or ()),

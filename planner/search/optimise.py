@@ -121,8 +121,11 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
     return replace(result, elapsed=time.perf_counter() - started)
 
 
-def search_counts(request: Request, progress: Progress | None = None) -> SearchResult:
-    """Rank the plans of a request that use all accelerators of one of its counts."""
+def search_counts(request: Request, progress: Progress | None = None, advise: bool = True) -> SearchResult:
+    """Rank the plans of a request that use all accelerators of one of its counts.
+
+    Where there are none, it is worked out what would do if ``advise`` says so.
+    """
     started = time.perf_counter()
     asked = list(request.jobs())
     jobs = [
@@ -155,7 +158,7 @@ def search_counts(request: Request, progress: Progress | None = None) -> SearchR
         priced=sum(report.valid - report.skipped for report in reports),
         close=sum(report.close for report in reports),
         removed={rule: count for rule, count in removed.most_common() if count},
-        nearest=None if ranked else nearest_that_fits(request, reports),
+        nearest=nearest_that_fits(request, reports) if advise and not ranked else None,
         elapsed=time.perf_counter() - started,
         scan=sum(report.seconds for report in reports),
         optimality=_optimality(ranked, refined, request, scans, guard, within),

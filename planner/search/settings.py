@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.settings import settings_that_matter, with_value
 from planner.plan import Plan
-from planner.rules import every
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.settings import Setting
 
 WORTH: Final = 0.001
 """Share of the objective that a setting beside the usual one must gain to be kept. [-]"""
 
-OF_RELEASE: Final = "release"
-"""Part of the names of rules that no plan changes: on what a release has."""
+PROBED: Final = ("tp", "pp", "vpp", "ep", "micro_batch")
+"""Degrees of the plans with which it is seen whether any may have a setting: one and two of each."""
+
+MANY: Final = 64.0
+"""Sequences of a large micro-batch there: it has equal parts. [sequence]"""
 
 Worth = Callable[[Estimate], float]
 """The objective of a plan; infinite where it may not be shown."""
@@ -70,18 +76,38 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
         other = with_value(runtime, first.name, value)
         for setting in others:
             other = with_value(other, setting.name, setting.scanned[-1])
-        found.append(other)
+        if some_plan_has(job, other):
+            found.append(other)
     return found
 
 
 def _with_last(job: Job, runtime: Runtime, setting: Setting) -> Runtime:
-    """Return the runtime with the last value of a setting that its release has."""
-    for value in reversed(list(setting.values)):
-        other = with_value(runtime, setting.name, value)
-        rules = other.setting_rules(Plan(dp=float(job.gpus)), job, other)
-        if all(every(rule.holds) for rule in rules if OF_RELEASE in rule.name):
-            return other
-    return runtime
+    """Return the runtime with the last value of a setting that some plan may have."""
+    others = (with_value(runtime, setting.name, value) for value in reversed(list(setting.values)))
+    return next((other for other in others if some_plan_has(job, other)), runtime)
+
+
+def some_plan_has(job: Job, runtime: Runtime) -> bool:
+    """Whether release and accelerator let some plan have the settings of a runtime.
+
+    Rules on settings look at the degrees of a plan for whether they are above one, and at names.
+    """
+    cells = np.indices((2,) * len(PROBED)).reshape(len(PROBED), -1)
+    degrees: dict[str, Any] = {name: 1.0 + cell for name, cell in zip(PROBED, cells, strict=True)}
+    degrees["micro_batch"] = MANY ** cells[PROBED.index("micro_batch")].astype(float)
+    names = product(runtime.zero_stages, runtime.recomputes, (True, False), runtime.schedules)
+    return any(
+        np.any(_obeys(Plan(**degrees, zero=z, recompute=r, sequence_parallel=s, schedule=t), job, runtime))
+        for z, r, s, t in names
+    )
+
+
+def _obeys(plan: Plan, job: Job, runtime: Runtime) -> NDArray[np.bool_]:
+    """Return which plans of a batch keep the rules on settings."""
+    left = np.ones(plan.shape, dtype=bool)
+    for rule in runtime.setting_rules(plan, job, runtime):
+        left &= rule.holds
+    return left
 
 
 def with_best_settings(

@@ -27,10 +27,10 @@ def test_a_row_becomes_a_record_with_blanks_as_none() -> None:
 
 
 def test_columns_are_those_of_the_schema() -> None:
-    assert len(COLUMNS) == 59
+    assert len(COLUMNS) == 60
     assert list(COLUMNS)[:3] == ["id", "source", "ref"]
-    assert list(COLUMNS)[-8:-4] == ["notes", "memory_kind", "mark", "fused_norm"]
-    assert list(COLUMNS)[-4:] == ["method", "lora_rank", "lora_targets", "document_tokens"]
+    assert list(COLUMNS)[-9:-5] == ["notes", "memory_kind", "mark", "fused_norm"]
+    assert list(COLUMNS)[-5:] == ["method", "lora_rank", "lora_targets", "document_tokens", "release"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from planner.calibrate.pricing import Prediction, Price, batch_predictions, cost_predictions, naive_seconds
+from planner.calibrate.releases import named_runtime
 from planner.calibrate.runs.catalogue import Catalogue, shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.table import Fault, Run
@@ -220,3 +221,54 @@ def test_the_rule_of_thumb_by_hand(catalogue: Catalogue) -> None:
 def test_a_document_is_written_a_row_at_a_time(rows: list[Run], catalogue: Catalogue) -> None:
     result = validate(rows, catalogue, fixed())
     assert json.loads("".join(json_parts(result))) == as_json(result)
+
+
+RECIPE = Run(
+    line=2, id="a", source="one", gpu="h100-80gb-sxm", num_gpus=16, model="llama3-8b", seq_len=8192, tp=1,
+    pp=1, dp=16, micro_batch=1, global_batch=128, zero="1", precision="bf16",
+    framework="megatron-bridge", step_time_s=5.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("framework", "release", "same", "told"),
+    [
+        ("megatron-bridge", "0.4", "megatron-bridge 26.04", "0.4"),
+        ("megatron-bridge", "26.04.01", "megatron-bridge 26.04", "0.4"),
+        ("megatron-bridge 26.08", "26.02", "megatron-bridge 26.02", "0.3"),
+        ("torchtitan", "0.2.1", "torchtitan 0.2.1", "0.2.1"),
+    ],
+)
+def test_a_column_names_the_release_as_the_frameworks_text_does(
+    catalogue: Catalogue, framework: str, release: str, same: str, told: str
+) -> None:
+    by_column = prepare(replace(RECIPE, framework=framework, release=release), catalogue)
+    by_text = prepare(replace(RECIPE, framework=same), catalogue)
+    assert isinstance(by_column, PricedRun)
+    assert isinstance(by_text, PricedRun)
+    assert (by_column.era, by_column.runtime) == (by_text.era, by_text.runtime)
+    assert by_column.release == by_text.release == told
+
+
+def test_a_release_whose_files_are_written_is_priced_as_an_estimate_of_it(catalogue: Catalogue) -> None:
+    row = prepare(replace(RECIPE, release="0.7"), catalogue)
+    assert isinstance(row, PricedRun)
+    (found,) = cost_predictions([row])
+    assert isinstance(found, Prediction)
+    whole = named_runtime("megatron-bridge@0.7", "h100-80gb-sxm", "bf16")
+    assert found.step_s == pytest.approx(estimate(row.plan, row.job, whole).step, rel=1e-9)
+
+
+def test_rows_tell_their_release_and_settings(catalogue: Catalogue) -> None:
+    rows = [replace(RECIPE, framework="megatron-bridge 26.04"), replace(RECIPE, id="b"), BASE]
+    told = [row for row in as_json(validate(rows, catalogue, fixed()))["per_row"]]
+    assert [row["release"] for row in told] == ["0.4", None, None]
+    assert told[0]["settings"]["gradients"] == "bf16"
+    assert set(told[0]["settings"]) == {"cuda_graphs", "gradients", "loss_kernel", "tp_overlap"}
+
+
+def test_a_release_that_does_not_exist_is_told_with_the_nearest(catalogue: Catalogue) -> None:
+    found = prepare(replace(RECIPE, release="26.05"), catalogue)
+    assert isinstance(found, Skip)
+    assert "row 2, column release" in found.reason
+    assert "26.04" in found.reason

@@ -74,6 +74,7 @@ TORCHTITAN_022: Final = Era(
     pipeline_zero=KEPT,
     recompute="selective",
     selective="selective:per-op",
+    measured=False,
 )
 
 TORCHTITAN: Final = Era(

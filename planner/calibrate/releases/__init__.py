@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from planner.calibrate.eras import Era, find_era
 from planner.calibrate.eras._era import BEFORE_HOPPER
@@ -24,7 +24,8 @@ from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 
 __all__ = [
-    "Release", "Releases", "era_of", "find_release", "label_of", "named_runtime", "of_release",
+    "Release", "Releases", "era_of", "find_release", "label_of", "named_release", "named_runtime",
+    "of_release",
     "plain_traits", "release_of", "releases", "title_of",
 ]  # fmt: skip
 
@@ -76,6 +77,31 @@ def find_release(runtime: str, text: str, where: str = "--runtime") -> Release:
     raise InputError(
         Problem(where, repr(f"{runtime}@{text}"), f"a release of {runtime}: {names}", _near(word, by_name))
     )
+
+
+_VERSION: Final = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)(?![\w])")
+"""A version or a container's number in a text."""
+
+
+@cache
+def named_release(runtime: str, text: str) -> Release | None:
+    """Return the release of a runtime whose version or container a framework's text says; None without one.
+
+    Examples
+    --------
+    >>> named_release("megatron-bridge", "megatron-bridge 26.02, nccl 2.29").name
+    '0.3'
+    >>> named_release("megatron-bridge", "megatron-bridge") is None
+    True
+    """
+    known = releases()[runtime].releases
+    by_name = {spelling: release for release in known for spelling in release.spellings}
+    by_name |= {release.framework.lower(): release for release in known if release.framework}
+    if text.strip().lower() in by_name:
+        return by_name[text.strip().lower()]
+    words = _VERSION.findall(text)
+    words += [word.rpartition(".")[0] for word in words if word.count(".") > 1]
+    return next((by_name[word] for word in words if word in by_name), None)
 
 
 def _near(word: str, known: Mapping[str, Release]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from planner.calibrate.eras import Era, find_era
 from planner.calibrate.eras.statements import stated_traits, with_graphs
+from planner.calibrate.releases import Release, find_release, named_release
 from planner.calibrate.runs.catalogue import Catalogue
 from planner.calibrate.runs.checks import (
     MAX_LAYERS,
@@ -46,7 +47,7 @@ from planner.calibrate.runs.plan import (
 )
 from planner.calibrate.runs.spellings import spelled
 from planner.calibrate.runs.table import COLUMNS, Fault, Run
-from planner.errors import PlannerError
+from planner.errors import InputError, PlannerError
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload, adapted_groups
@@ -92,6 +93,8 @@ class PricedRun:
         Every value taken because the row left it blank.
     stated : set of str
         Traits that the row states, which no fitted constant replaces.
+    release : str
+        The release that the row names, by its column or in the framework's text; empty where none.
     """
 
     run: Run
@@ -103,6 +106,7 @@ class PricedRun:
     measured: Measured
     defaults: Mapping[str, object]
     stated: frozenset[str] = frozenset()
+    release: str = ""
 
 
 def in_row(run: Run, reason: str) -> str:
@@ -158,10 +162,11 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
     run = run.with_values({"gpu": gpu})
-    words = " | ".join((run.model, run.framework, run.overlap, run.notes)).lower()
-    era = find_era(with_graphs(run.framework, words), gpu, run.flash_attn, run.zero)
-    if era is None or era.runtime not in catalogue.runtimes:
+    era, release = era_of_run(run)
+    if era.runtime not in catalogue.runtimes:
         raise unknown_framework(run)
+    framework = release.framework if release is not None and release.framework else run.framework
+    words = " | ".join((run.model, framework, run.overlap, run.notes)).lower()
     spec = catalogue.known(run)
     check_expressed(run, spec is not None or catalogue.model(run.model) is not None)
     run = filled(run, era, hardware, catalogue, spec)
@@ -188,7 +193,44 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
         defaults["model"] = spec.name
     if start.params_b and abs(model.params / (start.params_b * 1e9) - 1) > SIZE_ROUNDING:
         defaults["params_b"] = round(model.params / 1e9, 2)
-    return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said))
+    told = release or named_release(era.runtime, run.framework)
+    name = told.name if told is not None else ""
+    return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said), name)
+
+
+def era_of_run(run: Run) -> tuple[Era, Release | None]:
+    """Return the era that prices a run, and the release that its column names.
+
+    The column goes before the framework's text. A release that is priced as its runtime's own files run has
+    the habits of the text's era, for blanks, and none of its traits.
+
+    Raises
+    ------
+    Refusal
+        If no runtime prices the framework, or it has no such release.
+    """
+    words = " | ".join((run.model, run.framework, run.overlap, run.notes)).lower()
+    era = find_era(with_graphs(run.framework, words), run.gpu, run.flash_attn, run.zero)
+    if era is None:
+        raise unknown_framework(run)
+    if not run.release:
+        return era, None
+    try:
+        release = find_release(era.runtime, run.release)
+    except InputError as error:
+        (problem,) = error.problems
+        raise Refusal(run, "release", problem.found, problem.expected, problem.nearest) from None
+    if not release.framework:
+        return _as_files_run(era, release.name), release
+    named = find_era(with_graphs(release.framework, words), run.gpu, run.flash_attn, run.zero)
+    return named or era, release
+
+
+@lru_cache(maxsize=256)
+def _as_files_run(era: Era, release: str) -> Era:
+    """Return an era without traits of its own, for a release that is priced as the runtime itself."""
+    name = f"{era.runtime}@{release}"
+    return replace(era, name=name, traits={}, half_traits={}, sequence_traits={}, hopper_traits={})
 
 
 def filled(

@@ -19,7 +19,7 @@ from planner.errors import InputError, Problem, nearest
 
 NEEDED: Final = ("id", "gpu", "num_gpus", "framework")
 """Columns without which no row can be priced; any other may be absent and is then blank in each row."""
-OPTIONAL: Final = ("fused_norm", "memory_kind", "mark", *TUNING_CELLS)
+OPTIONAL: Final = ("fused_norm", "memory_kind", "mark", "release", *TUNING_CELLS)
 """Columns that a table may leave out without a word."""
 
 OPEN_QUOTE: Final = "a quote that stays open over {lines} lines"
@@ -96,6 +96,7 @@ class Run:
     lora_rank: int | None = None
     lora_targets: str = ""
     document_tokens: int | None = None
+    release: str = ""
 
     def with_values(self, values: Mapping[str, object]) -> Run:
         """Return the run with columns changed: `dataclasses.replace` for a record of 60 fields, but fast."""

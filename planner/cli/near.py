@@ -1,0 +1,154 @@
+"""``planner search --near FILE``: a recipe or launch file, on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+
+from planner.cli import complete
+from planner.cli.from_file import Request, asked_of
+from planner.cli.options import JobOptions, PlanOptions
+from planner.errors import InputError, Problem
+from planner.inputs.workload import Workload
+
+if TYPE_CHECKING:
+    from planner.search.near import Near
+    from planner.search.optimise import Progress
+    from planner.search.request import Request as SearchRequest
+
+NearOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--near",
+        metavar="FILE",
+        help="A recipe or launch file: keep its layout and settings as far as they run here, and tell what "
+        "had to change.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class NearJobOptions(JobOptions):
+    """What is planned, where the model may come from a recipe."""
+
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
+            "may be left out with --near where the file describes it.",
+            show_default=False,
+            autocompletion=complete.model,
+        ),
+    ] = ""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe as a search keeps it.
+
+    Parameters
+    ----------
+    path : Path
+        Its file.
+    job : Request
+        Options of the new job: the user's, and the file's where the user gave none.
+    axes : mapping
+        Its layout.
+    notes : tuple of str
+        What was read, and how its batch was scaled.
+    """
+
+    path: Path
+    job: Request
+    axes: Mapping[str, object]
+    notes: tuple[str, ...]
+
+    def search(self, request: SearchRequest, progress: Progress) -> Beside:
+        """Search the plans that keep the most of it."""
+        from planner.search.near import near
+
+        return Beside(self, near(request, self.axes, progress))
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a search beside a recipe found, for people and scripts."""
+
+    recipe: Recipe
+    found: Near
+
+    @property
+    def lines(self) -> list[str]:
+        """What was kept and changed, in words."""
+        from planner.report.near import near_lines
+
+        return near_lines(self.found, self.recipe.notes[1:])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The same for scripts."""
+        from planner.report.as_json import plain
+        from planner.report.near import near_record
+
+        record: dict[str, Any] = plain(near_record(self.found, str(self.recipe.path), self.recipe.notes))
+        return record
+
+
+def recipe_of(path: Path | None, job: JobOptions, plan: PlanOptions, saves: bool) -> Recipe | None:
+    """Return what a file says for a search, None without one; what the user gave goes before it.
+
+    The batch grows with the accelerators where the user gives none, so that each has as much to do as in the
+    recipe.
+
+    Raises
+    ------
+    InputError
+        If no model is named, or the file is wrong, says no whole plan, or describes a model without a name
+        whose plan is to be written.
+    """
+    if path is None:
+        if job.model:
+            return None
+        expected = "a name, a config.json or a model YAML; or --near FILE with a recipe that describes one"
+        raise InputError(Problem("MODEL", "nothing", expected))
+    from planner.cli.estimate import read
+    from planner.search.near import axes_of
+
+    context = click.get_current_context(silent=True)
+    own = replace(job, gpus=None, hardware=(job.hardware or [])[:1] or None)
+    origin = asked_of(path, own, PlanOptions(), context)  # type: ignore[arg-type]
+    if origin.job.gpus is None and job.gpus is not None:
+        origin = asked_of(path, replace(own, gpus=job.gpus), PlanOptions(), context)  # type: ignore[arg-type]
+    if saves and origin.model is not None:
+        expected = "a name of the model before --near, since a plan file names it"
+        raise InputError(Problem("MODEL", f"{path}, which describes a model without a name", expected))
+    whole, own_plan, _, _, _ = origin.read(read)
+    filled = replace(origin.job, hardware=job.hardware, gpus=job.gpus or origin.job.gpus)
+    notes = list(origin.notes())
+    count = _count(job.gpus)
+    given = job.global_batch is not None or job.global_batch_tokens is not None
+    if not given and count is not None and count != whole.gpus:
+        batch = _scaled(whole.workload, whole.gpus, count)
+        filled = replace(filled, global_batch=str(batch), global_batch_tokens=None)
+        notes.append(
+            f"Batch scaled with the accelerators: {whole.workload.global_batch:,} sequences on {whole.gpus:,}"
+            f" -> {batch:,} on {count:,} (--global-batch says another)."
+        )
+    return Recipe(path, replace(origin, job=filled, plan=plan), axes_of(own_plan), tuple(notes))
+
+
+def _count(text: str | None) -> int | None:
+    """Return a single count of accelerators; None for a range or a list, or none."""
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _scaled(work: Workload, was: int, now: int) -> int:
+    """Return the batch that leaves each accelerator as many sequences. [sequence]"""
+    return max(1, round(work.global_batch * now / was))

@@ -1,0 +1,57 @@
+"""What a search beside a recipe kept of it, what it changed, and what that costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.cost.estimate import Estimate
+from planner.report.page import significant
+from planner.search.near import Near
+from planner.units import GIB, percent
+
+
+def near_lines(found: Near, notes: tuple[str, ...] = ()) -> list[str]:
+    """Return in words what was kept, why something had to change, and what the best plan costs."""
+    lines = list(notes)
+    if found.reason is None:
+        lines.append("The recipe runs as it is: layout and settings are kept.")
+    else:
+        lines.append(f"The recipe as it is does not run here: {_reason(found)}.")
+    changed = [f"{name.replace('_', ' ')} {was} -> {now}" for name, (was, now) in found.changed.items()]
+    if found.reason is not None and found.result.plans:
+        settings = "; settings are searched anew" if "settings" in found.freed else "; settings are kept"
+        lines.append(f"Changed: {', '.join(changed) or 'the split alone'}{settings}.")
+    if (cost := found.cost) is not None:
+        best = found.free.plans[0]
+        if cost > 1.0 + 1e-3:
+            lines.append(
+                f"With these settings and any layout: {significant(best.step, 4)} s; plan 1 takes "
+                f"{percent(cost - 1.0)} more."
+            )
+        else:
+            lines.append("No other layout with these settings is faster.")
+    return [" ".join(lines)]
+
+
+def _reason(found: Near) -> str:
+    """Return why the recipe is no answer, with its bytes where they are the cause."""
+    known = found.recipe
+    if isinstance(known, Estimate) and not known.violations:
+        return f"{found.reason}, {known.peak / GIB:.1f} of {known.capacity / GIB:.0f} GiB"
+    return str(found.reason)
+
+
+def near_record(found: Near, file: str, notes: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the same for scripts."""
+    return {
+        "file": file,
+        "notes": list(notes),
+        "runs_unchanged": found.reason is None,
+        "reason": found.reason,
+        "freed": list(found.freed),
+        "changed": {name: {"was": was, "now": now} for name, (was, now) in found.changed.items()},
+        "settings_kept": "settings" not in found.freed,
+        "recipe_step_time_s": found.recipe.step if isinstance(found.recipe, Estimate) else None,
+        "free_step_time_s": found.free.plans[0].step if found.free.plans else None,
+        "times_free": found.cost,
+    }

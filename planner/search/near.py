@@ -1,0 +1,197 @@
+"""A recipe on another machine: what of it can be kept, what has to change, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.cost.price import Unpriced, price
+from planner.cost.settings import with_value
+from planner.plan import DEGREES, Plan
+from planner.runtimes import runtimes
+from planner.runtimes._family import Runtime
+from planner.search.optimise import Progress, SearchResult, search, search_counts, why_left_out
+from planner.search.request import Request, objective_value
+from planner.search.settings import OpenSettings
+from planner.techniques.settings import SETTINGS
+
+Axes = Mapping[str, object]
+"""Axes of a plan by the names of `Plan`."""
+
+PIPELINE: Final = ("vpp", "schedule", "stage_layers")
+
+GROUPS: Final = {
+    "micro-batch": ("micro_batch",),
+    "recompute": ("recompute",),
+    "chunks": PIPELINE,
+    "experts": ("ep", "etp"),
+    "sharding": ("zero", "zero_shards"),
+    "pipeline": ("pp", *PIPELINE),
+    "context": ("cp", "cp_method"),
+    "tensor": ("tp", "etp", "sequence_parallel"),
+    "host": ("offload",),
+}
+"""What is freed together, in the order in which a user would rather give it up: what sets speed last."""
+
+TOLD: Final = tuple(dict.fromkeys(axis for axes in GROUPS.values() for axis in axes))
+"""Axes of a recipe that are kept or told."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """A search beside a recipe.
+
+    Parameters
+    ----------
+    result : SearchResult
+        The plans that keep the most of it.
+    request : Request
+        What was searched for them.
+    freed : tuple of str
+        Groups of axes that were searched since no plan keeps them; ``settings`` among them where these are.
+    recipe : Estimate or Unpriced
+        The recipe as it is, on the new machine.
+    reason : str or None
+        Why it is no answer; None where it is.
+    free : SearchResult
+        The search that keeps its settings alone.
+    """
+
+    result: SearchResult
+    request: Request
+    freed: tuple[str, ...]
+    recipe: Estimate | Unpriced
+    reason: str | None
+    free: SearchResult
+
+    @property
+    def changed(self) -> dict[str, tuple[object, object]]:
+        """Axes in which the best plan differs from the recipe: what it was, and what it is."""
+        if not self.result.plans:
+            return {}
+        was, now = self.recipe.plan.as_dict(), self.result.plans[0].plan.as_dict()
+        told = [name for name in TOLD if name != "zero_shards" and _matters(name, self.result.plans[0].plan)]
+        return {name: (was[name], now[name]) for name in told if was[name] != now[name]}
+
+    @property
+    def cost(self) -> float | None:
+        """Seconds of its best plan over those of a plan that keeps the settings alone; None without one."""
+        if not self.result.plans or not self.free.plans:
+            return None
+        return self.result.plans[0].step / self.free.plans[0].step
+
+
+def _matters(name: str, plan: Plan) -> bool:
+    """Whether an axis changes anything of a plan."""
+    if name == "stage_layers":
+        return False
+    return {"cp_method": plan.cp > 1, "schedule": plan.pp > 1}.get(name, True) is not False
+
+
+def axes_of(plan: Plan) -> dict[str, object]:
+    """Return the axes of a recipe that say something, but for what follows from the count and the batch."""
+    silent = {
+        "cp_method": plan.cp <= 1,
+        "schedule": plan.pp <= 1,
+        "stage_layers": plan.stage_layers is None or plan.pp <= 1,
+        "zero_shards": plan.zero == 0 or plan.zero_shards >= plan.dp * plan.cp,
+    }
+    record = plan.as_dict()
+    return {name: record[name] for name in TOLD if not silent.get(name, False)}
+
+
+def near(request: Request, recipe: Axes, progress: Progress | None = None) -> Near:
+    """Search the plans that keep the most of a recipe: all of it, all but one group of axes, or less.
+
+    Of plans that give up one group each, the best is taken; where none does, groups are given up one after
+    another, and the settings of the recipe last.
+
+    Parameters
+    ----------
+    request : Request
+        What is asked; its settings are those of the recipe, and what the user has fixed stays fixed.
+    recipe : mapping
+        Axes of the recipe.
+    progress : callable, optional
+        As for `search`.
+    """
+    kept = {**recipe, **request.fixed}
+    settled = replace(request, settings=OpenSettings(pinned=tuple(SETTINGS)), fixed=kept)
+    unchanged = _unchanged(settled)
+    found, asked, freed = search_counts(settled, progress, advise=False), settled, tuple[str, ...]()
+    if not found.plans:
+        single = [_without(settled, request, (name,), progress) for name in GROUPS]
+        able = [one for one in single if one[0].plans]
+        if able:
+            found, asked, freed = min(able, key=lambda one: _value(one[0], request))
+        else:
+            found, asked, freed = next(_giving_up(settled, request, progress), single[-1])
+    whole = replace(asked, fixed=request.fixed)
+    free = search_counts(whole, progress) if found.plans else search(whole, progress)
+    found = found if found.plans else free
+    reason = _reason(unchanged, request)
+    return Near(found, asked, freed, unchanged, reason, free)
+
+
+Found = tuple[SearchResult, Request, tuple[str, ...]]
+
+
+def _without(settled: Request, request: Request, groups: tuple[str, ...], progress: Progress | None) -> Found:
+    """Search with some groups of axes free, those that the user has fixed aside."""
+    freed = {axis for name in groups for axis in GROUPS[name]} - set(request.fixed)
+    asked = replace(
+        settled, fixed={name: value for name, value in settled.fixed.items() if name not in freed}
+    )
+    return search_counts(asked, progress, advise=False), asked, groups
+
+
+def _giving_up(settled: Request, request: Request, progress: Progress | None) -> Iterator[Found]:
+    """Yield searches that have plans, with more and more groups free."""
+    names = tuple(GROUPS)
+    allowed = request.settings.allowed if request.settings is not None else ()
+    plain = tuple(_plain(runtime) for runtime in settled.runtimes)
+    open_too = replace(settled, runtimes=plain, settings=OpenSettings(allowed=allowed))
+    for base, more in ((settled, ()), (open_too, ("settings",))):
+        for count in range(2, len(names) + 1):
+            found = _without(base, request, names[:count], progress)
+            if found[0].plans:
+                yield found[0], found[1], (*names[:count], *more)
+
+
+def _plain(runtime: Runtime) -> Runtime:
+    """Return a runtime with the settings that it has by default."""
+    own = runtimes()[runtime.name].traits
+    for name in runtime.searched:
+        value = SETTINGS[name].value_of(own)
+        runtime = with_value(runtime, name, value) if value is not None else runtime
+    return runtime
+
+
+def _value(result: SearchResult, request: Request) -> float:
+    return objective_value(request.objective, result.plans[0])
+
+
+def _unchanged(settled: Request) -> Estimate | Unpriced:
+    """Price the recipe as it is on the first machine that is asked for."""
+    job, runtime = next(settled.jobs())
+    known = dict(settled.fixed)
+    degrees = {name: float(str(known[name])) for name in DEGREES if name in known}
+    own = Plan(**(known | degrees))  # type: ignore[arg-type]
+    dp = job.gpus / (own.tp * own.pp * own.cp)
+    passes = job.workload.global_batch / (own.micro_batch * dp)
+    shards = own.zero_shards if "zero_shards" in known else (dp * own.cp if own.zero else 1.0)
+    layers = tuple(own.stage_layers) if own.stage_layers is not None else None
+    plan = replace(own, dp=dp, num_microbatches=passes, zero_shards=shards, stage_layers=layers)
+    return price(plan, job, runtime, settled.memory_limit)
+
+
+def _reason(unchanged: Estimate | Unpriced, request: Request) -> str | None:
+    """Say why the recipe as it is is none of the answers."""
+    if unchanged.violations:
+        first = unchanged.violations[0]
+        return f"{first.found}; needs {first.expected} ({first.rule})"
+    if isinstance(unchanged, Unpriced):
+        raise AssertionError("a plan without a price breaks a rule")
+    return why_left_out(unchanged, request)

@@ -185,7 +185,6 @@ def test_a_layout_is_taken_only_where_it_is_said(
     ("changes", "words"),
     [
         ({"model": "Nemotron-H 8B"}, "state-space layers"),
-        ({"model": "Qwen3-Next-80B-A3B"}, "linear attention"),
         ({"model": "Kimi-Linear-48B"}, "linear attention"),
         ({"model": "DeepSeek-V3.2"}, "an indexer that picks the keys"),
         ({"model": "flan-t5-xxl"}, "an encoder"),

@@ -196,7 +196,8 @@ class PlanOptions:
         ),
     ] = None
     cp_method: Annotated[
-        Text, _option("cp-method", "NAME", "ring, all-gather, all-to-all or lightseq.", complete.cp_method)
+        Text,
+        _option("cp-method", "NAME", "ring, all-gather, all-to-all, burst or lightseq.", complete.cp_method),
     ] = None
     schedule: Annotated[
         Text,

@@ -162,7 +162,10 @@ def gradient_share(case: Case, plan: Plan) -> Num:
     .. [1] PyTorch 2.13, ``torch/distributed/tensor/experimental/_context_parallel/_attention.py``,
        ``_templated_ring_attention_backward``.
     """
-    if not case.traits.fp32_context_gradients or case.context.splits_heads or case.context.kernel:
+    method = case.context
+    if not case.traits.fp32_context_gradients or method.splits_heads or method.kernel:
+        return 1.0
+    if not method.returns_kv_gradients:
         return 1.0
     return either(plan.cp > 1, (3.0 * plan.cp - 1.0) / most(2.0 * (plan.cp - 1.0), 1.0), 1.0)
 
@@ -179,9 +182,10 @@ def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attenti
     buffers = (case.context.forward_elements, case.context.backward_elements)
     window = (attention.forward, attention.backward)
     shares = (1.0, gradient_share(case, plan))
+    rows = (0.0, case.context.backward_statistics * pricer.tokens * heads * plan.cp)
     seconds, sent = [], []
-    for elements, compute, share in zip(buffers, window, shares, strict=True):
-        nbytes = ACTIVATION_BYTES * share * elements(pricer.tokens, q_width, kv_width, plan.cp)
+    for elements, row, compute, share in zip(buffers, rows, window, shares, strict=True):
+        nbytes = ACTIVATION_BYTES * share * (elements(pricer.tokens, q_width, kv_width, plan.cp) + row)
         alone = case.context.seconds(nbytes, plan.cp, plan.tp, case.tiers)
         hidden = exposed_seconds(alone, compute, exposed)
         waits = case.traits.message_host_seconds * case.context.waits(plan.cp)

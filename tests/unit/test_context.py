@@ -29,7 +29,7 @@ Q_WIDTH, KV_WIDTH = HEADS * HEAD_DIM, 2 * KV_HEADS * HEAD_DIM
 def sent(name: str, cp: int, backward: bool = False) -> float:
     method = CONTEXT_METHODS[name]
     elements = method.backward_elements if backward else method.forward_elements
-    return elements(BATCH * SEQ / cp, Q_WIDTH, KV_WIDTH, cp) * method.sent_share(cp)
+    return float(elements(BATCH * SEQ / cp, Q_WIDTH, KV_WIDTH, cp) * method.sent_share(cp))
 
 
 @pytest.mark.parametrize("cp", [2, 4, 8])
@@ -118,6 +118,40 @@ def test_balanced_attention_played_step_by_step(cp: int) -> None:
     assert moved == pytest.approx(chunk * len(pairs) / cp, rel=1e-12)
 
 
+@pytest.mark.parametrize("cp", [2, 4, 8])
+def test_burst_attention_sends_what_its_paper_counts(cp: int) -> None:
+    """arXiv:2403.09347, Table 1: 2 B Z N d forward, 3 B Z N d + 2 B Z N backward, whole buffers."""
+    method, hidden = CONTEXT_METHODS["burst"], HEADS * HEAD_DIM
+    unit = BATCH * SEQ * hidden
+    assert method.forward_elements(BATCH * SEQ / cp, hidden, 2 * hidden, cp) == 2 * unit
+    assert method.backward_elements(BATCH * SEQ / cp, hidden, 2 * hidden, cp) == 3 * unit
+    assert method.backward_statistics * BATCH * SEQ * HEADS == 2 * BATCH * HEADS * SEQ
+
+
+@pytest.mark.parametrize(("sharing", "ratio"), [(1, 3 / 4), (4, 3), (8, 6)])
+def test_burst_attention_loses_backward_with_grouped_queries(sharing: int, ratio: float) -> None:
+    """By hand: three widths of the queries against the ring's four of the keys, statistics apart."""
+    widths = (SEQ / 8, Q_WIDTH, 2 * Q_WIDTH / sharing, 8)
+    burst, ring = (CONTEXT_METHODS[name].backward_elements(*widths) for name in ("burst", "ring"))
+    assert burst / ring == ratio
+
+
+@pytest.mark.parametrize("fp32", [False, True])
+def test_burst_attention_carries_statistics_and_no_gradients_of_keys(fp32: bool) -> None:
+    """By hand, one rank sends 7/8 of 2 x (3 x width + 2 x heads) bytes; no fp32 dK and dV."""
+    asked = job(model("8", {"a": {"mixer": MHA | {"heads": 32, "kv_heads": 8}, "ffn": DENSE}}, "2 a"), gpus=8)
+    plan = plan_of(asked, cp=8, zero=3, cp_method="burst")
+    pricer = Pricer(case_of(plan, asked, any_runtime(fp32_context_gradients=fp32)), plan)
+    block = asked.model.blocks["a"]
+    core = next(one for one in block_operators(pricer, block) if one.module == "core_attn")
+    mixer = block.attention
+    assert mixer is not None
+    sequence = pricer.tokens * 8
+    exchange = context_exchange(pricer, mixer, core)
+    assert exchange.forward_sent == 2 * sequence * 8 * 2 * mixer.qk_head_dim * 7 / 8
+    assert exchange.backward_sent == 2 * sequence * (3 * 32 * mixer.qk_head_dim + 2 * 32) * 7 / 8
+
+
 @pytest.mark.parametrize("method", ["all-to-all", "ring"])
 def test_heads_that_ranks_do_not_divide_are_padded_where_they_are_dealt_out(method: str) -> None:
     """33 heads on 8 ranks are 5 each, so that as many travel as of 40; a ring passes on the 33."""
@@ -129,7 +163,8 @@ def test_heads_that_ranks_do_not_divide_are_padded_where_they_are_dealt_out(meth
         pricer = Pricer(case_of(plan, asked, any_runtime()), plan)
         layer = asked.model.blocks["a"]
         core = next(one for one in block_operators(pricer, layer) if one.module == "core_attn")
-        return float(context_exchange(pricer, layer, core).forward_sent)
+        assert layer.attention is not None
+        return float(context_exchange(pricer, layer.attention, core).forward_sent)
 
     expected = 40 / 33 if method == "all-to-all" else 1.0
     assert sent_of(33) == pytest.approx(expected * 33 / 32 * sent_of(32))

@@ -64,6 +64,10 @@ class ContextMethod:
         Mask from (cp, query heads on a rank, key/value heads on a rank): whether the heads can be split.
     forward_elements, backward_elements : Buffer
         Elements in the whole buffer of the collectives of one layer.
+    backward_statistics : float
+        Elements for each token and query head that backward's buffer has beside those. [element]
+    returns_kv_gradients : bool
+        Whether backward passes the gradients of keys and values on to their owners.
     seconds : Elapsed
         Time of a collective over such a buffer, in bytes.
     sent_share : callable
@@ -88,6 +92,8 @@ class ContextMethod:
     gathered_elements: Buffer
     idle_factor: Callable[[Num], Num] = equal_shares
     waits: Callable[[Num], Num] = no_waits
+    backward_statistics: float = 0.0
+    returns_kv_gradients: bool = True
     exposed: float | None = None
     kernel: str = ""
     keeps_attention: bool = False

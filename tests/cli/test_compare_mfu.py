@@ -47,15 +47,15 @@ def test_plans_too_many_for_a_line_go_on_below_in_80_columns(plans: tuple[str, s
     assert f"| figure | {' | '.join(path.stem for path in paths)} |" in table
 
 
-def test_one_plan_on_several_clusters(plans: tuple[str, str]) -> None:
-    ask = ("compare", plans[0], "--hardware", "dgx-b200", "--hardware", "dgx-a100-80gb", "--format", "json")
+def test_one_plan_on_several_clusters(tmp_path: Path) -> None:
+    layout = ("--tp", "8", "--sequence-parallel", "--micro-batch", "8")
+    wide = str(save(tmp_path / "wide.yaml", *layout))
+    ask = ("compare", wide, "--hardware", "dgx-b200", "--hardware", "dgx-a100-80gb", "--format", "json")
     document = planner(*ask).json
     assert [plan["name"] for plan in document["plans"]] == ["wide", "dgx-b200", "dgx-a100-80gb"]
     times = [plan["step_time_s"] for plan in document["plans"]]
     assert times[1] < times[0] < times[2]
-    alone = planner(
-        "estimate", *JOB[:2], "dgx-b200", *JOB[3:], "--tp", "8", "--sequence-parallel", "--format", "json"
-    )
+    alone = planner("estimate", *JOB[:2], "dgx-b200", *JOB[3:], *layout, "--format", "json")
     assert times[1] == alone.json["step_time_s"]
 
 

@@ -71,13 +71,15 @@ def test_a_missing_plan_is_told(tmp_path: Path) -> None:
     assert planner("goodput", str(tmp_path / "no.yaml"), *TIMES).code == 2
 
 
-def test_slow_ranks_are_priced_and_redundancy_is_usually_none(plan: str, tmp_path: Path) -> None:
+def test_slow_ranks_are_priced_and_redundancy_is_usually_none(
+    plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = planner("goodput", plan, "--stragglers", "normal:3%", "--format", "json").json
     assert told["expected_step_time_s"] > told["step_time_s"]
     assert told["remedy"] is None
-    log = tmp_path / "steps.csv"
-    log.write_text("seconds\n1.0\n1.02\n0.98\n1.4\n")
-    page = planner("goodput", plan, "--stragglers", str(log)).out
+    monkeypatch.chdir(tmp_path)
+    Path("steps.csv").write_text("seconds\n1.0\n1.02\n0.98\n1.4\n")
+    page = planner("goodput", plan, "--stragglers", "steps.csv").out
     assert max(map(len, page.splitlines())) <= 80
     for text, words in (("gamma:3%", "normal:3%"), ("normal:300%", "share below 1")):
         done = planner("goodput", plan, "--stragglers", text)

@@ -49,6 +49,8 @@ RANGES: Final = {
     "ranks": (1, 64),
     "members": (1, 8),
     "stride": (1, 16),
+    "workers": (64, 128),
+    "waited": (1, 64),
     "domain": (8, 64),
     "microbatches": (16, 64),
     "per_round": (1, 16),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from planner.api import Job, Workload, estimate_plan, load_model
+from planner.api import Job, Workload, estimate_plan, load_model, load_runtime
 from planner.errors import ImpossiblePrice, InputError
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile
@@ -186,5 +186,5 @@ def test_a_price_above_the_peak_is_an_internal_error() -> None:
     with pytest.raises(
         ImpossiblePrice, match=r"internal error: this price has an MFU of 1\.\d+, above"
     ) as caught:
-        estimate_plan(job, "megatron-lm", changes={"host_layer_seconds": 0.0}, tp=2)
+        estimate_plan(job, load_runtime("megatron-lm", job, host_layer_seconds=0.0), tp=2)
     assert caught.value.exit_code == 70

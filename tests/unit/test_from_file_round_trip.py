@@ -83,8 +83,8 @@ def as_run(plan: Plan, job: Job, target: str) -> dict[str, object]:
     seen = asdict(plan)
     piped = plan.pp * plan.vpp > 1
     own = runtimes()[target].own_split
-    cut = own(job.model, int(plan.pp)) if own and plan.stage_layers is None else stage_layers(plan, job.model)
-    seen["stage_layers"] = cut if piped else None
+    cut = own(job.model, int(plan.pp * plan.vpp)) if own and plan.stage_layers is None else None
+    seen["stage_layers"] = (cut or stage_layers(plan, job.model)) if piped else None
     seen["recompute"] = "selective" if plan.recompute == "selective:core_attn" else plan.recompute
     if plan.zero_shards == 1 and target not in CORE:
         seen["zero"] = 0

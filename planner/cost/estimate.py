@@ -85,7 +85,8 @@ class Estimate(Shown):
 
     Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``bound`` is what no
     split of the layers beats by the closed form, and ``floor`` what this very plan takes at least, however it
-    is played. ``band_basis`` says in words which measured runs the error band is from.
+    is played. ``band_basis`` says in words which measured runs the error band is from, ``band_lender`` whose
+    it is where that is another runtime's or accelerator's.
     """
 
     job: Job
@@ -108,6 +109,7 @@ class Estimate(Shown):
     stages: tuple[StageBytes, ...]
     sent: SentBytes
     bill: Bill
+    band_lender: str = ""
 
     @property
     def peak(self) -> float:
@@ -191,6 +193,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         peak_rate=case.peak_rate,
         error_band=None if band is None else band.share,
         band_basis="" if band is None else band.basis,
+        band_lender="" if band is None else band.lender,
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),
         extrapolated_share=extrapolated,
         time=time,

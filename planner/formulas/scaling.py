@@ -88,7 +88,7 @@ def optimal_params(flops: Num, fit: LossFit) -> Num:
     Examples
     --------
     >>> round(optimal_params(5.76e23, LossFit(1.8172, 482.01, 2085.43, 0.3478, 0.3658)) / 1e9, 1)
-    72.1
+    72.2
     """
     powers = fit.size_power + fit.data_power
     ratio = fit.size_power * fit.size / (fit.data_power * fit.data)

@@ -99,7 +99,7 @@ def normal_order_seconds(mean: Num, spread: Num, workers: Num, waited: Num) -> N
     Examples
     --------
     >>> round(float(normal_order_seconds(0.0, 1.0, 64, 64)), 2)
-    2.35
+    2.34
     """
     from scipy.special import ndtri
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -102,10 +102,13 @@ class Band:
         Nine of ten steps are expected to be no further off. [-]
     basis : str
         Where that is from, in words.
+    lender : str
+        The runtime and accelerator whose band it is, widened; empty where it is its own.
     """
 
     share: float
     basis: str
+    lender: str = ""
 
 
 @cache
@@ -163,7 +166,8 @@ def error_band(runtime: str, pool: Pool, extrapolated: float, used: float = 0.0)
     band = _band(runtime, pool, extrapolated)
     if band is None or used <= NEARLY_FULL:
         return band
-    return Band(band.share * NEARLY_FULL_WIDER, f"{band.basis}; wider since memory is nearly full")
+    basis = f"{band.basis}; wider since memory is nearly full"
+    return replace(band, share=band.share * NEARLY_FULL_WIDER, basis=basis)
 
 
 def _band(runtime: str, pool: Pool, extrapolated: float) -> Band | None:
@@ -175,7 +179,13 @@ def _band(runtime: str, pool: Pool, extrapolated: float) -> Band | None:
         basis = f"{own.runs} runs of this site's own, each held out of its calibration"
         return _widened(float(own.band), basis, extrapolated - float(own.extrapolated or 0.0))
     if known is None:
-        return None
+        near = _lent_band(runtime, pool)
+        if near is None or ours:
+            return None
+        lender = f"{near.runtime} on {near.accelerator}"
+        basis = f"{lender}, {ELSEWHERE_WIDER:g} times as wide since {runtime} on {name} was never validated"
+        wide = _widened(ELSEWHERE_WIDER * near.band, basis, extrapolated - near.extrapolated)
+        return replace(wide, lender=lender)
     more = extrapolated - known.extrapolated
     where = f"{runtime} on {name} at {known.sites} {'site' if known.sites == 1 else 'sites'}"
     if (ours or (own is None and _fitted(pool))) and known.calibrated_band is not None:
@@ -187,6 +197,33 @@ def _band(runtime: str, pool: Pool, extrapolated: float) -> Band | None:
     why = f"was calibrated only with {', '.join(own.runtimes)}" if own is not None else "never was"
     basis = f"{known.runs} runs of {where} that were not calibrated; this site {why}"
     return _widened(known.band, basis, more)
+
+
+CORES: Final = {"megatron-lm": "Megatron-core", "megatron-bridge": "Megatron-core"}
+"""Runtimes that run the same layers, messages and optimizer, under another driver."""
+
+ELSEWHERE_WIDER: Final = 1.6
+"""How much wider a band is taken that is another accelerator's, or another runtime's of the same core. [-]
+
+Bands of one runtime on two accelerators differ by no more in nine of ten of the 30 pairs that
+`measured_bands` has (`tests/unit/test_lent_bands.py`).
+"""
+
+
+def _lent_band(runtime: str, pool: Pool) -> MeasuredBand | None:
+    """Return the nearest band to one that was never measured; None where nothing is near.
+
+    Near is the same accelerator under a runtime of the same core, then the runtime on another card of the
+    same chip: of several the widest.
+    """
+    name, core, bands = pool.accelerator.name, CORES.get(runtime, runtime), measured_bands()
+    here = [band for (who, where), band in bands.items() if where == name and CORES.get(who, who) == core]
+    chip = [band for (who, where), band in bands.items() if who == runtime and _chip(where) == _chip(name)]
+    return max(here or chip, key=lambda band: band.band, default=None)
+
+
+def _chip(accelerator: str) -> str:
+    return accelerator.partition("-")[0]
 
 
 def _widened(share: float, basis: str, more: float) -> Band:

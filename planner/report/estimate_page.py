@@ -312,12 +312,17 @@ def short_trust(answer: Estimate) -> list[str]:
     band = (
         f"time not validated for {answer.runtime.name} on {name}{_there(name)}"
         if answer.error_band is None
-        else f"time ± {percent(answer.error_band)}"
+        else f"time ± {percent(answer.error_band)}{_lent(answer)}"
     )
     share = answer.extrapolated_share
     far = f" ({percent(share, 0)} beyond measured kernels)" if share > 0 else ""
     template = "; the profile is a template of weak sources" if answer.job.hardware.template else ""
     return [f"Band (90% of runs): {band}{far}, memory ± {percent(answer.memory_band)}{template}."]
+
+
+def _lent(answer: Estimate) -> str:
+    """Return whose the band is, where no run of this runtime on this accelerator was ever measured."""
+    return f", lent by {answer.band_lender} and wider" if answer.band_lender else ""
 
 
 def first_steps(answer: Estimate, peak: float | None = None) -> dict[str, str]:

@@ -306,6 +306,10 @@ def unproven(answer: Estimate) -> list[str]:
     ]
 
 
+WORTH_A_WORD: Final = 0.005
+"""Share of a step from which it is told in short. [-]"""
+
+
 def short_trust(answer: Estimate) -> list[str]:
     """Return the bands of a step and of its memory in one line, and what makes them doubtful."""
     name = answer.job.hardware.pool.accelerator.name
@@ -315,14 +319,16 @@ def short_trust(answer: Estimate) -> list[str]:
         else f"time ± {percent(answer.error_band)}{_lent(answer)}"
     )
     share = answer.extrapolated_share
-    far = f" ({percent(share, 0)} beyond measured kernels)" if share > 0 else ""
+    far = f" ({percent(share, 0)} beyond measured kernels)" if share >= WORTH_A_WORD else ""
     template = "; the profile is a template of weak sources" if answer.job.hardware.template else ""
     return [f"Band (90% of runs): {band}{far}, memory ± {percent(answer.memory_band)}{template}."]
 
 
 def _lent(answer: Estimate) -> str:
     """Return whose the band is, where no run of this runtime on this accelerator was ever measured."""
-    return f", lent by {answer.band_lender} and wider" if answer.band_lender else ""
+    lender, _, there = answer.band_lender.partition(" on ")
+    here = there == answer.job.hardware.pool.accelerator.name
+    return f", lent by {lender if here else answer.band_lender}" if lender else ""
 
 
 def first_steps(answer: Estimate, peak: float | None = None) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import takewhile
+from textwrap import wrap
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
@@ -28,14 +29,20 @@ from planner.units import GIB, percent
 TIE: Final = 0.01
 """Share of the best value of the objective within which plans are called a tie. [-]"""
 
-LINES: Final = 6
-"""Lines of plans that leave the answer on one screen. [-]"""
+LINES: Final = 24
+"""Lines of a screen. [-]"""
+
+WIDTH: Final = 80
+"""Letters of its lines. [-]"""
 
 FEWEST: Final = 3
 """Plans that are shown at least. [-]"""
 
 SHORT: Final = 44
 """Letters of a layout that stay on one line. [-]"""
+
+SHORT_WITH_TIME: Final = 52
+"""Letters of a layout and of its seconds, with their band, that do. [-]"""
 
 FINE: Final = 0.01
 """Error band below which seconds keep four digits; three say enough above it. [-]"""
@@ -61,13 +68,10 @@ def search_answer(
         told = other_runtimes(request) or nothing_fits(result)
         return [_head(result, request), *told, *_taken(defaults)]
     lead = result.plans[0]
-    table = _table(result, request)
-    table = Table(table.rows[: rows or on_one_screen(table)])
-    left = len(result.plans) - len(table.rows)
+    table, above = _table(result, request), [*idle_lines(result), *within_line(result, request)]
     lines = [
-        *_first(result),
+        " ".join([*_first(result), *_ties(result, request.objective)]),
         *settings_line(lead, "Settings of plan 1"),
-        *_ties(result, request.objective),
         *_baselines(result),
         _proof(result),
         *short_trust(lead),
@@ -75,23 +79,29 @@ def search_answer(
         *short_prices(result),
         *(["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []),
         *_taken(defaults),
-        *([_next(left > 0)] if defaults else []),
     ]
-    return [
-        _head(result, request),
-        *idle_lines(result),
-        *within_line(result, request),
-        table,
-        "\n".join(lines),
-    ]
+    head, hint = _head(result, request), [_next(True)] if defaults else []
+    beside = sum(1 + screen_lines(part) for part in (head, *above)) + 2
+    room = LINES - beside - sum(map(screen_lines, [*lines, *hint]))
+    table = Table(table.rows[: rows or on_one_screen(table, room)])
+    hint = [_next(len(result.plans) > len(table.rows))] if defaults else []
+    return [head, *above, table, "\n".join([*lines, *hint])]
 
 
-def on_one_screen(table: Table) -> int:
-    """Return how many plans fit: all of five in short words, three of those that take two lines each."""
-    lines = 0
+def screen_lines(part: str | Table) -> int:
+    """Lines that a part of a page takes on a screen."""
+    if isinstance(part, Table):
+        return 1 + len(part.rows)
+    return sum(max(1, len(wrap(line, WIDTH))) for line in part.splitlines())
+
+
+def on_one_screen(table: Table, room: int) -> int:
+    """Return how many plans fit into so many lines, three at least; those of many words take two each."""
+    lines, times = 0, max((len(row["s/step"]) for row in table.rows), default=0)
+    short = min(SHORT, SHORT_WITH_TIME - times)
     for shown, row in enumerate(table.rows):
-        lines += 1 + (len(row["layout"]) > SHORT)
-        if lines > LINES and shown >= FEWEST:
+        lines += 1 + (len(row["layout"]) > short)
+        if lines > room and shown >= FEWEST:
             return shown
     return len(table.rows)
 

@@ -38,11 +38,8 @@ WIDTH: Final = 80
 FEWEST: Final = 3
 """Plans that are shown at least. [-]"""
 
-SHORT: Final = 44
-"""Letters of a layout that stay on one line. [-]"""
-
-SHORT_WITH_TIME: Final = 52
-"""Letters of a layout and of its seconds, with their band, that do. [-]"""
+GAP: Final = 2
+"""Letters between two columns. [-]"""
 
 FINE: Final = 0.01
 """Error band below which seconds keep four digits; three say enough above it. [-]"""
@@ -97,8 +94,10 @@ def screen_lines(part: str | Table) -> int:
 
 def on_one_screen(table: Table, room: int) -> int:
     """Return how many plans fit into so many lines, three at least; those of many words take two each."""
-    lines, times = 0, max((len(row["s/step"]) for row in table.rows), default=0)
-    short = min(SHORT, SHORT_WITH_TIME - times)
+    rows = table.rows
+    others = [name for name in (rows[0] if rows else ()) if name != "layout"]
+    lines = int(any(" " in name for name in others))
+    short = WIDTH - sum(GAP + max(len(name), *(len(row[name]) for row in rows)) for name in others)
     for shown, row in enumerate(table.rows):
         lines += 1 + (len(row["layout"]) > short)
         if lines > room and shown >= FEWEST:

@@ -35,7 +35,7 @@ LINES: Final = 24
 WIDTH: Final = 80
 """Letters of its lines. [-]"""
 
-FEWEST: Final = 3
+FEWEST: Final = 2
 """Plans that are shown at least. [-]"""
 
 GAP: Final = 2
@@ -93,7 +93,7 @@ def screen_lines(part: str | Table) -> int:
 
 
 def on_one_screen(table: Table, room: int) -> int:
-    """Return how many plans fit into so many lines, three at least; those of many words take two each."""
+    """Return how many plans fit into so many lines, two at least; those of many words take two each."""
     rows = table.rows
     others = [name for name in (rows[0] if rows else ()) if name != "layout"]
     lines = int(any(" " in name for name in others))

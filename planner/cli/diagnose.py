@@ -10,7 +10,7 @@ import typer
 
 from planner.cli.files import is_plan_file
 from planner.cli.from_file import AnyJobOptions, FromOption
-from planner.cli.options import Format, OutputOptions, PlanOptions, spread
+from planner.cli.options import Format, OutputOptions, PlanOptions, StepTimeOption, TokenRateOption, spread
 from planner.cli.printable import to_stderr
 
 if TYPE_CHECKING:
@@ -26,14 +26,8 @@ def diagnose(
     shown: OutputOptions,
     context: typer.Context,
     source: FromOption = None,
-    step_time: Annotated[
-        str | None,
-        typer.Option(metavar="S", help="Measured seconds of an optimizer step.", show_default=False),
-    ] = None,
-    tokens_per_s: Annotated[
-        str | None,
-        typer.Option(metavar="X", help="Measured tokens/s of all accelerators.", show_default=False),
-    ] = None,
+    step_time: StepTimeOption = None,
+    tokens_per_s: TokenRateOption = None,
     oom: Annotated[bool, typer.Option("--oom", help="The run ran out of device memory.")] = False,
     log: Annotated[
         Path | None,

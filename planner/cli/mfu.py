@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.files import is_plan_file
-from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.options import (
+    Format,
+    JobOptions,
+    OutputOptions,
+    PlanOptions,
+    StepTimeOption,
+    TokenRateOption,
+    spread,
+)
 from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
@@ -25,14 +33,8 @@ def mfu(
     job: JobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
-    step_time: Annotated[
-        str | None,
-        typer.Option(metavar="S", help="Measured seconds of an optimizer step.", show_default=False),
-    ] = None,
-    tokens_per_s: Annotated[
-        str | None,
-        typer.Option(metavar="X", help="Measured tokens/s of all accelerators.", show_default=False),
-    ] = None,
+    step_time: StepTimeOption = None,
+    tokens_per_s: TokenRateOption = None,
     tokens_per_s_per_gpu: Annotated[
         str | None,
         typer.Option(metavar="X", help="Measured tokens/s of one accelerator.", show_default=False),

@@ -29,6 +29,14 @@ VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print the whole answer, and progress on standard error.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+StepTimeOption = Annotated[
+    str | None,
+    typer.Option(metavar="S", help="Measured seconds of an optimizer step.", show_default=False),
+]
+TokenRateOption = Annotated[
+    str | None,
+    typer.Option(metavar="X", help="Measured tokens/s of all accelerators.", show_default=False),
+]
 
 
 def _option(name: str, metavar: str, text: str, words: complete.Complete | None = None) -> Any:

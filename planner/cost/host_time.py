@@ -26,7 +26,7 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
 
     Notes
     -----
-    The form is empirical: steps of 76 tests of Megatron-LM [1]_, whose models are so small that their devices
+    The form is empirical: steps of 73 tests of Megatron-LM [1]_, whose models are so small that their devices
     idle nine tenths of the time, tell it.
 
     References

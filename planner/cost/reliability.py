@@ -8,6 +8,7 @@ from typing import Final
 
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
+from planner.cost.slowed import STUCK, Slowed
 from planner.formulas.checkpoints import (
     best_interval_seconds,
     restart_share,
@@ -19,7 +20,6 @@ from planner.formulas.failures import job_mtbf_seconds
 from planner.inputs.failures import FailureProfile
 from planner.techniques.recovery import Recovery
 from planner.techniques.recovery._family import ENVIRONMENT, QUEUE
-from planner.units import DAY
 
 WRITES_BEHIND: Final = ("megatron-lm", "megatron-bridge", "torchtitan")
 """Runtimes that write a checkpoint while training goes on, once it is in host memory."""
@@ -27,9 +27,6 @@ WRITES_BEHIND: Final = ("megatron-lm", "megatron-bridge", "torchtitan")
 COPIES_BEHIND: Final = ("torchtitan",)
 """Those of them that also copy it to the host during the passes of the next step: ``async_with_pinned_mem``
 (torchtitan b5bcd76c, ``torchtitan/components/checkpointer/dcp.py``)."""
-
-STUCK: Final = 20.0
-"""Mean times between failures from a restart to the next checkpoint beyond which nobody waits. [-]"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Reliable:
+class Reliable(Slowed):
     """A plan with its failures.
 
     Parameters
@@ -282,20 +279,3 @@ class Reliable:
         slower, stops = (mode - 1.0) * self.goodput, 1.0 - 1.0 / planned
         rest = 1.0 - self.goodput - saving - restarting - fewer - slower - stops
         return Lost(saving, restarting, max(0.0, rest), fewer, slower, stops)
-
-    @property
-    def failures_to_train(self) -> float | None:
-        """Failures until all tokens are trained; None where no tokens are named. [-]"""
-        return None if self.days_to_train is None else self.days_to_train * DAY / self.mtbf
-
-    @property
-    def days_to_train(self) -> float | None:
-        """Days until all tokens are trained, failures included; None where no tokens are named."""
-        days = self.answer.bill.days_to_train
-        return None if days is None else days * self.slowdown
-
-    @property
-    def usd_to_train(self) -> float | None:
-        """What these days cost; None where no tokens are named or no price is known. [USD]"""
-        usd = self.answer.bill.usd_to_train
-        return None if usd is None else usd * self.slowdown

@@ -130,3 +130,34 @@ class RecurrentMixer(Record):
         """Parameters. [element]"""
         products = sum(product.params for product in self.products(hidden))
         return products + self.divided_params + self.whole_params
+
+
+class EqualHeads(RecurrentMixer):
+    """One whose queries, keys and values have as many heads, all of one width."""
+
+    heads: Positive
+    head_dim: Positive
+
+    @property
+    def state_heads(self) -> int:
+        """Heads. [-]"""
+        return self.heads
+
+    @property
+    def state_groups(self) -> int:
+        """As many: no head shares its queries and keys. [-]"""
+        return self.heads
+
+    @property
+    def qk_head_dim(self) -> int:
+        """Width of one head. [element]"""
+        return self.head_dim
+
+    @property
+    def value_head_dim(self) -> int:
+        """Width of one head. [element]"""
+        return self.head_dim
+
+    @property
+    def _inner(self) -> int:
+        return self.heads * self.head_dim

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.cost.slowed import STUCK, Slowed
 from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import adapter_lines, job_line, layout, money, verdict
@@ -20,12 +21,8 @@ SEEN_MTBF: Final = 54 * DAY * 16384 / 419
 interruptions (arXiv:2407.21783, sec. 3.3.4). [s]"""
 
 
-STUCK: Final = 20.0
-"""Mean times between failures from a restart to the next checkpoint beyond which nobody waits. [-]"""
-
-
 @dataclass(frozen=True)
-class Failing:
+class Failing(Slowed):
     """A plan on machines that fail.
 
     Parameters
@@ -77,23 +74,6 @@ class Failing:
         """Share of the expected time that saving takes. [-]"""
         return self.save / self.interval / self.slowdown
 
-    @property
-    def days_to_train(self) -> float | None:
-        """Days until all tokens are trained, failures included; None where no tokens are named."""
-        days = self.answer.bill.days_to_train
-        return None if days is None else days * self.slowdown
-
-    @property
-    def usd_to_train(self) -> float | None:
-        """What these days cost; None where no tokens are named or no price is known."""
-        usd = self.answer.bill.usd_to_train
-        return None if usd is None else usd * self.slowdown
-
-    @property
-    def failures(self) -> float | None:
-        """Failures until all tokens are trained; None where no tokens are named. [-]"""
-        return None if self.days_to_train is None else self.days_to_train * DAY / self.mtbf
-
 
 def goodput_page(told: Failing) -> Page:
     """Return a plan with its failures for people."""
@@ -109,10 +89,10 @@ def goodput_page(told: Failing) -> Page:
         "goodput, time that trains": percent(1 / slow),
         "MFU with failures": percent(answer.mfu / slow),
     }
-    if told.failures is not None:
+    if told.failures_to_train is not None:
         days, alone = significant(told.days_to_train), significant(bill.days_to_train)
         figures |= {
-            "failures until trained": f"{told.failures:,.0f}",
+            "failures until trained": f"{told.failures_to_train:,.0f}",
             "time to train": f"{days} days, {alone} without failures",
             "cost to train": money(told.usd_to_train),
         }
@@ -153,7 +133,7 @@ def goodput_document(told: Failing) -> Document:
             "failures_share": 1 - 1 / slow - told.saving,
             "goodput": 1 / slow,
             "mfu": told.answer.mfu / slow,
-            "failures_to_train": told.failures,
+            "failures_to_train": told.failures_to_train,
             "days_to_train": told.days_to_train,
             "cost_usd_to_train": told.usd_to_train,
             "estimate": estimate_document(told.answer, {}),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from planner.formulas.recurrence import delta_rule_flops
-from planner.inputs.record import Positive
-from planner.inputs.recurrent import Product, RecurrentMixer
+from planner.inputs.recurrent import EqualHeads, Product
 
 SLOWER = 1.6
 """Time of its kernels over that of the gated delta rule's: 1.51 and 1.58 on H20, 1.82 and 1.78 on GB200. [-]
@@ -18,7 +17,7 @@ References
 """
 
 
-class KimiDelta(RecurrentMixer):
+class KimiDelta(EqualHeads):
     """Kimi delta attention: decay and output gate through a bottleneck as wide as a head.
 
     References
@@ -29,32 +28,6 @@ class KimiDelta(RecurrentMixer):
     """
 
     kind: Literal["kimi-delta"] = "kimi-delta"
-    heads: Positive
-    head_dim: Positive
-
-    @property
-    def state_heads(self) -> int:
-        """Heads. [-]"""
-        return self.heads
-
-    @property
-    def state_groups(self) -> int:
-        """As many: no head shares its queries and keys. [-]"""
-        return self.heads
-
-    @property
-    def qk_head_dim(self) -> int:
-        """Width of one head. [element]"""
-        return self.head_dim
-
-    @property
-    def value_head_dim(self) -> int:
-        """Width of one head. [element]"""
-        return self.head_dim
-
-    @property
-    def _inner(self) -> int:
-        return self.heads * self.head_dim
 
     @property
     def conv_width(self) -> int:

@@ -6,10 +6,10 @@ from typing import Literal
 
 from planner.formulas.recurrence import linear_attention_flops
 from planner.inputs.record import Positive
-from planner.inputs.recurrent import Product, RecurrentMixer
+from planner.inputs.recurrent import EqualHeads, Product
 
 
-class Lightning(RecurrentMixer):
+class Lightning(EqualHeads):
     """Linear attention as MiniMax-01 has it: no convolution, one norm over all heads, an output gate.
 
     References
@@ -20,33 +20,7 @@ class Lightning(RecurrentMixer):
     """
 
     kind: Literal["lightning"] = "lightning"
-    heads: Positive
-    head_dim: Positive
     chunk: Positive = 256
-
-    @property
-    def state_heads(self) -> int:
-        """Heads. [-]"""
-        return self.heads
-
-    @property
-    def state_groups(self) -> int:
-        """As many: no head shares its queries and keys. [-]"""
-        return self.heads
-
-    @property
-    def qk_head_dim(self) -> int:
-        """Width of one head. [element]"""
-        return self.head_dim
-
-    @property
-    def value_head_dim(self) -> int:
-        """Width of one head. [element]"""
-        return self.head_dim
-
-    @property
-    def _inner(self) -> int:
-        return self.heads * self.head_dim
 
     @property
     def conv_width(self) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from planner.cli import complete
@@ -101,7 +100,9 @@ class Beside:
         return record
 
 
-def recipe_of(path: Path | None, job: JobOptions, plan: PlanOptions, saves: bool) -> Recipe | None:
+def recipe_of(
+    path: Path | None, job: JobOptions, plan: PlanOptions, context: typer.Context, saves: bool
+) -> Recipe | None:
     """Return what a file says for a search, None without one; what the user gave goes before it.
 
     The batch grows with the accelerators where the user gives none, so that each has as much to do as in the
@@ -121,11 +122,10 @@ def recipe_of(path: Path | None, job: JobOptions, plan: PlanOptions, saves: bool
     from planner.cli.estimate import read
     from planner.search.near import axes_of
 
-    context = click.get_current_context(silent=True)
     own = replace(job, gpus=None, hardware=(job.hardware or [])[:1] or None)
-    origin = asked_of(path, own, PlanOptions(), context)  # type: ignore[arg-type]
+    origin = asked_of(path, own, PlanOptions(), context)
     if origin.job.gpus is None and job.gpus is not None:
-        origin = asked_of(path, replace(own, gpus=job.gpus), PlanOptions(), context)  # type: ignore[arg-type]
+        origin = asked_of(path, replace(own, gpus=job.gpus), PlanOptions(), context)
     if saves and origin.model is not None:
         expected = "a name of the model before --near, since a plan file names it"
         raise InputError(Problem("MODEL", f"{path}, which describes a model without a name", expected))

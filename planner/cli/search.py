@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.launch import (
-    Launch,
-    LauncherOption,
-    SmokeOption,
-    TargetOption,
-    wanted_target,
-    write_best,
-)
+from planner.cli.launch import Launch, LauncherOption, SmokeOption, TargetOption, wanted_target, write_best
 from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
@@ -38,6 +31,7 @@ OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 @spread
 def search(
+    context: typer.Context,
     job: NearJobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
@@ -127,7 +121,7 @@ def search(
         own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
         search_over_sites(job, plan, shown, sites, own)
         return
-    recipe = recipe_of(near, job, plan, bool(save or emit))
+    recipe = recipe_of(near, job, plan, context, bool(save or emit))
     reader = partial(_read, target, (objective, top, oom_risk), allow or ())
     asked, request = recipe.job.read(reader) if recipe is not None else reader(job, plan)
     request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))

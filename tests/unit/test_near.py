@@ -110,3 +110,13 @@ def test_what_is_missing_is_told(asked: tuple[str, ...], word: str) -> None:
     done = planner("search", *asked)
     assert done.code == 2
     assert word in done.err
+
+
+def test_a_recipe_goes_before_the_configuration_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's configured defaults are for jobs of which nothing is known."""
+    file = recipe(tmp_path, *DENSE)
+    (tmp_path / "planner.yaml").write_text("seq_len: 2048\nruntime: torchtitan\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = near(file, "--hardware", "dgx-h100", "--gpus", "16")
+    assert found["plans"][0]["workload"]["seq_len"] == 8192
+    assert found["near"]["runs_unchanged"]

@@ -13,6 +13,7 @@ from planner.plan import Plan, prediction_stage
 from planner.rules import divisors
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import read_offload
 from planner.techniques.recompute import RECOMPUTES
@@ -23,11 +24,6 @@ DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "mi
 WORLD: Final = ("tp", "pp", "cp", "dp")
 """Degrees whose product is the number of accelerators."""
 
-
-UNPRICED: Final = {
-    "a2a+p2p": "whose rings of all-to-all groups (--hierarchical-context-parallel-sizes) have no price"
-}
-"""Methods of context parallelism that runners have and no price."""
 
 MOST_TOLD: Final = 6
 """Counts of accelerators that a message lists."""
@@ -53,14 +49,9 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
     axes["recompute"] = _recompute(options.recompute, reading)
     axes["sequence_parallel"] = options.sequence_parallel
     axes["offload"] = _offload(options.offload, reading)
-    tables = {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES}
-    for name, table in tables.items():
-        text = getattr(options, name)
-        if text in UNPRICED:
-            reading.fault(option(name), f"{text!r}, {UNPRICED[text]}", "a method with a price", "ring")
-            continue
-        entry: Any = reading.named(option(name), text, table)
-        axes[name] = None if entry is None else entry.name
+    method, schedule = options.cp_method, reading.named(option("schedule"), options.schedule, SCHEDULES)
+    context = None if method is None else reading.attempt(read_method, CONTEXT_METHODS, method)
+    axes |= {"cp_method": context and context.name, "schedule": schedule and schedule.name}
     axes |= _stage_layers(options.stage_layers, reading)
     return {name: value for name, value in axes.items() if value is not None}
 

@@ -15,7 +15,8 @@ from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_names import forked
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
-from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
+from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
+from planner.runtimes.megatron_lm.flags import SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
@@ -133,7 +134,9 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.say("cp_method", "all-to-all", "--ds-sequence-parallel-size")
     method = sheet.take("--cp-comm-type")
     if method is not None:
-        sheet.say("cp_method", METHODS.get(str(method), method), "--cp-comm-type")
+        sizes = str(sheet.take(SIZES_FLAG) or "").split() if method == "a2a+p2p" else []
+        inner = f":{sizes[0]}" if len(sizes) == 2 else ""
+        sheet.say("cp_method", f"{METHODS.get(str(method), method)}{inner}", "--cp-comm-type")
 
 
 def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:

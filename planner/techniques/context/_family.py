@@ -94,6 +94,8 @@ class ContextMethod:
         Elements that a rank holds beside its own part in the backward of attention.
     idle_factor : callable
         Time of attention over that of equal shares of its work, from cp. [-]
+    searched_from : int
+        Length from which a search tries the method where the user names none. [token]
     waits : callable
         How often the host waits for the device in a pass of attention, from cp. [-]
     """
@@ -117,6 +119,7 @@ class ContextMethod:
     kernel: str = ""
     keeps_attention: bool = False
     sharded_calls: float = 1.0
+    searched_from: int = 0
     aliases: tuple[str, ...] = ()
 
     @property

@@ -2,6 +2,8 @@
 
 Between groups every rank passes on the keys and values of its own heads for its group's part of the sequence,
 over its own port. Megatron-core has it as ``a2a+p2p`` with ``hierarchical_context_parallel_sizes``.
+
+A search tries it for long sequences alone: shorter ones need no more ranks than share heads or fast links.
 """
 
 from planner.formulas.mesh import mesh_head_ranks
@@ -30,5 +32,6 @@ ENTRY = ContextMethod(
     seconds=shift_seconds,
     sent_share=ring_share,
     gathered_elements=four_chunks,
+    searched_from=32768,
     aliases=("a2a+p2p", "ulysses-ring"),
 )

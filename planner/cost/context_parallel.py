@@ -84,7 +84,7 @@ def gradient_share(case: Case, leg: Leg) -> Num:
        ``_templated_ring_attention_backward``.
     """
     method = leg.method
-    if not case.traits.fp32_context_gradients or method.splits_heads or method.kernel:
+    if not case.traits.context.fp32_gradients or method.splits_heads or method.kernel:
         return 1.0
     if not method.returns_kv_gradients:
         return 1.0
@@ -113,7 +113,7 @@ def leg_exchange(case: Case, leg: Leg, attention: Operator) -> Exchange:
         nbytes = ACTIVATION_BYTES * share * whole
         alone = method.seconds(nbytes, leg.ranks, leg.stride, case.tiers)
         hidden = exposed_seconds(alone, compute, exposed)
-        waits = case.traits.message_host_seconds * method.waits(leg.ranks)
+        waits = case.traits.host.message_seconds * method.waits(leg.ranks)
         seconds.append((hidden if method.overlaps else alone) + waits)
         sent.append(nbytes * method.sent_share(leg.ranks))
     return Exchange(seconds[0], seconds[1], sent[0], sent[1])

@@ -235,7 +235,12 @@ def test_keys_of_other_ranks_stand_in_memory_while_attention_runs() -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("usp:0", "whole number"), ("usp:x", "whole number"), ("ring:2", "but for a mesh"), ("ursp", "nearest: usp")],
+    [
+        ("usp:0", "whole number"),
+        ("usp:x", "whole number"),
+        ("ring:2", "but for a mesh"),
+        ("ursp", "nearest: usp"),
+    ],
 )
 def test_a_wrong_mesh_is_told(text: str, told: str) -> None:
     with pytest.raises(InputError, match=told):

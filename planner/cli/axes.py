@@ -19,6 +19,7 @@ from planner.techniques.offload._family import read_offload
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES, plain_schedule
+from planner.units import is_whole
 
 DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "micro_batch")
 WORLD: Final = ("tp", "pp", "cp", "dp")
@@ -59,7 +60,7 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
 def _stage_layers(text: str | None, reading: Reading) -> dict[str, Any]:
     """Return the layers of each stage, and whether prediction layers (m) stand before a loss alone."""
     words = [word.strip() for word in (text or "").split(",")]
-    marked = [place for place, word in enumerate(words) if word[-1:] in ("m", "M") and word[:-1].isdigit()]
+    marked = [place for place, word in enumerate(words) if word[-1:] in ("m", "M") and is_whole(word[:-1])]
     if not marked:
         return {"stage_layers": reading.whole_list("--stage-layers", text)}
     split = reading.whole_list("--stage-layers", ",".join(word.rstrip("mM") for word in words))

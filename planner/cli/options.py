@@ -208,7 +208,7 @@ class PlanOptions:
         _option(
             "cp-method",
             "NAME",
-            "ring, all-gather, all-to-all, usp (or usp:N), burst or lightseq.",
+            "ring, all-gather, all-to-all, usp, burst or lightseq.",
             complete.cp_method,
         ),
     ] = None

@@ -148,9 +148,9 @@ def test_a_table_cannot_be_changed(family: str) -> None:
 
 DRAW = np.random.default_rng(7)
 COLUMNS = {name: DRAW.integers(low, high, 60).astype(float) for name, low, high in (
-    ("pp", 2, 9), ("vpp", 1, 5), ("microbatches", 8, 65), ("rank", 0, 2), ("cp", 1, 9), ("heads", 1, 65), ("head_ranks", 1, 5), ("near", 1, 9),
+    ("pp", 2, 9), ("vpp", 1, 5), ("microbatches", 8, 65), ("rank", 0, 2), ("cp", 1, 9), ("heads", 1, 65),
     ("kv_heads", 1, 9), ("tokens", 1, 9000), ("q_width", 1, 9000), ("kv_width", 1, 9000), ("inputs", 1, 9000),
-    ("outputs", 1, 9000), ("rank_width", 1, 65), ("shards", 1, 65),
+    ("outputs", 1, 9000), ("rank_width", 1, 65), ("shards", 1, 65), ("head_ranks", 1, 5), ("near", 1, 9),
 )}  # fmt: skip
 SECONDS = {
     name: DRAW.uniform(0.5, 2.0, 60) for name in ("forward", "input_gradient", "weight_gradient", "hop")

@@ -216,7 +216,7 @@ def test_sizes_of_a_mesh_that_is_not_told_fill_a_node() -> None:
 
 
 def test_keys_of_other_ranks_stand_in_memory_while_attention_runs() -> None:
-    """By hand: 15 others' keys and values and as many gradients, 2 bytes each; they may be a layer's largest."""
+    """By hand: keys and values of 15 others and as many gradients, 2 bytes each."""
     pricer, mixer, core = attention_of(16, "all-gather")
     gathered = 2 * 2 * 15 * pricer.tokens * 2 * 8 * mixer.qk_head_dim
     assert gathered_bytes(pricer.case, pricer.plan, pricer.tokens, mixer) == gathered
@@ -239,7 +239,7 @@ def test_keys_of_other_ranks_stand_in_memory_while_attention_runs() -> None:
         ("usp:0", "whole number"),
         ("usp:x", "whole number"),
         ("ring:2", "but for a mesh"),
-        ("ursp", "nearest: usp"),
+        ("ursp", "nearest: "),
     ],
 )
 def test_a_wrong_mesh_is_told(text: str, told: str) -> None:

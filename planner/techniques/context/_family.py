@@ -16,6 +16,7 @@ from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
 from planner.numeric import Num
 from planner.registry import find
+from planner.units import is_whole
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
 
@@ -180,7 +181,7 @@ def read_method(table: Mapping[str, ContextMethod], text: str, where: str = "--c
     if entry.heads_by is None:
         meshes = ", ".join(f"{one.name}:N" for one in table.values() if one.heads_by is not None)
         raise InputError(Problem(where, repr(text), f"no number but for a mesh ({meshes})", entry.name))
-    if not argument.isascii() or not argument.isdigit() or not 0 < int(argument) < 10**7:
+    if not is_whole(argument) or not 0 < int(argument) < 10**7:
         expected = "a whole number of ranks that share heads"
         raise InputError(Problem(where, repr(text), expected, f"{entry.name}:2"))
     ranks = float(int(argument))

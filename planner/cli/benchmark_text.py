@@ -58,8 +58,8 @@ def as_page(document: Document, name: str) -> Page:
     """Return the scores of all predictors, and on the rows that all of them time, for people."""
     judged = document["judged"]
     page: Page = [
-        f"{name}: {counted(judged['step_time'], 'step time')}, {counted(judged['memory'], 'peak')} of memory, "
-        f"{counted(judged['fit'], 'outcome')}; {counted(judged['groups'], 'group')} to choose in",
+        f"{name}: {counted(judged['step_time'], 'step time')}, {counted(judged['memory'], 'peak')} of "
+        f"memory, {counted(judged['fit'], 'outcome')}; {counted(judged['groups'], 'group')} to choose in",
         _table(document["predictors"], document["chance"]),
     ]
     for one in document["predictors"]:

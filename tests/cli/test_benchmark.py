@@ -26,8 +26,8 @@ b2,s,h100,8,megatron-lm,llama3-8b,1000,16,2,3.0,,,,
 c1,s,h100,8,unheard-of,unheard-of,1000,24,1,5.0,,,,
 d1,s,h100,8,megatron-lm,llama3-8b,1000,32,1,1.0,1,,,
 """
-"""Of group a the third ran slowest and the fourth ran out of memory; b1 takes 16,000 / (1,000 * 8) = 2 s; d1's
-two speeds contradict each other; nobody but its authors could price c1."""
+"""Of group a the third ran slowest and the fourth ran out of memory; b1 takes 16,000 / (1,000 * 8) = 2 s;
+d1's two speeds contradict each other; nobody but its authors could price c1."""
 
 SAID = """\
 id,step_time_s,memory_gib,fits
@@ -144,7 +144,7 @@ def test_the_blinded_extract_tells_no_result(tmp_path: Path) -> None:
             assert not any(row[name] for name in (*RESULTS, *POINTERS)), run.id
             words = row["notes"].replace(";", " ").replace("=", " ").split()
             for value in results_of(run):
-                assert f"{value:.4g}" not in words or value < 100 and value == int(value), (run.id, value)
+                assert f"{value:.4g}" not in words or (value < 100 and value == int(value)), (run.id, value)
         assert list(blind) != [run.id for run in runs] or len(runs) < 3
 
 

@@ -20,8 +20,8 @@ POINTERS: Final = ("ref", "mark")
 
 TELLING: Final = re.compile(
     r"derived|stated|measured|printed|median|\bmin \d|\bmax \d|runs=|\bratio|check\b|flops?\b|\b[mh]fu\b"
-    r"|/s(ec)?\b|/sec|sec/|samples|spread|status|\boom\b|out of memory|no result|memory|\bmem\b|speed|slow|fast"
-    r"|throughput|regress|trust|inconsistent|seconds|\bms\b|\btps\b|time|gives|efficien|did not fit"
+    r"|/s(ec)?\b|/sec|sec/|samples|spread|status|\boom\b|out of memory|no result|memory|\bmem\b|speed|slow"
+    r"|fast|throughput|regress|trust|inconsistent|seconds|\bms\b|\btps\b|time|gives|efficien|did not fit"
     r"|tracked|without sliding window \d"
 )
 """Words of a part of ``notes`` that may tell a result."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from planner.inputs.workload import DTYPE_BYTES
@@ -30,12 +31,14 @@ _SHARES: Final = ("_share", "_exposed", "_window", "_derate")
 _LARGEST: Final = 1e15
 
 
+@cache
 def kind_of(name: str) -> type[Any]:
     """Return the type of a trait's value: ``str`` where it is one of some words."""
     kind = get_type_hints(Traits)[name]
     return str if get_origin(kind) is Literal else kind
 
 
+@cache
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words that a trait may be; none where it is a number or a truth value."""
     kind = get_type_hints(Traits)[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -169,4 +168,4 @@ def _merged(found: Iterable[Statement]) -> dict[str, object]:
 def era_traits(traits: Traits, era: Era, precision: str, said: Settings) -> Traits:
     """Return a runtime's traits as they were in the era, with what the run states on top."""
     half = era.half_traits if precision == "fp16" else {}
-    return replace(traits, **{**era.traits, **half, **said})  # type: ignore[arg-type]
+    return traits.with_values(**{**era.traits, **half, **said})

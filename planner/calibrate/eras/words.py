@@ -32,7 +32,7 @@ def pattern_of(word: str) -> re.Pattern[str]:
     """
     stem = word.removesuffix("*")
     body = r"[\W_]?".join(map(re.escape, stem.split("-")))
-    end = r"(?![a-z0-9])" if stem[-1].isdigit() else r"(?![a-z])"
+    end = r"(?![a-z0-9])" if re.search(r"\d$", stem) else r"(?![a-z])"
     return re.compile(rf"(?<![^\W_]){body}{'' if word.endswith('*') else end}")
 
 

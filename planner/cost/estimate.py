@@ -53,7 +53,7 @@ class TimeTerms:
 
 @dataclass(frozen=True)
 class StageBytes:
-    """Memory of one pipeline stage at its peak moment. [byte]"""
+    """Memory of one pipeline stage at its peak moment, and live tensors at all its moments. [byte]"""
 
     stage: int
     moment: str
@@ -66,6 +66,7 @@ class StageBytes:
     reserve: float
     framework: float
     total: float
+    moments: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,7 @@ def phases_of(time: TimeTerms) -> Phases:
 
 
 MEMORY_COLUMNS = (
-    "weights", "gradients", "optimizer", "activations", "workspace", "allocated", "at_loss", "at_step",
+    "weights", "gradients", "optimizer", "activations", "workspace", "allocated", "at_step",
 )  # fmt: skip
 """Fields of a stage's memory that an estimate tells."""
 
@@ -300,12 +301,14 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
     rows = []
     for stage in range(ranks):
         values = {name: float(column[stage]) for name, column in columns.items()}
-        at_loss, at_step = values.pop("at_loss"), values.pop("at_step")
-        moment = "optimizer" if at_step else "loss" if at_loss else "backward"
+        moments = memory.moments_on(stage, ranks)
+        phases = [one.phase for one, _ in moments if one.phase != "optimizer"]
+        sizes = [nbytes for one, nbytes in moments if one.phase != "optimizer"]
         rows.append(
             StageBytes(
                 stage=stage,
-                moment=moment,
+                moment="optimizer" if values.pop("at_step") else phases[sizes.index(max(sizes))],
+                moments=tuple((one.name, nbytes) for one, nbytes in moments),
                 reserve=float(reserve[stage]),
                 framework=case.traits.allocator.framework_bytes,
                 total=float(totals[stage]),

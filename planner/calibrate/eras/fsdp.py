@@ -13,7 +13,7 @@ FSDP1: Final[Settings] = {
     "chained_rope": "halves",
     "attention_copies": False,
     "hidden_collective_traffic": 5.0,
-    "padded_rows": False,
+    "engine": "fsdp1",
     "fp32_context_gradients": False,
     "merges_each_step": False,
 }

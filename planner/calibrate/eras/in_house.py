@@ -34,7 +34,7 @@ INTERNEVO_2023: Final = Era(
         "norm_reads_fp32": True,
         "fused_rope": True,
         "vocab_parallel_loss": True,
-        "owned_parameters": True,
+        "engine": "internevo-zero",
         "all_reduced_bytes": 2.0,
         "step_gathers_wait": True,
     },

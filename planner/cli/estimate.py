@@ -118,13 +118,15 @@ def emit_estimate(
     from planner.report.as_json import estimate_document
     from planner.report.estimate_page import estimate_page
     from planner.report.flat import flat_row
+    from planner.report.moments import moments_record
     from planner.report.played import far_step, played_page
     from planner.report.remedies import lacks_memory, remedy_document, remedy_page
 
     short = None if isinstance(answer, Unpriced) or not lacks_memory(answer) else answer
     if output is Format.json:
         source = {"from": origin.as_dict()} if origin is not None else {}
-        more = {"would_fit": remedy_document(short)} if short else {}
+        more = {} if isinstance(answer, Unpriced) else {"moments": moments_record(answer)}
+        more |= {"would_fit": remedy_document(short)} if short else {}
         emit_document(estimate_document(answer, defaults) | source | more)
     elif output is Format.csv:
         emit_rows([flat_row(answer)], output)

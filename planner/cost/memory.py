@@ -65,18 +65,11 @@ class StageMemory:
         """Live tensors at the peak. [byte]"""
         return self.weights + self.gradients + self.optimizer + self.activations + self.workspace
 
-    def moments_on(self, stage: int, ranks: int) -> list[tuple[Moment, float]]:
-        """Return the live tensors of one stage of a pipeline at each of its moments. [byte]"""
-
-        def on(column: Num) -> float:
-            return float(np.broadcast_to(np.asarray(column, float), (ranks,))[stage])
-
-        rest = on(self.weights) + on(self.optimizer)
-        found = []
-        for one in self.moments:
-            beside = on(self.gradients) if one.gradients is None else 0.0
-            found.append((one, rest + beside + on(one.size) + (0.0 if one.spans else on(one.activations))))
-        return found
+    def at(self, moment: Moment) -> Num:
+        """Live tensors at one of the moments. [byte]"""
+        whole = self.weights + self.optimizer + moment.size
+        whole = whole if moment.spans else whole + moment.activations
+        return whole if moment.gradients is not None else whole + self.gradients
 
 
 def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str, ends: bool | None = None) -> Num:

@@ -187,8 +187,6 @@ class Engine:
     ----------
     name, aliases : str, tuple of str
         As in ``--set engine=NAME``.
-    about : str
-        What it is.
     cite : str
         Where it was read.
     whole, sharded : callable
@@ -211,7 +209,6 @@ class Engine:
     """
 
     name: str
-    about: str
     cite: str
     whole: Callable[[Step], Moments]
     sharded: Callable[[Step], Moments]

@@ -6,8 +6,7 @@ from planner.techniques.engines._lasting import lasting_moments
 
 ENTRY = Engine(
     name="deepspeed-zero",
-    about="DeepSpeed's ZeRO: flat buckets of gradients, weights gathered module by module",
-    cite="DeepSpeed: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, partitioned_param_coordinator.py",
+    cite="DeepSpeed 0.19.8: deepspeed/runtime/zero/stage_1_and_2.py, partitioned_param_coordinator.py",
     whole=lasting_moments,
     sharded=gathering_moments,
 )

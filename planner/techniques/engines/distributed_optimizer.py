@@ -6,7 +6,6 @@ from planner.techniques.engines._lasting import lasting_moments
 
 ENTRY = Engine(
     name="distributed-optimizer",
-    about="Megatron-core: one buffer of gradients, a part of the states on each rank",
     cite="Megatron-LM d98e8a64: megatron/core/distributed, megatron/core/optimizer/distrib_optimizer.py",
     whole=lasting_moments,
     sharded=gathering_moments,

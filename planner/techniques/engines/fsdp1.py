@@ -5,8 +5,7 @@ from planner.techniques.engines._fsdp import ddp_moments, fsdp_moments
 
 ENTRY = Engine(
     name="fsdp1",
-    about="PyTorch's FullyShardedDataParallel: one flat parameter a layer; DDP where nothing is sharded",
-    cite="PyTorch: torch/distributed/fsdp/_runtime_utils.py, _flat_param.py",
+    cite="PyTorch 2.13: torch/distributed/fsdp/_runtime_utils.py, _flat_param.py",
     whole=ddp_moments,
     sharded=fsdp_moments,
     lasting=False,

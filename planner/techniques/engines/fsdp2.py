@@ -7,7 +7,6 @@ from planner.techniques.engines import fsdp1
 ENTRY = replace(
     fsdp1.ENTRY,
     name="fsdp2",
-    about="PyTorch's fully_shard: each parameter cut by rows; DDP where nothing is sharded",
-    cite="PyTorch: torch/distributed/fsdp/_fully_shard",
+    cite="PyTorch 2.13: torch/distributed/fsdp/_fully_shard",
     pads_rows=True,
 )

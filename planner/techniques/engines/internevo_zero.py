@@ -7,7 +7,6 @@ from planner.techniques.engines import distributed_optimizer
 ENTRY = replace(
     distributed_optimizer.ENTRY,
     name="internevo-zero",
-    about="InternEvo: whole parameters have owners, each of which sends its own round",
-    cite="InternEvo: internlm/solver/optimizer/hybrid_zero_optim.py",
+    cite="https://github.com/InternLM/InternEvo: internlm/solver/optimizer/hybrid_zero_optim.py",
     states="owners",
 )

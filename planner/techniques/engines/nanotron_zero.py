@@ -7,7 +7,6 @@ from planner.techniques.engines import distributed_optimizer
 ENTRY = replace(
     distributed_optimizer.ENTRY,
     name="nanotron-zero",
-    about="nanotron: a part of each parameter's states on each rank, a ring pass for each",
     cite="nanotron 0e0a27ea: src/nanotron/optim/zero.py",
     states="parameters",
 )

@@ -7,7 +7,6 @@ from planner.techniques.engines import fsdp2
 ENTRY = replace(
     fsdp2.ENTRY,
     name="torchtitan-fsdp2",
-    about="FSDP2 with the head gathered from forward to backward, gradients freed after each step",
     cite="torchtitan b5bcd76c: torchtitan/models/llama3/infra/parallelize.py, apply_fsdp",
     keeps_head=True,
     idles_gradients=True,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from planner.cost.estimate import Estimate
+from planner.cost.price import Unpriced
+from planner.report.as_json import Document, estimate_document
 from planner.units import GIB
 
 
@@ -22,6 +25,12 @@ def moments_record(answer: Estimate) -> dict[str, Any]:
             for stage in answer.stages
         ],
     }
+
+
+def whole_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Document:
+    """Return the document of an estimate that is asked for by itself, its moments of memory among it."""
+    document = estimate_document(answer, defaults)
+    return document if isinstance(answer, Unpriced) else document | {"moments": moments_record(answer)}
 
 
 def moments_line(answer: Estimate) -> str:

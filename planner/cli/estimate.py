@@ -115,9 +115,9 @@ def emit_estimate(
     """Write an estimate in the format asked for; ``told`` are the defaults that people are shown."""
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cost.price import Unpriced
-    from planner.report.as_json import estimate_document
     from planner.report.estimate_page import estimate_page
     from planner.report.flat import flat_row
+    from planner.report.moments import whole_document
     from planner.report.played import far_step, played_page
     from planner.report.remedies import lacks_memory, remedy_document, remedy_page
 
@@ -125,7 +125,7 @@ def emit_estimate(
     if output is Format.json:
         source = {"from": origin.as_dict()} if origin is not None else {}
         more = {"would_fit": remedy_document(short)} if short else {}
-        emit_document(estimate_document(answer, defaults) | source | more)
+        emit_document(whole_document(answer, defaults) | source | more)
     elif output is Format.csv:
         emit_rows([flat_row(answer)], output)
     else:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from planner.cli.reading import Reading, shown
 from planner.errors import nearest
 from planner.inputs.workload import Workload
-from planner.runtimes._trait_values import expected, is_allowed, kind_of, words_of
+from planner.runtimes._trait_values import expected, is_allowed, words_of
 from planner.runtimes._traits import TRAITS
 from planner.techniques.settings import SETTINGS
 from planner.units import parse
@@ -75,9 +75,9 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 def _value(name: str, word: str) -> Any:
     """Return a word in the type of the trait, or what the trait cannot be."""
-    if kind_of(name) is str:
+    if TRAITS[name].kind is str:
         return word.lower()
-    if kind_of(name) is bool:
+    if TRAITS[name].kind is bool:
         return _TRUTH.get(word.lower())
     try:
         return float(word)

@@ -10,7 +10,6 @@ import numpy as np
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.layout import piece_costs, priced_layers
-from planner.cost.peaks import PassBytes
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.formulas.activation_offload import (
     copied_bytes,
@@ -20,6 +19,7 @@ from planner.formulas.activation_offload import (
 )
 from planner.numeric import Num, ceil, either, most
 from planner.plan import Plan
+from planner.techniques.engines._family import PassBytes
 
 
 @dataclass(frozen=True)

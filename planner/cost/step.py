@@ -28,12 +28,12 @@ from planner.cost.memory import (
     stage_weights,
 )
 from planner.cost.messages import are_unlike, hop_seconds
-from planner.cost.peaks import PassBytes
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num, Truth, either, most, some
 from planner.plan import Plan
+from planner.techniques.engines._family import PassBytes
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from planner.registry import find
 from planner.runtimes import runtimes
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.engines import ENGINES
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -46,6 +47,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "schedules": SCHEDULES,
     "settings": SETTINGS,
     "sharding": SHARDINGS,
+    "engines": ENGINES,
     "sync": SYNCS,
     "runtimes": runtimes(),
 }

@@ -72,7 +72,7 @@ def test_nine_of_ten_peaks_are_inside_the_band_that_an_estimate_prints() -> None
     pairs = [
         (row.measured_gib, row.predicted_gib) for row in scored if row.measured_gib and row.predicted_gib
     ]
-    band = memory_band(Traits().memory_spread)
+    band = memory_band(Traits().allocator.memory_spread)
     assert len(pairs) >= 150
     assert sum(abs(seen / said - 1) <= band for seen, said in pairs) >= 0.9 * len(pairs)
 

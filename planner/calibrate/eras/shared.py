@@ -11,7 +11,7 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
-from planner.runtimes._trait_values import expected, is_allowed, kind_of
+from planner.runtimes._trait_values import expected, is_allowed
 from planner.runtimes._traits import TRAITS
 from planner.techniques.settings import SETTINGS
 
@@ -65,7 +65,7 @@ class Shared:
             elif not is_allowed(name, value):
                 problems.append(Problem(f"{place}.{name}", repr(value), expected(name)))
             else:
-                found[name] = kind_of(name)(value)
+                found[name] = TRAITS[name].kind(value)
         return found
 
     def _of_sets(self, names: Any, place: str, problems: list[Problem]) -> dict[str, object]:

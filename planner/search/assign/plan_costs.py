@@ -14,7 +14,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.messages import hop_seconds, pipeline_messages
-from planner.cost.peaks import PassBytes, waiting_bytes
+from planner.cost.peaks import waiting_bytes
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
@@ -22,6 +22,7 @@ from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.problem import ROUNDING, Problem, layer_kinds
 from planner.search.relaxed import is_splittable
+from planner.techniques.engines._family import PassBytes
 
 Table = Mapping[str, LayerCost]
 """What one layer or end of each kind costs."""

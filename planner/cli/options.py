@@ -205,7 +205,12 @@ class PlanOptions:
     ] = None
     cp_method: Annotated[
         Text,
-        _option("cp-method", "NAME", "ring, all-gather, all-to-all, burst or lightseq.", complete.cp_method),
+        _option(
+            "cp-method",
+            "NAME",
+            "ring, all-gather, all-to-all, usp, burst or lightseq.",
+            complete.cp_method,
+        ),
     ] = None
     schedule: Annotated[
         Text,

@@ -15,11 +15,13 @@ from planner.cost.attention_core import (
     mean_keys,
     split_softmax,
 )
-from planner.cost.case import Case, kept_attention
+from planner.cost.case import Case, head_ranks, kept_attention
 from planner.cost.casts import gradient_cast_seconds, input_cast_seconds
+from planner.cost.context_parallel import gathered_bytes
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
+from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceiling, either
 from planner.plan import Plan
 from planner.runtimes._traits import Traits
@@ -131,7 +133,7 @@ class Pricer:
         """Price an operator bound by memory."""
         case, kernels = self.case, self.case.kernels
         stream = kernels.stream_for(name, traffic.kernel)
-        rate = elements / stream.bandwidth * case.traits.elementwise_traffic
+        rate = elements / stream.bandwidth * case.traits.kernels.elementwise_traffic
         trained = params if case.method.trains_base else 0.0
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
@@ -217,8 +219,8 @@ class Pricer:
            ``initialize_ub``: forward the reduce-scatter after a row-split product is hidden by it, backward
            the gather and the reduce-scatter of a column-split one by its two products.
         """
-        taken = self.case.traits.message_multiprocessors
-        if not (taken and self.case.sequence_parallel and self.case.traits.tp_exposed < 1):
+        taken = self.case.traits.tensor.message_multiprocessors
+        if not (taken and self.case.sequence_parallel and self.case.traits.tensor.exposed < 1):
             return 1.0
         return either(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
 
@@ -236,40 +238,35 @@ class Pricer:
         """Seconds to rebuild quantised base weights before a product."""
         return weights * self.case.method.dequantise_bytes / self.case.kernels.memory_bandwidth
 
-    def attention(
-        self,
-        heads: Num,
-        qk_dim: int,
-        value_dim: int,
-        window: int | None,
-        chunked: bool = False,
-        shared: Num = 1.0,
-    ) -> Operator:
+    def attention(self, mixer: Attention | LatentAttention, heads: Num, shared: Num = 1.0) -> Operator:
         """Price the attention core with the runtime's kernel, shared over context parallelism."""
         case, plan = self.case, self.plan
-        splits = case.context.splits_heads
-        local_heads = ceiling(heads / plan.cp) if splits else heads
+        qk_dim, value_dim, window = mixer.qk_head_dim, mixer.value_head_dim, mixer.window
+        chunked = isinstance(mixer, Attention) and mixer.chunked
+        shares = head_ranks(case, plan, mixer)
+        local_heads = ceiling(heads / shares) if case.context.shares_heads else heads
         seq = float(case.workload.seq_len)
-        share = 1.0 if splits else 1.0 / plan.cp
+        share = shares / plan.cp
         rows = plan.micro_batch * local_heads
         head_dim = (qk_dim + value_dim) / 2
         visible = mean_keys(seq, window, chunked, case.workload.document_tokens)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
-        core = self._core(case.traits.attention, rows, seq, share, visible, head_dim, shared)
+        core = self._core(case.traits.attention.kernel, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:
             own = self._core(case.context.kernel, rows, seq, share, visible, head_dim, shared)
             core = Core(*(either(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
-        stitching = 1.0 if splits or case.context.kernel else stitched_time(case.traits, plan.cp)
-        slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention_share)
+        ring = plan.cp / shares
+        stitching = 1.0 if case.context.kernel else stitched_time(case.traits, ring)
+        slow = stitching * case.context.idle_factor(ring) / (case.derate * case.traits.attention.share)
         outside = core.outside * slow
         return Operator(
             "attention",
             "core_attn",
-            forward=core.forward * slow + case.traits.read_back_seconds,
+            forward=core.forward * slow + case.traits.host.read_back_seconds,
             backward=core.backward * slow,
             kept=2 * self.tokens * heads * value_dim,
             saved=core.saved,
-            result=core.widest,
+            result=core.widest + gathered_bytes(case, plan, self.tokens, mixer),
             flops=flops,
             launches=core.launches,
             outside_forward=outside * core.forward,
@@ -297,9 +294,9 @@ def stitched_time(traits: Traits, cp: Num) -> Num:
 
     Merged one by one the results of cp equal steps cost cp - 1 times what those of two do.
     """
-    if traits.merges_each_step:
-        return 1.0 + 2.0 * (traits.cp_slowdown - 1.0) * (cp - 1.0) / cp
-    return either(cp > 1, traits.cp_slowdown, 1.0)
+    if traits.context.merges_each_step:
+        return 1.0 + 2.0 * (traits.context.slowdown - 1.0) * (cp - 1.0) / cp
+    return either(cp > 1, traits.context.slowdown, 1.0)
 
 
 class Core(NamedTuple):
@@ -351,7 +348,7 @@ COLUMN_SPLIT, ROW_SPLIT = map(frozenset, zip(*SPLIT_PAIRS, strict=True))
 
 def product_curve(case: Case, name: str) -> GemmCurve:
     """Curve of the matrix products of the linear layer called ``name``."""
-    low = name not in IN_16_BIT or (name == "head" and case.traits.low_bit_head == case.precision.name)
+    low = name not in IN_16_BIT or (name == "head" and case.traits.low_bit.head == case.precision.name)
     return case.kernels.gemm[case.precision.linear if low else case.precision.activation]
 
 
@@ -360,4 +357,4 @@ def accumulation_bytes(case: Case) -> float:
 
     Fused, the product reads and writes the buffer instead of its result; otherwise the result is read too.
     """
-    return 2 * case.gradient_bytes + (-2.0 if case.traits.fused_weight_gradient else 2.0)
+    return 2 * case.gradient_bytes + (-2.0 if case.traits.kernels.fused_weight_gradient else 2.0)

@@ -9,9 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from planner.cost.attention_core import mean_keys
-from planner.cost.communication import ACTIVATION_BYTES, message_bytes
+from planner.cost.case import head_ranks
+from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import exchanged_bytes, groups, shard_bytes
 from planner.cost.estimate import Estimate
+from planner.cost.exchange import ACTIVATION_BYTES
 from planner.cost.fit import oom_probability
 from planner.cost.flops import product_weights
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
@@ -119,20 +121,20 @@ def _products(anatomy: Anatomy) -> Iterator[Use]:
 
 def _attention(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
-    if case.traits.attention in ("unfused", "fused-softmax"):
+    if case.traits.attention.kernel in ("unfused", "fused-softmax"):
         return
     name = _block(anatomy)
     mixer = case.model.blocks[name].attention
     if mixer is None:
         return
-    splits = case.context.splits_heads
+    shares = float(head_ranks(case, plan, mixer))
     local = float(np.ceil(mixer.heads / plan.tp))
-    heads = local / (plan.cp if splits else 1.0)
+    heads = local / shares
     seq = float(case.workload.seq_len)
     inputs = {
         "batch": 1.0,
         "heads": plan.micro_batch * heads,
-        "seq_q": seq if splits else seq / plan.cp,
+        "seq_q": seq * (shares / plan.cp),
         "visible": float(
             mean_keys(
                 seq, mixer.window, bool(getattr(mixer, "chunked", False)), case.workload.document_tokens
@@ -168,7 +170,11 @@ def _context(anatomy: Anatomy) -> Iterator[Use]:
     core = next((op for op in anatomy.layers[name].operators if op.module == "core_attn"), None)
     if core is None:
         return
-    inputs = {"communication": alone, "window": float(core.forward), "exposed_share": case.context_exposed}
+    inputs = {
+        "communication": alone,
+        "window": float(core.forward),
+        "exposed_share": case.context_exposed(case.context),
+    }
     yield Use(
         "cp_comm", f"{case.context.name} beside the attention of one layer, forward", exposed_seconds, inputs
     )
@@ -182,7 +188,7 @@ def _experts(anatomy: Anatomy) -> Iterator[Use]:
     token = ACTIVATION_BYTES * float(anatomy.pricers[_block(anatomy)].local_tokens) * case.model.hidden
     what, nbytes = "one dispatch or combine of a layer's tokens", token * case.workload.imbalance
     inputs = {"nbytes": nbytes, "ranks": plan.ep, "stride": plan.etp, "tiers": case.tiers}
-    if case.traits.dispatcher == "fused":
+    if case.traits.experts.dispatcher == "fused":
         yield Use("ep_comm", what, dispatch_seconds, inputs | {"copies": ffn.topk})
     else:
         yield Use("ep_comm", what, all_to_all_seconds, inputs | {"nbytes": nbytes * ffn.topk})
@@ -288,7 +294,8 @@ def _figures(anatomy: Anatomy) -> Iterator[Use]:
     }
     if block.recurrent is None and (window is None or window >= seq):
         yield Use("mfu", f"one {name} layer of {case.model.num_layers}, the whole batch", model_flops, inputs)
-    memory = {"total": answer.peak, "capacity": answer.capacity, "spread": case.traits.memory_spread}
+    spread = case.traits.allocator.memory_spread
+    memory = {"total": answer.peak, "capacity": answer.capacity, "spread": spread}
     yield Use("memory", "the chance that the peak stage runs out", oom_probability, memory)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -29,9 +29,11 @@ from planner.report.as_json import plan_record
 from planner.report.plan_settings import settings_said, traits_with
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._trait_values import TRAITS, expected, is_allowed
-from planner.runtimes._traits import Traits
+from planner.runtimes._settings import changed
+from planner.runtimes._trait_values import expected, is_allowed
+from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import read_offload
@@ -173,7 +175,7 @@ def _version() -> str:
 def digest(record: ModelSpec | HardwareProfile | Runtime) -> str:
     """Return the SHA-256 of everything in a record that a price may depend on."""
     if isinstance(record, Runtime):
-        content: Any = {"name": record.name, "traits": asdict(record.traits)}
+        content: Any = {"name": record.name, "traits": record.traits.flat()}
     else:
         content = record.model_dump(mode="json", exclude={"aliases", "note", "source", "published"})
     if isinstance(record, HardwareProfile):
@@ -195,13 +197,8 @@ def _priced_alone(content: Any) -> Any:
 def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str | None = None) -> str:
     """Return the text of a plan file; ``order`` has the passes of each rank in a line, where it was made."""
     plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
-    traits = {
-        field.name: getattr(runtime.traits, field.name)
-        for field in fields(Traits)
-        if getattr(runtime.traits, field.name) != getattr(plain, field.name)
-    }
     said, covered = settings_said(job, runtime, plain)
-    traits = {name: value for name, value in traits.items() if name not in covered}
+    traits = {name: value for name, value in changed(runtime.traits, plain).items() if name not in covered}
     cluster = {"name": placed(names.hardware), "gpus": job.gpus}
     cluster |= {"gpus_per_node": names.gpus_per_node} if names.gpus_per_node else {}
     price = job.hardware.pool.price
@@ -348,7 +345,7 @@ class _Faults:
 def _check_names(content: dict[str, Any], faults: _Faults) -> None:
     """Note every unknown name of a technique or a runtime, whatever else is wrong with the file."""
     known: dict[str, dict[str, Any]] = {
-        "plan": {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES},
+        "plan": {"schedule": SCHEDULES},
         "workload": {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "method": METHODS},
         "runtime": {"name": runtimes()},
     }
@@ -366,8 +363,9 @@ def _plan(document: _Document, faults: _Faults) -> Plan:
     values = axes.model_dump()
     offload = faults.attempt("plan.offload", read_offload, OFFLOADS, axes.offload, "plan.offload")
     values["offload"] = offload.spelled if offload is not None else axes.offload
+    context = faults.attempt("plan.cp_method", read_method, CONTEXT_METHODS, axes.cp_method, "plan.cp_method")
+    values["cp_method"] = context.name if context is not None else axes.cp_method
     if not faults.problems:
-        values["cp_method"] = find(CONTEXT_METHODS, axes.cp_method, "plan.cp_method").name
         values["schedule"] = find(SCHEDULES, axes.schedule, "plan.schedule").name
     faults.attempt("plan.recompute", read_choice, dict(RECOMPUTES), axes.recompute, "plan.recompute")
     world = axes.tp * axes.pp * axes.cp * axes.dp
@@ -390,4 +388,4 @@ def _traits(plain: Traits, changes: dict[str, float | bool | str], faults: _Faul
             faults.note(f"runtime.traits.{name}", value, expected(name))
         else:
             allowed[name] = value
-    return replace(plain, **allowed)
+    return plain.with_values(**allowed)

@@ -32,7 +32,7 @@ from planner.calibrate.runs.checks import (
 )
 from planner.calibrate.runs.conventions import Measured, measured_time
 from planner.calibrate.runs.facts import Fact, with_facts
-from planner.calibrate.runs.fine_tuning import fine_tuning
+from planner.calibrate.runs.fine_tuning import fine_tuning, said_in_notes, task_of
 from planner.calibrate.runs.hardware import links
 from planner.calibrate.runs.model import architecture_defaults, lacking, run_model
 from planner.calibrate.runs.networks import stated_network
@@ -158,7 +158,8 @@ def prepared(rows: Iterable[Run | Fault], catalogue: Catalogue, skipped: list[Sk
 
 def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     start = run
-    run, facts = with_facts(spelled(run), catalogue.facts)
+    run = spelled(run.with_values(said_in_notes(run)))
+    run, facts = with_facts(run, catalogue.facts)
     if not run.gpu:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
@@ -167,7 +168,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     if era.runtime not in catalogue.runtimes:
         raise unknown_framework(run)
     framework = release.framework if release is not None and release.framework else run.framework
-    words = " | ".join((run.model, framework, run.overlap, run.notes)).lower()
+    tuning = f"task={task_of(run)}"
+    words = " | ".join((run.model, framework, run.overlap, run.notes, tuning)).lower()
     spec = catalogue.known(run)
     check_expressed(run, spec is not None or catalogue.model(run.model) is not None)
     run = filled(run, era, hardware, catalogue, spec)

@@ -79,7 +79,6 @@ NEMO_2025: Final = Era(
     "NeMo 2, whose recipes became Megatron-Bridge's",
     traits=BRIDGE,
     fine_tuning=ON_SQUAD,
-    measured=False,
 )
 
 NEMO_2024: Final = Era(

@@ -91,7 +91,7 @@ XLA: Final = Era(
     r"\bjax\b|max.?text|levanter|easy.?lm|\bt5x\b|\bpax(ml)?\b|gspmd|\bxla\b|pathways|\balpa\b",
     "fsdp",
     "JAX programs that XLA compiles and shards as FSDP does",
-    traits={**USUAL, "attention": "flash-2", **COMPILED_LOSS},
+    traits={**USUAL, "attention": "flash-2", **COMPILED_LOSS, "logit_bytes": 4.0, "reduce_dtype": "bf16"},
     zero="3",
     sequence_parallel=False,
     no_flash="unfused",

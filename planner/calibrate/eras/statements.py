@@ -22,8 +22,9 @@ _OFF = r"( |=|: ?)(off|false|0)\b"
 STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
     (re.compile(pattern), settings)
     for pattern, settings in (
-        (r"torch\.?compile( on)?\b(?! off)|thunder|nvfuser", COMPILED_LOSS),
+        (r"torch\.?compile( on)?\b(?! off)|\bcompile on\b|thunder|nvfuser", COMPILED_LOSS),
         (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
+        (r"loss not compiled", {"logit_bytes": 12.0, "loss_traffic": 12.0}),
         (r"fsdp.?2|fully_shard", {"hidden_collective_traffic": 3.0}),
         (r"async tp on", {"tp_exposed": ASYNC_EXPOSED}),
         (r"deterministic-mode=true", {"deterministic": True}),

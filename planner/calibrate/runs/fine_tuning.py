@@ -55,6 +55,6 @@ def fine_tuning(run: Run, era: Era) -> tuple[str, dict[str, object]]:
         return task, {}
     return task, {
         name: value
-        for name, value in era.fine_tuning.items()
+        for name, value in era.blanks.fine_tuning.items()
         if not getattr(run, name) and (name == "document_tokens" or task == "lora")
     }

@@ -15,6 +15,7 @@ from typing import Final
 
 from planner.calibrate.runs.checks import Refusal
 from planner.calibrate.runs.table import Run
+from planner.units import is_whole
 
 FRAMEWORK: Final = re.compile(r"max.?text", re.IGNORECASE)
 WORD: Final = re.compile(
@@ -35,7 +36,7 @@ POLICIES: Final = ("full", "custom")
 def _degree(said: dict[str, str], axes: tuple[str, ...]) -> int | None:
     """Return the product of an axis inside a slice and between slices; None where neither is said."""
     values = [said.get(f"{where}_{axis}_parallelism", "") for where in ("ici", "dcn") for axis in axes]
-    known = [int(value) for value in values if value.isdigit()]
+    known = [int(value) for value in values if is_whole(value)]
     return prod(known) if known else None
 
 

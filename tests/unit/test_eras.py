@@ -111,6 +111,18 @@ def test_torchtitan_of_2024_is_not_compiled_unless_it_says_so(
     assert traits.kernels.fused_norm == one_kernel_norm
 
 
+def test_a_trainer_may_compile_its_model_and_not_its_loss() -> None:
+    """As KempnerForge does (kempnerforge/distributed/parallel.py): logits in fp32 beside those in 16 bits."""
+    era = find_era("fsdp (FSDP2 + DTensor TP)", "h200-141gb", None)
+    assert era is not None
+    traits = {
+        words: era_traits(Traits(), era, "bf16", stated_traits(era, words, None, None, "", False))
+        for words in ("", "compile on", "loss not compiled | compile on")
+    }
+    assert [found.kernels.compiled for found in traits.values()] == [False, True, True]
+    assert [found.loss.logit_bytes for found in traits.values()] == [12.0, 6.0, 12.0]
+
+
 @pytest.mark.parametrize("version", ["9dec370, 2024-12", "820504e, 2025-06", "main"])
 def test_torchtitan_turns_by_complex_numbers_where_it_is_not_compiled(version: str) -> None:
     """As its Llama does in each release, ``view_as_complex``; compiled, it is one kernel."""

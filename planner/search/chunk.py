@@ -1,4 +1,4 @@
-"""Rows that a scan prices together: what their plans share, and their prices under one choice of techniques."""
+"""Rows that a scan prices together: what their plans share, and their prices under some techniques."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def _optimality(
     return {
         "method": "scan, then candidates refined in the order of their bounds",
         "proved": proved,
-        "proof": _proof(asked, gap),
+        "proof": proof_clause(asked, gap),
         "bound_s": seconds * (1.0 - gap),
         "gap": gap,
         "within_s": within if within < float("inf") else None,
@@ -344,11 +344,10 @@ BETTER: Final = {
 """What a plan is that is better by an objective."""
 
 
-def _proof(objective: str, gap: float) -> str:
-    """Say how good the best plan is proved to be, in one clause."""
-    if not gap:
-        return f"no legal plan of this space is {BETTER[objective]}"
-    return f"no legal plan of this space is {BETTER[objective]} by more than {percent(gap, 2)}"
+def proof_clause(objective: str, gap: float) -> str:
+    """Say how good the best plan is proved to be, by an objective or any, in one clause."""
+    most = f" by more than {percent(gap, 2)}" if gap else ""
+    return f"no legal plan of this space is {BETTER.get(objective, 'better')}{most}"
 
 
 def _space_of(scans: Sequence[Scan], within: float, chosen: bool) -> str:

@@ -63,6 +63,7 @@ class Queue:
     _values: dict[Plan, float] = field(default_factory=dict, repr=False)
     _waiting: list[Waiting] = field(default_factory=list, repr=False)
     _seen: set[tuple[str, Plan]] = field(default_factory=set, repr=False)
+    _done: set[tuple[str, Plan]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
         operators = [operator for operator in OPERATORS if operator.takes(self.bench.scan)]
@@ -146,6 +147,7 @@ class Queue:
             if not operator.supports(self.bench, candidate):
                 continue
             self.spent[operator.name] += 1
+            self._done.add((operator.name, candidate.plan))
             refined += 1
             full = len(self._values) >= FIRST
             if full and self.worth(operator.bound(self.bench, candidate)) >= self.best(FIRST):
@@ -182,11 +184,11 @@ class Queue:
         return min((*left, *(own[-1].bound for own, most in kept if len(own) >= most)), default=float("inf"))
 
     def refine_further(self, candidates: Iterable[Candidate]) -> None:
-        """Split those of the candidates that still wait for it."""
-        leading = {one.candidate.plan: one for one in self._waiting if one.operator.leads}
-        for candidate in candidates:
-            if (one := leading.get(candidate.plan)) is not None:
-                self.refine(one.operator, candidate)
+        """Refine those of the best rows of the scan that were not."""
+        for operator in (one for one in OPERATORS if one.leads):
+            for candidate in candidates:
+                if (operator.name, candidate.plan) not in self._done:
+                    self.refine(operator, candidate)
 
 
 def least_bound(report: ScanReport) -> float:

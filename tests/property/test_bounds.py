@@ -12,8 +12,8 @@ from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.search.choices import choices_of
 from planner.search.guard import Guard
-from planner.search.optimise import search
 from planner.search.operators.split import best_of
+from planner.search.optimise import search
 from planner.search.refine import refine
 from planner.search.request import Request, objective_column
 from planner.search.scan import Scan

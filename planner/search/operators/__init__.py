@@ -1,4 +1,4 @@
-"""Operators of the search: each makes better plans of the candidates that it takes, in the order of their turns."""
+"""Operators of the search: each makes better plans of its candidates, in the order of their turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers and recompute of each stage assigned, for the best plans so far: any split, and no more than must be."""
+"""Any split, and no more recompute than must be, of the best plans so far."""
 
 from __future__ import annotations
 

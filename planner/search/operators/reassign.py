@@ -1,4 +1,4 @@
-"""Layers and recompute of each stage assigned, for the fastest of the plans that fit with another split alone."""
+"""Any split, and no more recompute than must be, of the fastest that fit with another split alone."""
 
 from __future__ import annotations
 

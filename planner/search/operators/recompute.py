@@ -15,7 +15,7 @@ from planner.search.scope import KEPT_WHOLE, Scope
 
 @dataclass(frozen=True)
 class LessRecompute(Assign):
-    """Takes plans that do not fit without recompute, those first that are expected to be fastest with less."""
+    """Takes plans that do not fit without recompute, those first that are to be fastest with less."""
 
     def takes(self, scope: Scope) -> bool:
         """Whether plans may recompute less than their names say, as far as memory allows."""
@@ -36,7 +36,7 @@ class LessRecompute(Assign):
         return Screened(expected, bounds, np.asarray(rows.safe & (bounds < rows.best)))
 
     def supports(self, bench: Improver, candidate: Candidate) -> bool:
-        """Whether fewer layers may recompute, and no other candidate that differs in recompute was assigned."""
+        """Whether fewer layers may recompute, and none that differs in recompute alone was assigned."""
         plain = replace(candidate.plan, recompute=KEPT_WHOLE)
         return plain not in bench.assigned and bool(bench.counted(candidate.plan))
 

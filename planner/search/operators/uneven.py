@@ -59,7 +59,7 @@ class Uneven(Operator):
         return Screened(rows.values, rows.bounds, least <= scope.limit)
 
     def refine(self, bench: Improver, candidate: Candidate) -> Iterator[Estimate]:
-        """Yield the plan with its best split, where one fits; where memory counts, with each split in time."""
+        """Yield the plan with its best split, where one fits; where memory counts, each split in time."""
         plan, scope = candidate.plan, bench.scan
         if scope.by_memory:
             splits = [other for make in (balanced, apart) if (other := make(plan, scope)) is not None]

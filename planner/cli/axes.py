@@ -13,21 +13,18 @@ from planner.plan import Plan, prediction_stage
 from planner.rules import divisors
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import read_offload
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
 from planner.techniques.schedules import SCHEDULES, plain_schedule
+from planner.units import is_whole
 
 DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "micro_batch")
 WORLD: Final = ("tp", "pp", "cp", "dp")
 """Degrees whose product is the number of accelerators."""
 
-
-UNPRICED: Final = {
-    "a2a+p2p": "whose rings of all-to-all groups (--hierarchical-context-parallel-sizes) have no price"
-}
-"""Methods of context parallelism that runners have and no price."""
 
 MOST_TOLD: Final = 6
 """Counts of accelerators that a message lists."""
@@ -53,14 +50,9 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
     axes["recompute"] = _recompute(options.recompute, reading)
     axes["sequence_parallel"] = options.sequence_parallel
     axes["offload"] = _offload(options.offload, reading)
-    tables = {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES}
-    for name, table in tables.items():
-        text = getattr(options, name)
-        if text in UNPRICED:
-            reading.fault(option(name), f"{text!r}, {UNPRICED[text]}", "a method with a price", "ring")
-            continue
-        entry: Any = reading.named(option(name), text, table)
-        axes[name] = None if entry is None else entry.name
+    method, schedule = options.cp_method, reading.named(option("schedule"), options.schedule, SCHEDULES)
+    context = None if method is None else reading.attempt(read_method, CONTEXT_METHODS, method)
+    axes |= {"cp_method": context and context.name, "schedule": schedule and schedule.name}
     axes |= _stage_layers(options.stage_layers, reading)
     return {name: value for name, value in axes.items() if value is not None}
 
@@ -68,7 +60,7 @@ def read_axes(options: PlanOptions, reading: Reading) -> dict[str, Any]:
 def _stage_layers(text: str | None, reading: Reading) -> dict[str, Any]:
     """Return the layers of each stage, and whether prediction layers (m) stand before a loss alone."""
     words = [word.strip() for word in (text or "").split(",")]
-    marked = [place for place, word in enumerate(words) if word[-1:] in ("m", "M") and word[:-1].isdigit()]
+    marked = [place for place, word in enumerate(words) if word[-1:] in ("m", "M") and is_whole(word[:-1])]
     if not marked:
         return {"stage_layers": reading.whole_list("--stage-layers", text)}
     split = reading.whole_list("--stage-layers", ",".join(word.rstrip("mM") for word in words))

@@ -14,6 +14,7 @@ import typer
 from planner.cli import complete
 from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import InputError, Problem
+from planner.units import is_whole
 
 if TYPE_CHECKING:
     from planner.inputs.model import ModelSpec
@@ -145,7 +146,7 @@ class Request:
             if self.model is not None:
                 path = Path(folder) / "model.yaml"
                 path.write_text(model_yaml(self.model), encoding="utf-8")
-                job = replace(job, model=str(path))
+                job = job.but(model=str(path))
             try:
                 return reader(job, self.plan)
             except InputError as error:
@@ -204,8 +205,7 @@ def asked_of(
     values = completed({**found.options, **user} | _node(found, job))
     taken = {name: value for name, value in values.items() if name not in user and name not in DERIVED}
     filled = _filled(job, taken)
-    filled = replace(
-        filled,
+    filled = filled.but(
         model=model,
         runtime=job.runtime or [found.runtime],
         changes=[*found.changes, *(job.changes or ())] or None,
@@ -224,7 +224,7 @@ def without_settings(job: JobOptions, found: Imported, context: typer.Context | 
         name for name, source in sources.items() if source is not None and source.name == "DEFAULT_MAP"
     }
     nothing: dict[str, Any] = dict.fromkeys(dropped)
-    return replace(job, **nothing)
+    return job.but(**nothing)
 
 
 def _vocabulary(job: JobOptions) -> int | None:
@@ -250,7 +250,7 @@ def _filled(options: Options, values: Mapping[str, str]) -> Options:
     }
     if "sequence_parallel" in own:
         own["sequence_parallel"] = own["sequence_parallel"] == "true"
-    return replace(options, **own)
+    return options.but(**own)
 
 
 def _node(found: Imported, job: JobOptions) -> dict[str, str]:
@@ -258,7 +258,7 @@ def _node(found: Imported, job: JobOptions) -> dict[str, str]:
     from planner.inputs.load_hardware import load_hardware
 
     ranks = found.options.get("ranks", "")
-    if not ranks.isdigit() or len(job.hardware or ()) != 1 or job.gpus_per_node or job.gpus:
+    if not is_whole(ranks) or len(job.hardware or ()) != 1 or job.gpus_per_node or job.gpus:
         return {}
     try:
         whole = load_hardware((job.hardware or [""])[0], "cluster").pool.gpus_per_node
@@ -280,7 +280,7 @@ def completed(values: Mapping[str, str]) -> dict[str, str]:
 
     def number(name: str, default: int | None = None) -> int | None:
         text = filled.get(name)
-        return int(text) if text is not None and text.isdigit() and 0 < int(text) < 10**9 else default
+        return int(text) if text is not None and is_whole(text) and 0 < int(text) < 10**9 else default
 
     split = (number("tp", 1) or 1) * (number("pp", 1) or 1) * (number("cp", 1) or 1)
     micro, passes, batch = number("micro_batch"), number("accumulation"), number("global_batch")

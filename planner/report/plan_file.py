@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import yaml
-from pydantic import Field
+from pydantic import Field, create_model
 
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
 from planner.errors import InputError, Problem, UnsupportedPlan
+from planner.fields import AXES
+from planner.fields import Field as Axis
 from planner.inputs.build import build
 from planner.inputs.hardware import OWN_PRICE, HardwareProfile
 from planner.inputs.load import load_model
@@ -33,6 +35,7 @@ from planner.runtimes._settings import changed
 from planner.runtimes._trait_values import expected, is_allowed
 from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import read_offload
@@ -66,25 +69,27 @@ class _Runtime(_Named):
     traits: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
-class _Axes(Record):
-    tp: Positive = 1
-    pp: Positive = 1
-    vpp: Positive = 1
-    cp: Positive = 1
-    ep: Positive = 1
-    etp: Positive = 1
-    dp: Positive
-    zero: Annotated[Count, Field(le=3)] = 0
-    zero_shards: Positive = 1
-    micro_batch: Positive = 1
-    num_microbatches: Positive
-    recompute: str = "none"
-    sequence_parallel: Flag = False
-    cp_method: str = "ring"
-    schedule: str = "1f1b"
-    offload: str = "none"
-    stage_layers: Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
-    prediction_apart: Flag = False
+_KINDS: Final[Mapping[str, Any]] = {
+    "switch": Flag,
+    "split": Annotated[tuple[Count, ...], Field(min_length=1)],
+}
+"""What kinds of fields are in a file, where not whole numbers or text."""
+
+
+def _in_file(axis: Axis) -> tuple[Any, Any]:
+    """Return the type of an axis in a file, and what is taken where it is left out; some may not be."""
+    kind: Any
+    if axis.kind == "count":
+        kind = Annotated[Count, Field(ge=int(axis.least), le=int(axis.most))]
+        return kind, ... if axis.default is None else axis.default
+    kind = _KINDS.get(axis.kind, str)
+    return (kind, axis.default) if axis.default is not None else (kind | None, None)
+
+
+if TYPE_CHECKING:
+    _Axes: TypeAlias = Any
+else:
+    _Axes = create_model("_Axes", __base__=Record, **{axis.name: _in_file(axis) for axis in AXES})
 
 
 class _Document(Record):
@@ -344,7 +349,7 @@ class _Faults:
 def _check_names(content: dict[str, Any], faults: _Faults) -> None:
     """Note every unknown name of a technique or a runtime, whatever else is wrong with the file."""
     known: dict[str, dict[str, Any]] = {
-        "plan": {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES},
+        "plan": {"schedule": SCHEDULES},
         "workload": {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "method": METHODS},
         "runtime": {"name": runtimes()},
     }
@@ -362,8 +367,9 @@ def _plan(document: _Document, faults: _Faults) -> Plan:
     values = axes.model_dump()
     offload = faults.attempt("plan.offload", read_offload, OFFLOADS, axes.offload, "plan.offload")
     values["offload"] = offload.spelled if offload is not None else axes.offload
+    context = faults.attempt("plan.cp_method", read_method, CONTEXT_METHODS, axes.cp_method, "plan.cp_method")
+    values["cp_method"] = context.name if context is not None else axes.cp_method
     if not faults.problems:
-        values["cp_method"] = find(CONTEXT_METHODS, axes.cp_method, "plan.cp_method").name
         values["schedule"] = find(SCHEDULES, axes.schedule, "plan.schedule").name
     faults.attempt("plan.recompute", read_choice, dict(RECOMPUTES), axes.recompute, "plan.recompute")
     world = axes.tp * axes.pp * axes.cp * axes.dp

@@ -75,7 +75,7 @@ class Operator:
         return True
 
     def bound(self, bench: Improver, candidate: Candidate) -> float:
-        """Return what its plans of a candidate are at least; closer than the scan knew, where cheap."""
+        """Return what its plans of a candidate are at least, however played, where that is cheap."""
         return candidate.bound
 
     def refine(self, bench: Improver, candidate: Candidate) -> Iterator[Estimate]:

@@ -40,7 +40,7 @@ STAGE_KEYS: Final = (
 PRICE_KEYS: Final = ("usd_per_hour", "basis", "seller", "kind", "day", "source")
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
 OPTIMALITY_KEYS: Final = (
-    "method", "proved", "bound_s", "gap", "over", "model_bound_s", "played_bound_s", "within_s",
+    "method", "proved", "bound_s", "gap", "over", "proof", "played_bound_s", "within_s",
     "refined", "solver",
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from planner.report.estimate_page import layout
 from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import Point, memory_figure, pareto_figure, terms_figure
 from planner.report.page import listed, significant
-from planner.report.search_page import assignment_lines, played_floor, shortfall
+from planner.report.search_page import assignment_lines, proof, shortfall
 from planner.units import percent
 
 Found = Mapping[str, Any]
@@ -94,9 +94,7 @@ def _outcome(document: Document) -> list[str]:
         if nearest.get("split"):
             more += f" However its layers are split, {shortfall(nearest['split'])}."
         return [f"No plan fits.{more}", *(assignment_lines(told) if told["solver"] else ())]
-    how = f"within {percent(told['gap'], 2)} of the bound, {significant(told['bound_s'])} s"
-    proof = f"The first plan is {'proved best' if told['proved'] else how}, over {told['over']}."
-    return [proof + played_floor(told), *assignment_lines(told)]
+    return [proof(told), *assignment_lines(told)]
 
 
 def _tiles(best: Found) -> list[tuple[str, str]]:

@@ -207,16 +207,8 @@ def priced_counts(result: SearchResult) -> str:
 
 
 def _proof(result: SearchResult) -> str:
-    """Return how good the best plan is proved to be, and of how many."""
-    told = result.optimality
-    counts = priced_counts(result)
-    if told.get("proved"):
-        return f"{counts}; none of them is better by this model."
-    gap = told.get("gap")
-    far = (
-        f"none can be better by more than {percent(float(str(gap)), 1)}" if gap is not None else "not proved"
-    )
-    return f"{counts}; {far} by this model."
+    """Return of how many plans the best is, and how good it is proved to be."""
+    return f"{priced_counts(result)}; {result.optimality['proof']}, by this model."
 
 
 def short_prices(result: SearchResult) -> list[str]:

@@ -12,7 +12,7 @@ from planner.report.estimate_page import adapter_lines, job_line, layout, trust
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, significant, split_words
 from planner.runtimes._offered import runtimes_with
-from planner.search.optimise import SearchResult
+from planner.search.optimise import SearchResult, proof_clause
 from planner.search.request import Request
 from planner.units import GIB, percent
 
@@ -249,30 +249,19 @@ def assignment(result: SearchResult) -> Page:
 
 
 def assignment_lines(optimality: Mapping[str, Any]) -> list[str]:
-    """Return what was refined and solved, and on a line of its own what came of it."""
+    """Return how many candidates were refined, and on a line of its own what assignment gained."""
     told = optimality.get("solver")
-    refined = f"Candidates refined: {optimality.get('refined')}"
-    if not isinstance(told, Mapping):
-        return [f"{refined}."]
-    solved = f"{refined}; layers and recompute assigned: {told['tried']}, in {told['seconds']:.2f} s."
-    lines = []
-    if told["gain"]:
-        lines.append(_gain(told))
-    if told["note"]:
-        lines.append(f"{told['note']}.")
-    if told["dropped"]:
-        who = (
-            f"{told['dropped']} that could be faster fit"
-            if told["dropped"] > 1
-            else "One that could be faster fits"
-        )
-        lines.append(f"{who} with no split of the layers; the nearest, {shortfall(told['closest'])}.")
-    return [solved, *([" ".join(lines)] if lines else [])]
+    lines = [f"Candidates refined: {optimality.get('refined')}."]
+    if isinstance(told, Mapping):
+        came = [_gain(told)] if told["gain"] else []
+        came += [f"{told['note']}."] if told["note"] else []
+        lines += [" ".join(came)] if came else []
+    return lines
 
 
 def _gain(told: Mapping[str, Any]) -> str:
     saved, uniform = percent(told["gain"], 2), significant(told["uniform_step_s"])
-    line = f"That saves {saved} of the best uniform plan's {uniform} s"
+    line = f"Assigning layers and recompute saves {saved} of the best uniform plan's {uniform} s"
     if told["gain_is_within_error"]:
         line += "; that is smaller than what the model can tell"
     return f"{line}."
@@ -280,14 +269,13 @@ def _gain(told: Mapping[str, Any]) -> str:
 
 def optimality(result: SearchResult) -> Page:
     """Return how good the best plan is proved to be."""
-    told = result.optimality
-    bound, gap = told.get("bound_s"), told.get("gap")
-    if not result.plans or bound is None:
-        return []
-    if told.get("proved"):
-        return [f"The best is proved best over {told.get('over')}.{played_floor(told)}"]
-    far = f"{percent(float(str(gap)), 2)} of the bound, {significant(float(str(bound)))} s"
-    return [f"The best is within {far}, over {told.get('over')}.{played_floor(told)}"]
+    return [proof(result.optimality)] if result.plans else []
+
+
+def proof(told: Mapping[str, Any]) -> str:
+    """Say how good the best plan is proved to be, and over which space."""
+    clause = told.get("proof") or proof_clause("", told["gap"])
+    return f"{clause[0].upper()}{clause[1:]}, by this model. The space: {told['over']}.{played_floor(told)}"
 
 
 def played_floor(told: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ def _fits_among(scan: Scan, states: StateNames, rows: Rows) -> bool:
     choices = replace(scan.choices, recompute=recompute, zero=(states.zero,), offload=(states.offload,))
     space = Space(plan_rows(scan.space.rows, rows), cells=0)
     report = ScanReport()
-    steps = replace(scan, space=space, choices=choices, keep=1).steps(
+    steps = replace(scan, space=space, choices=choices, keep=1, hostable=None).steps(
         lambda result: np.asarray(result.total_bytes), report
     )
     return any(report.best for _ in steps)

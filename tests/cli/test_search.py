@@ -26,7 +26,7 @@ def test_the_document_has_the_keys_of_the_contract_in_their_order() -> None:
         "bound_s",
         "gap",
         "over",
-        "model_bound_s",
+        "proof",
         "played_bound_s",
         "within_s",
         "refined",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import planner.runtimes
 from planner.calibrate.releases import releases
 from planner.registry import load_family
 from planner.runtimes._family import Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
@@ -225,7 +224,7 @@ def releases_table(name: str) -> str:
 def runtimes_page() -> str:
     """Return the page of runtimes."""
     found = load_family(planner.runtimes, Runtime)
-    plain, names = Traits(), [field.name for field in fields(Traits)]
+    plain = Traits()
     parts = [RUNTIMES_HEAD]
     for name, runtime in found.items():
         spellings = ", ".join(f"`{alias}`" for alias in runtime.aliases)
@@ -235,15 +234,15 @@ def runtimes_page() -> str:
         parts.append(f"{head}\n\n{table(['what', 'choices'], rows)}\n\n{releases_table(name)}\n")
     changed = [
         trait
-        for trait in names
-        if any(getattr(one.traits, trait) != getattr(plain, trait) for one in found.values())
+        for trait in TRAITS
+        if any(one.traits.value_of(trait) != plain.value_of(trait) for one in found.values())
     ]
     rows = [
-        [f"`{trait}`", *(words(getattr(one.traits, trait)) for one in found.values())] for trait in changed
+        [f"`{trait}`", *(words(one.traits.value_of(trait)) for one in found.values())] for trait in changed
     ]
     parts.append(
         "\n## Behaviour\n\nTraits in which they differ, as `--set TRAIT=VALUE` takes them; what each means "
-        f"stands in `planner/runtimes/_traits.py`.\n\n{table(['trait', *found], rows)}\n"
+        f"`planner glossary TRAIT` says.\n\n{table(['trait', *found], rows)}\n"
     )
     return "".join(parts)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +121,7 @@ def load_runtime(name: str = DEFAULT_RUNTIME, job: Job | None = None, **traits: 
     runtime = named_runtime(name, *where, label="runtime")
     changes = trait_changes([f"{trait}={as_written(value)}" for trait, value in traits.items()], reading)
     reading.finish()
-    return replace(runtime, traits=replace(runtime.traits, **changes))
+    return runtime.with_traits(**changes)
 
 
 @checked

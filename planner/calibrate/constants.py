@@ -61,9 +61,8 @@ class WithConstants:
         if key not in self._runtimes:
             found = self.owned("runtime", priced.runtime.name) | self.owned("era", priced.era)
             changes = {name: value for name, value in found.items() if name not in priced.stated}
-            traits = replace(priced.runtime.traits, **changes)  # type: ignore[arg-type]
             self._kept.append(priced.runtime)
-            self._runtimes[key] = replace(priced.runtime, traits=traits) if changes else priced.runtime
+            self._runtimes[key] = priced.runtime.with_traits(**changes) if changes else priced.runtime
         return self._runtimes[key]
 
     def job(self, priced: PricedRun) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +18,12 @@ from planner.inputs.load_hardware import accelerator_names, load_hardware
 from planner.inputs.yaml_file import read_yaml
 from planner.remembered import remembered
 from planner.runtimes import runtimes
-from planner.runtimes._traits import Traits
+from planner.runtimes._traits import TRAITS
 
 SITE_SHARES: Final = ("compute_share", "scaleup_share", "network_share")
 """What a site has: shares of the rates that its parts promise."""
 
-_TRAITS: Final = tuple(trait.name for trait in fields(Traits) if trait.type == "float")
+_TRAITS: Final = tuple(name for name, trait in TRAITS.items() if trait.kind is float)
 _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "accelerator": ("training_share",),
     "site": SITE_SHARES,

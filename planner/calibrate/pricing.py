@@ -169,7 +169,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     opening = np.max(first_step_bytes(case, result.memory), axis=0)
     total = np.broadcast_to(result.total_bytes, shape)
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
-    chance = oom_probability(total, capacity, traits.memory_spread)
+    chance = oom_probability(total, capacity, traits.allocator.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
     held = result.memory.allocated + reserve_bytes(case, result.memory)
     own = np.broadcast_to(np.atleast_2d(held)[0], shape)
@@ -180,8 +180,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
         Prediction(
             step_s=float(step),
             allocated_gib=float(live) / GIB,
-            reserve_gib=float(whole - live - traits.framework_bytes) / GIB,
-            framework_gib=traits.framework_bytes / GIB,
+            reserve_gib=float(whole - live - traits.allocator.framework_bytes) / GIB,
+            framework_gib=traits.allocator.framework_bytes / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
             error_band=_band_of(first, float(outside), float(whole) / capacity),

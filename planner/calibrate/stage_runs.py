@@ -57,8 +57,8 @@ def expert_recipe(priced: PricedRun) -> bool:
 
 def hidden_all_to_all(priced: PricedRun) -> bool:
     """Whether an all-to-all of a recipe's experts goes beside the compute of another micro-batch."""
-    traits = priced.runtime.traits
-    return expert_recipe(priced) and traits.overlaps_experts and traits.dispatcher == "all-to-all"
+    traits = priced.runtime.traits.experts
+    return expert_recipe(priced) and traits.overlaps and traits.dispatcher == "all-to-all"
 
 
 def weighed(wanted: Callable[[PricedRun], bool]) -> Callable[[PricedRun], bool]:

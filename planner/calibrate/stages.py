@@ -36,7 +36,7 @@ def neutral_values(stages: Iterable[Stage]) -> dict[Key, float]:
     """
     keys = [key for stage in stages for factor in stage.factors for key in factor.keys]
     plain = {
-        (scope, owner, name): float(getattr(plain_runtimes()[owner].traits, name))
+        (scope, owner, name): float(plain_runtimes()[owner].traits.value_of(name))
         for scope, owner, name in keys
         if scope == "runtime"
     }

@@ -41,7 +41,7 @@ def glossary(
 ) -> None:
     """Say what the words of an answer mean, with their units; without a word the whole list.
 
-    A word of a layout may have its number: tp4, mb2, zero1, GiB/80.
+    A word of a layout may have its number: tp4, mb2, zero1, GiB/80. A trait that --set takes is a word too.
     """
     from planner.cli.output import emit_document, emit_rows
     from planner.cli.reading import Reading
@@ -50,7 +50,7 @@ def glossary(
     known = {name.lower(): name for entry in entries() for name in entry.names}
     reading, found = Reading(), list[Entry]()
     for word in words or ():
-        hits = meaning(word)
+        hits = meaning(word) or trait_meaning(word)
         if not hits:
             near = nearest(plain(word), {name: name for name in known})
             reading.fault("WORD", repr(word), "a word of the glossary; planner glossary lists them", near)
@@ -83,6 +83,20 @@ def meaning(word: str) -> list[Entry]:
     """Return the lines that a word has; a column with another number after its stroke is the same column."""
     said = {word.strip().lower(), plain(word), plain(word).replace("-", "_"), plain(word).rstrip("/")}
     return [one for one in entries() if said & {form for name in one.names for form in _forms(name)}]
+
+
+def trait_meaning(word: str) -> list[Entry]:
+    """Return what a trait of a runtime means, by the name that ``--set`` takes."""
+    from planner.runtimes._trait_values import expected
+    from planner.runtimes._traits import TRAITS
+
+    name = word.strip().lower().replace("-", "_")
+    if name not in TRAITS:
+        return []
+    trait = TRAITS[name]
+    own = str(trait.default).lower() or "nothing"
+    means = f"{trait.meaning} It is {expected(name)}; {own} unless the runtime or its release has another."
+    return [Entry((name,), trait.unit, means, "Traits of a runtime", "")]
 
 
 def _forms(name: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -278,7 +278,7 @@ def _runtimes(
     if silent:
         defaults["release"] = ", ".join(dict.fromkeys(runtime.release for runtime in silent))
     changes = trait_changes(options.changes or (), reading)
-    return tuple(replace(runtime, traits=replace(runtime.traits, **changes)) for runtime in chosen.values())
+    return tuple(runtime.with_traits(**changes) for runtime in chosen.values())
 
 
 def with_version(text: str, version: str | None, reading: Reading) -> str:

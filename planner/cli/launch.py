@@ -141,7 +141,7 @@ def in_release(saved: PlanFile, target: str | None, version: str | None, reading
     if found is None:
         return saved
     own: dict[str, Any] = dict(changed(saved.runtime.traits, plain_traits(saved.runtime, *where)))
-    return replace(saved, runtime=replace(found, traits=replace(found.traits, **own)))
+    return replace(saved, runtime=found.with_traits(**own))
 
 
 def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = False) -> Estimate:

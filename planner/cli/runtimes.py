@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,7 +95,7 @@ def _on_release(saved: PlanFile, text: str) -> Named:
     where = (saved.job.hardware.pool.accelerator.name, saved.job.workload.precision)
     found = named_runtime(text, *where, label="NAME@RELEASE")
     own: dict[str, Any] = dict(changed(saved.runtime.traits, plain_traits(saved.runtime, *where)))
-    found = replace(found, traits=replace(found.traits, **own))
+    found = found.with_traits(**own)
     answer = price(saved.plan, saved.job, found, saved.names.memory_limit)
     if isinstance(answer, Unpriced):
         raise answer.error()

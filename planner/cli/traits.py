@@ -9,7 +9,8 @@ from typing import Any, Final
 from planner.cli.reading import Reading, shown
 from planner.errors import nearest
 from planner.inputs.workload import Workload
-from planner.runtimes._trait_values import TRAITS, expected, is_allowed, kind_of, words_of
+from planner.runtimes._trait_values import expected, is_allowed, kind_of, words_of
+from planner.runtimes._traits import TRAITS
 from planner.techniques.settings import SETTINGS
 from planner.units import parse
 

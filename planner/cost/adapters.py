@@ -44,7 +44,7 @@ def adapters_beside(case: Case, name: str) -> int:
     """Adapters beside the linear layer called ``name``: as many as the runtime has layers of it. [-]"""
     if not has_adapter(case, name):
         return 0
-    return SEPARATE.get(name, 1) if case.traits.separate_projections else 1
+    return SEPARATE.get(name, 1) if case.traits.adapters.separate_projections else 1
 
 
 def adapter_params(case: Case, name: str, inputs: Num, outputs: Num) -> Num:
@@ -105,7 +105,7 @@ def _copies(case: Case, names: tuple[str, ...]) -> int:
        adapter's weight, which is fp32 unless FSDP has gathered it in 16 bit.
     """
     counts = [adapters_beside(case, name) for name in names]
-    in_fp32 = case.traits.parameter_dtype == "fp32" and not case.sharding.shards_gradients
+    in_fp32 = case.traits.optimizer.parameter_dtype == "fp32" and not case.sharding.shards_gradients
     return sum(counts) if in_fp32 else int(any(counts))
 
 
@@ -130,9 +130,9 @@ def adapter_seconds(
     products = gemm_seconds(rows, rank, inputs, curve)
     products = products + gemm_seconds(rows, outputs, rank / count, curve)
     stream, traits = case.kernels.stream_for("residual"), case.traits
-    into = ADAPTED_INPUT if not traits.operator_fuser else NOTHING
-    out = ADAPTED_OUTPUT if not traits.operator_fuser else NOTHING
-    if traits.adapter_dropout:
+    into = ADAPTED_INPUT if not traits.adapters.operator_fuser else NOTHING
+    out = ADAPTED_OUTPUT if not traits.adapters.operator_fuser else NOTHING
+    if traits.adapters.dropout:
         into = Traffic(into.forward + DROPOUT.forward, into.backward + DROPOUT.backward)
     forward = (elements[0] * into.forward + elements[1] * out.forward) / stream.bandwidth
     backward = (elements[0] * into.backward + elements[1] * out.backward) / stream.bandwidth

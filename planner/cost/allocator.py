@@ -23,7 +23,7 @@ def bucket_elements(case: Case, passes: PassBytes) -> Num:
     .. [1] Aleph Alpha, ``scaling``, ``src/scaling/core/optimizer/allreduce.py``, ``allreduce_no_retain``,
        https://github.com/Aleph-Alpha/scaling.
     """
-    full = case.traits.bucket_elements
+    full = case.traits.engine.bucket_elements
     ends = np.maximum(passes.gathered_head, passes.gathered_embedding) / GATHERED_BYTES
     return np.maximum(full + passes.product, full / 2 + ends)
 
@@ -34,7 +34,7 @@ def step_buffer_bytes(case: Case, passes: PassBytes) -> Num:
     A bucket of gradients is laid end to end and cast to the type in which it is reduced, and as many stepped
     weights are gathered into one buffer.
     """
-    each = case.gradient_bytes + case.traits.all_reduced_bytes + GATHERED_BYTES
+    each = case.gradient_bytes + case.traits.optimizer.all_reduced_bytes + GATHERED_BYTES
     return each * bucket_elements(case, passes)
 
 
@@ -72,9 +72,9 @@ def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
     """
     traits, capacity = case.traits, float(case.pool.accelerator.memory_visible)
     wanted = total_bytes + step_buffer_bytes(case, passes)
-    held = passes.loss / traits.logit_bytes > bucket_elements(case, passes)
-    chance = overflow_probability(wanted, capacity, traits.memory_spread)
-    return traits.retry_seconds * np.where(held, 0.0, chance)
+    held = passes.loss / traits.loss.logit_bytes > bucket_elements(case, passes)
+    chance = overflow_probability(wanted, capacity, traits.allocator.memory_spread)
+    return traits.allocator.retry_seconds * np.where(held, 0.0, chance)
 
 
 NEARLY_FULL = 0.88
@@ -89,8 +89,8 @@ def stalled_seconds(case: Case, plan: Plan, total_bytes: Num) -> Num:
     """
     traits, full = case.traits, NEARLY_FULL * float(case.pool.accelerator.memory_visible)
     messages = 2.0 * least(plan.pp - 1.0, 2.0) * (plan.num_microbatches + plan.pp - 1.0)
-    chance = overflow_probability(total_bytes, full, traits.memory_spread)
-    return traits.full_message_seconds * messages * chance
+    chance = overflow_probability(total_bytes, full, traits.allocator.memory_spread)
+    return traits.allocator.full_message_seconds * messages * chance
 
 
 def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
@@ -123,7 +123,7 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     ----------
     .. [1] PyTorch, as in `retried_seconds`.
     """
-    share = max(0.0, case.traits.held_share - case.traits.reserve_share)
+    share = max(0.0, case.traits.allocator.held_share - case.traits.allocator.reserve_share)
     passing = np.where(memory.at_step, 0.0, memory.activations + memory.workspace)
     held, capacity = needed + share * passing, float(case.pool.accelerator.memory_visible)
     full = np.maximum(needed, (needed + capacity) / 2)

@@ -99,7 +99,7 @@ def attention_seconds(
     curve = kernels.attention_for(size_of_curve)
     arch = case.pool.accelerator.arch
     slower = attention_slowdown("" if curve.chosen else arch, kind)
-    if case.traits.fp8_attention and case.precision.quantises:
+    if case.traits.attention.fp8 and case.precision.quantises:
         faster = FP8_ATTENTION.get(arch, 1.0)
         slower = Traffic(slower.forward * faster, slower.backward * faster)
     size = (1.0, rows, queries, visible, head_dim)

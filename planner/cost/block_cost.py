@@ -172,7 +172,7 @@ class Again:
 
 def keeps_second_products(choice: RecomputeChoice, traits: Traits) -> bool:
     """Whether every second product's result is kept, and attention's, and all else runs again."""
-    return traits.selective == "second-products" and choice.modules == {"core_attn"}
+    return traits.recompute.selective == "second-products" and choice.modules == {"core_attn"}
 
 
 def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
@@ -223,10 +223,10 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         flops = flops + share * operator.flops
         freed = freed + share * operator.saved
     whole, last = choice.whole_layer, layer.spared
-    if whole and traits.early_stop and last is not None:
+    if whole and traits.recompute.early_stop and last is not None:
         stops = 1.0 - pricer.kept_attention
         seconds, flops = seconds - stops * last.forward, flops - stops * last.flops
-    if whole and traits.host_seconds_forward:
+    if whole and traits.host.seconds_forward:
         seconds = launched_seconds(seconds, forward_host_seconds(layer, traits), exposed_host(pricer))
     return Again(
         seconds=seconds,
@@ -246,15 +246,15 @@ softmax, its dropout, a copy, an activation and two residual additions. [-]
 
 def forward_host_seconds(layer: PricedLayer, traits: Traits) -> Num:
     """Host time to launch a layer's forward pass, kernels beside the usual ones included. [s]"""
-    return traits.host_seconds_forward * (1 + total(layer.operators, "launches") / LAYER_LAUNCHES)
+    return traits.host.seconds_forward * (1 + total(layer.operators, "launches") / LAYER_LAUNCHES)
 
 
 def exposed_host(pricer: Pricer) -> Num:
     """Share of the shorter of the host's and the device's time that nothing hides. [-]"""
-    traits = pricer.case.traits
+    traits = pricer.case.traits.host
     if traits.launch_blocking:
         return 1.0
-    return either(pricer.plan.tp > 1, traits.host_exposed, 0.0) if traits.host_exposed else 0.0
+    return either(pricer.plan.tp > 1, traits.exposed, 0.0) if traits.exposed else 0.0
 
 
 def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
@@ -269,9 +269,9 @@ def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     forward = total(layer.operators, "forward") + context.forward + idle
     inputs = total(layer.operators, "backward") - products + context.backward + idle
     weight = most(products + idle, host)
-    if traits.host_seconds_forward:
+    if traits.host.seconds_forward:
         exposed, launch = exposed_host(pricer), forward_host_seconds(layer, traits)
-        back = launch / traits.host_seconds_forward * traits.host_seconds_backward
+        back = launch / traits.host.seconds_forward * traits.host.seconds_backward
         both = launched_seconds(inputs + weight, back + host - sent.backward, exposed)
         return launched_seconds(forward, launch + host - sent.forward, exposed), both - weight, weight
     inputs = most(inputs, host - sent.backward)
@@ -321,7 +321,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
 
 def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes of attention's scores that wait for backward; those that are made again do not. [byte]"""
-    if pricer.case.traits.attention not in SCORES_KEPT:
+    if pricer.case.traits.attention.kernel not in SCORES_KEPT:
         return 0.0
     scores: Num = 0.0
     for core in (operator for operator in layer.operators if operator.module == "core_attn"):
@@ -331,7 +331,7 @@ def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
 
 def needs_product(traits: Traits) -> bool:
     """Whether a runtime gathers weights, or fills buckets of gradients, product by product."""
-    return bool(traits.live_elements or traits.retry_seconds)
+    return bool(traits.engine.live_elements or traits.allocator.retry_seconds)
 
 
 def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
@@ -340,7 +340,7 @@ def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer)
     for operator in layer.operators:
         passes = 1.0 + again_share(operator, choice, pricer)
         seconds = seconds + passes * operator.outside_forward + operator.outside_backward
-    if choice.whole_layer and pricer.case.traits.early_stop and (last := layer.spared) is not None:
+    if choice.whole_layer and pricer.case.traits.recompute.early_stop and (last := layer.spared) is not None:
         seconds = seconds - (1.0 - pricer.kept_attention) * last.outside_forward
     return seconds
 

@@ -34,12 +34,12 @@ def activation_input_bytes(case: Case, gated: bool) -> float:
     .. [1] NVIDIA, Megatron-LM, ``megatron/core/fusions/fused_bias_swiglu.py``, ``SwiGLUFunction``:
        ``fp8_input_store``; ``transformer_config.py``: for SwiGLU alone.
     """
-    return 1.0 if case.traits.fp8_activation_input and gated else 2.0
+    return 1.0 if case.traits.low_bit.fp8_activation_input and gated else 2.0
 
 
 def residual_operator(pricer: Pricer, name: str) -> Operator:
     """Price the addition to the residual stream, with dropout where the runtime's recipe has it."""
-    traits = pricer.case.traits
+    traits = pricer.case.traits.kernels
     elements = pricer.local_tokens * pricer.case.model.hidden
     moved = traffic.RESIDUAL[traits.fused_activation]
     if traits.dropout:
@@ -59,9 +59,9 @@ def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
     .. [1] Megatron-LM, ``megatron/core/models/common/embeddings/rope_utils.py``,
        ``apply_rotary_pos_emb``: falls back where ``mscale`` is not 1.
     """
-    fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
+    fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
     scaling = pricer.case.model.numerics.rope_scaling
-    if fused and not pricer.case.traits.compiled and scaling is not None and scaling.stretches_values:
+    if fused and not pricer.case.traits.kernels.compiled and scaling is not None and scaling.stretches_values:
         return traffic.ROTARY_CHAIN["halves"]
     return traffic.ROTARY_CHAIN[chain] if chain and not fused else traffic.ROTARY[fused]
 
@@ -81,20 +81,20 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     outputs = local_heads * mixer.value_head_dim
     width = queries + keys + heads * mixer.value_head_dim + mixer.output_gate * outputs
     rows = pricer.tokens
-    kept = 2 * rows * (width + pricer.case.traits.attention_copies * (3 * queries - 2 * keys))
+    kept = 2 * rows * (width + pricer.case.traits.attention.copies * (3 * queries - 2 * keys))
     projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
     operators = [projection.with_values(second=keys / width)]
     if mixer.rotary:
-        fused, chain = pricer.case.traits.fused_rope, pricer.case.traits.chained_rope
+        fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
         turned = rows * (queries + keys)
         copies = 0.0 if fused or chain else 2 * turned
         operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
     if mixer.qk_norm != "none":
-        moved = traffic.NORM[pricer.case.traits.fused_norm]
+        moved = traffic.NORM[pricer.case.traits.kernels.fused_norm]
         normed = rows * (queries + keys)
         size: Num = 2.0 * mixer.head_dim if mixer.qk_norm == "head" else queries + keys
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=2 * normed, params=size))
-    if pricer.case.traits.attention_copies:
+    if pricer.case.traits.attention.copies:
         copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
     operators.append(
@@ -108,7 +108,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         )
     )
     if mixer.output_gate:
-        moved = traffic.GATED[pricer.case.traits.fused_activation or pricer.case.traits.compiled]
+        kernels = pricer.case.traits.kernels
+        moved = traffic.GATED[kernels.fused_activation or kernels.compiled]
         gated = pricer.elementwise("output_gate", "attn_out", rows * outputs, moved, kept=2 * rows * outputs)
         operators.append(gated)
     operators.append(output_operator(pricer, outputs, mixer.output_bias))
@@ -134,7 +135,7 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     result) every second one may run again; where queries have no rank, that is the other down-projection.
     """
     hidden, rows, local = pricer.case.model.hidden, pricer.tokens, pricer.local_tokens
-    traits = pricer.case.traits
+    traits = pricer.case.traits.kernels
     heads = mixer.heads / pricer.plan.tp
     queries, values = heads * mixer.qk_head_dim, heads * mixer.v_head_dim
     rebuilt = heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
@@ -167,9 +168,9 @@ def odd_products(mixer: Mixer | None) -> bool:
 def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, gated: bool) -> Operator:
     """Price the activation between the two products of a feed-forward."""
     case = pricer.case
-    fused = case.traits.fused_activation or case.traits.compiled
+    fused = case.traits.kernels.fused_activation or case.traits.kernels.compiled
     moved = (traffic.GATED if gated else traffic.PLAIN)[fused]
-    if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.compiled:
+    if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.kernels.compiled:
         moved = moved.beside(traffic.CLAMP)
     chain = 0.0 if fused or not gated else 2 * elements
     reader = (name.replace("_activation", "_out"),)
@@ -226,10 +227,10 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
         pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=kept),
         into.with_values(second=1.0),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
-        out.with_values(second=either(plan.ep > 1, float(not case.traits.compiled), 1.0)),
+        out.with_values(second=either(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),
     ]
-    if ffn.bias and not case.traits.compiled:
-        summed = traffic.EXPERT_BIAS[case.traits.dispatcher == "fused"]
+    if ffn.bias and not case.traits.kernels.compiled:
+        summed = traffic.EXPERT_BIAS[case.traits.experts.dispatcher == "fused"]
         operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, summed))
     if ffn.shared_inner:
         operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
@@ -250,7 +251,7 @@ def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     if not isinstance(ffn, Experts):
         return 0.0
     case, plan = pricer.case, pricer.plan
-    back = 1.0 if case.traits.dispatcher == "fused" else ffn.topk
+    back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.topk
     rows = pricer.local_tokens * (back + ffn.topk * case.workload.imbalance)
     return either(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
 
@@ -332,7 +333,7 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     """
     ffn = block.ffn
     summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
-    if summed or block.norms > 2 or pricer.case.traits.dropout:
+    if summed or block.norms > 2 or pricer.case.traits.kernels.dropout:
         return None
     return [operator for operator in operators if some(operator.flops)][-1]
 
@@ -353,10 +354,10 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     """
     case, model = pricer.case, pricer.case.model
     vocab = model.vocab / pricer.plan.tp
-    logits = pricer.tokens * (vocab if case.traits.vocab_parallel_loss else model.vocab)
-    moved = traffic.Traffic(case.traits.loss_traffic / 3, case.traits.loss_traffic * 2 / 3)
+    logits = pricer.tokens * (vocab if case.traits.loss.vocab_parallel else model.vocab)
+    moved = traffic.Traffic(case.traits.loss.traffic / 3, case.traits.loss.traffic * 2 / 3)
     product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
-    if not case.traits.padded_vocabulary:
+    if not case.traits.loss.padded_vocabulary:
         product = slowed(product, misaligned_slowdown(whole(vocab)))
     if tied:
         product = product.with_values(params=0.0, stored=0.0, trained=0.0)

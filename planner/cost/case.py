@@ -94,7 +94,7 @@ class Case:
         ranks are done, the form of the span is taken; two directions mix the stages of two ranks.
         """
         one_way = self.schedule.splits_backward and self.schedule.routes == 1
-        return one_way and not self.traits.stages_end_apart
+        return one_way and not self.traits.pipeline.stages_end_apart
 
     @property
     def keeps_chunks(self) -> bool:
@@ -102,7 +102,7 @@ class Case:
 
         FSDP's hooks gather at each forward and let go after it, whatever the schedule.
         """
-        return self.schedule.rounds is not every_pass and not self.traits.sharded_at_rest
+        return self.schedule.rounds is not every_pass and not self.traits.engine.sharded_at_rest
 
     @cached_property
     def has_experts(self) -> bool:
@@ -142,29 +142,29 @@ class Case:
     @cached_property
     def tensor_tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that this runtime's tensor-parallel collectives reach."""
-        return job_tiers(self.pool, self.job.gpus, self.traits.tp_bandwidth_share)
+        return job_tiers(self.pool, self.job.gpus, self.traits.tensor.bandwidth_share)
 
     @cached_property
     def derate(self) -> float:
         """Share of the kernels' stand-alone rate that the training step reaches. [-]"""
-        return self.traits.compute_derate * self.pool.compute_rate
+        return self.traits.kernels.compute_derate * self.pool.compute_rate
 
     @property
     def context_exposed(self) -> float:
         """Share of overlapped context messages that nothing hides: the method's, or the runtime's. [-]"""
         own = self.context.exposed
-        return self.traits.cp_exposed if own is None else own
+        return self.traits.context.exposed if own is None else own
 
     @cached_property
     def weight_bytes(self) -> float:
         """Bytes of a trained weight at rest: those of the master weight where it is that itself. [byte]"""
-        own, master = self.traits.parameter_dtype, self.workload.master_dtype
+        own, master = self.traits.optimizer.parameter_dtype, self.workload.master_dtype
         return DTYPE_BYTES[master if master and self.runtime.one_dtype else own]
 
     @property
     def rowwise(self) -> bool:
         """Whether fp8 has a scale for each row of a tensor."""
-        return self.traits.float8_scales == "rows" and self.precision.linear == "fp8"
+        return self.traits.low_bit.float8_scales == "rows" and self.precision.linear == "fp8"
 
     @property
     def takes_either_layout(self) -> bool:
@@ -174,12 +174,12 @@ class Case:
     @property
     def transposes(self) -> bool:
         """Whether low-bit weights are transposed for each data gradient, in place of a copy that rests."""
-        kept = self.traits.cached_transposes or self.takes_either_layout
+        kept = self.traits.low_bit.cached_transposes or self.takes_either_layout
         return self.precision.either_layout and not kept
 
     def resting_bytes(self, plain: float) -> float:
         """Bytes at rest of a product's weight of ``plain`` bytes, its low-bit copies among them. [byte]"""
-        recipe, rests = self.precision, self.traits.low_bit_weights
+        recipe, rests = self.precision, self.traits.low_bit.weights
         copies = recipe.weight_copies_bytes / (2.0 if self.takes_either_layout or self.transposes else 1.0)
         if rests == "passing":
             return plain
@@ -210,7 +210,7 @@ class Case:
     @cached_property
     def gradient_bytes(self) -> float:
         """Bytes of a gradient as it is kept between micro-batches. [byte]"""
-        kept = DTYPE_BYTES[self.workload.gradient_dtype or self.traits.gradient_dtype]
+        kept = DTYPE_BYTES[self.workload.gradient_dtype or self.traits.optimizer.gradient_dtype]
         return min(kept, self._sent_bytes) if self.runtime.one_gradient_buffer else kept
 
     @cached_property
@@ -220,7 +220,7 @@ class Case:
 
     @property
     def _sent_bytes(self) -> float:
-        return DTYPE_BYTES[self.traits.reduce_dtype]
+        return DTYPE_BYTES[self.traits.optimizer.reduce_dtype]
 
     @cached_property
     def step_bytes(self) -> float:
@@ -236,13 +236,13 @@ class Case:
         .. [2] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/tensor/utils.py``,
            ``quantize_master_weights``: a list of all master weights in the model's dtype, then the casts.
         """
-        alone = self.traits.low_bit_weights == "alone" and self.precision.rests_alone
-        copies = {"any": True, "low-bit": alone, "never": False}[self.traits.step_copies]
+        alone = self.traits.low_bit.weights == "alone" and self.precision.rests_alone
+        copies = {"any": True, "low-bit": alone, "never": False}[self.traits.optimizer.step_copies]
         own_dtypes = {self.workload.state_dtype, self.workload.master_dtype} - {None, "fp32"}
         if not copies or own_dtypes:
-            return self.traits.step_bytes
+            return self.traits.optimizer.step_bytes
         fp32 = DTYPE_BYTES["fp32"] if self.gradient_bytes < DTYPE_BYTES["fp32"] else 0.0
-        return self.traits.step_bytes + fp32 + self.precision.step_cast_bytes * alone
+        return self.traits.optimizer.step_bytes + fp32 + self.precision.step_cast_bytes * alone
 
     @cached_property
     def moment_bytes(self) -> float:
@@ -253,7 +253,7 @@ class Case:
     @property
     def own_master(self) -> bool:
         """Whether weights are their own master: in fp32, or in the dtype that was asked for the master."""
-        return self.traits.parameter_dtype in ("fp32", self.workload.master_dtype)
+        return self.traits.optimizer.parameter_dtype in ("fp32", self.workload.master_dtype)
 
     @cached_property
     def optimizer_bytes(self) -> float:
@@ -283,7 +283,7 @@ def filled_expert_shards(case: Case, plan: Plan) -> Num:
     Accelerate cuts a layer's experts, one parameter in transformers 5, by whole experts (PyTorch FSDP2 chunks
     dimension 0 and pads the last shards).
     """
-    if not case.traits.stacked_experts or not case.has_experts:
+    if not case.traits.engine.stacked_experts or not case.has_experts:
         return plan.expert_shards
     experts = case.experts / plan.ep
     return experts / np.ceil(experts / plan.expert_shards)
@@ -291,13 +291,13 @@ def filled_expert_shards(case: Case, plan: Plan) -> Num:
 
 def kept_attention(case: Case, plan: Plan) -> Num:
     """One where checkpoints of the context method keep attention's output from recompute, else zero. [-]"""
-    own = case.context.keeps_attention and not case.traits.plain_checkpoints
+    own = case.context.keeps_attention and not case.traits.recompute.plain_checkpoints
     return either(plan.cp > 1, 1.0, 0.0) if own and case.recompute.whole_layer else 0.0
 
 
 def piped(case: Case, plan: Plan) -> Mask:
     """Whether a pipeline's passes leave gradients whole, and weights that stay gathered, until its end."""
-    return np.greater(plan.pp, 1) & (case.traits.sharded_at_rest and case.sharding.shards_gradients)
+    return np.greater(plan.pp, 1) & (case.traits.engine.sharded_at_rest and case.sharding.shards_gradients)
 
 
 @lru_cache(maxsize=16)
@@ -331,7 +331,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         recompute=read_choice(dict(RECOMPUTES), plan.recompute),
         context=find(CONTEXT_METHODS, plan.cp_method, "--cp-method"),
         schedule=find(SCHEDULES, plan.schedule, "--schedule"),
-        sharding=sharding_of(plan.zero, runtime.traits.sharded_at_rest),
+        sharding=sharding_of(plan.zero, runtime.traits.engine.sharded_at_rest),
         offload=read_offload(OFFLOADS, plan.offload),
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),

@@ -50,7 +50,7 @@ class Exchange:
 
 def gathered_share(case: Case) -> float:
     """Bytes of a sequence-parallel gather over those of 16 bit. [-]"""
-    if not (case.traits.low_bit_gathers and case.sequence_parallel) or case.rowwise:
+    if not (case.traits.low_bit.gathers and case.sequence_parallel) or case.rowwise:
         return 1.0
     return case.kernels.gemm[case.precision.linear].operand_bytes / ACTIVATION_BYTES
 
@@ -65,12 +65,12 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0) -> Ex
     """
     case, plan = pricer.case, pricer.plan
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
-    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
-    if case.traits.tensor_hop_seconds:
-        once = once + case.traits.tensor_hop_seconds * doublings(case.fast_tier.spread(1.0, plan.tp).domains)
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tensor.exposed
+    if case.traits.tensor.hop_seconds:
+        once = once + case.traits.tensor.hop_seconds * doublings(case.fast_tier.spread(1.0, plan.tp).domains)
     sent = ring_sent_bytes(nbytes, plan.tp)
     forward = (1.0 + gathered) * sublayers
-    again = case.sequence_parallel and case.traits.sequence_regather and case.method.trains_base
+    again = case.sequence_parallel and case.traits.tensor.sequence_regather and case.method.trains_base
     backward = forward + gathered * sublayers * again
     return Exchange(forward * once, backward * once, forward * sent, backward * sent)
 
@@ -90,13 +90,13 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
     case, named = pricer.case, {operator.name: operator for operator in operators}
     plain = tensor_exchange(pricer, sublayers, gathered_share(case))
     pairs = [(named[into], named[out]) for into, out in SPLIT_PAIRS if into in named and out in named]
-    kept = not (case.sequence_parallel and case.traits.sequence_regather)
-    if case.traits.tp_exposed >= 1 or kept or len(pairs) < sublayers:
+    kept = not (case.sequence_parallel and case.traits.tensor.sequence_regather)
+    if case.traits.tensor.exposed >= 1 or kept or len(pairs) < sublayers:
         return plain
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
     reduced = ring_seconds(nbytes, pricer.plan.tp, 1.0, case.tensor_tiers)
     gathered = gathered_share(case) * reduced
-    share = case.traits.tp_exposed
+    share = case.traits.tensor.exposed
     forward: Num = 0.0
     backward: Num = 0.0
     for into, out in pairs:
@@ -120,10 +120,10 @@ def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
     if not head:
         return half
     half = half + norm_reductions(pricer, 1)
-    if case.traits.vocab_parallel_loss:
+    if case.traits.loss.vocab_parallel:
         return half + loss_reductions(pricer)
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
-    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tp_exposed
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tensor.exposed
     padded = ACTIVATION_BYTES * pricer.tokens * (ceiling(case.model.vocab / plan.tp) * plan.tp)
     return half + Exchange(once, 0.0, ring_sent_bytes(padded, plan.tp), 0.0)
 
@@ -137,7 +137,7 @@ LOSS_BYTES = 4.0
 
 def loss_reductions(pricer: Pricer) -> Exchange:
     """Return the bytes of a loss over divided logits, where the runtime tells them; their time is small."""
-    if not pricer.case.traits.told_reductions:
+    if not pricer.case.traits.tensor.told_reductions:
         return Exchange()
     once = 2 * ring_sent_bytes(LOSS_BYTES * pricer.tokens, pricer.plan.tp)
     return Exchange(forward_sent=LOSS_REDUCTIONS * once)
@@ -146,7 +146,7 @@ def loss_reductions(pricer: Pricer) -> Exchange:
 def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
     """Return the bytes of the gradients of norms of which each tensor rank sees a part of the sequence."""
     case = pricer.case
-    if not case.traits.told_reductions or not case.sequence_parallel:
+    if not case.traits.tensor.told_reductions or not case.sequence_parallel:
         return Exchange()
     once = 2 * ring_sent_bytes(ACTIVATION_BYTES * case.model.norm_params, pricer.plan.tp)
     return Exchange(backward_sent=norms * once)
@@ -163,7 +163,7 @@ def gradient_share(case: Case, plan: Plan) -> Num:
        ``_templated_ring_attention_backward``.
     """
     method = case.context
-    if not case.traits.fp32_context_gradients or method.splits_heads or method.kernel:
+    if not case.traits.context.fp32_gradients or method.splits_heads or method.kernel:
         return 1.0
     if not method.returns_kv_gradients:
         return 1.0
@@ -188,7 +188,7 @@ def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attenti
         nbytes = ACTIVATION_BYTES * share * (elements(pricer.tokens, q_width, kv_width, plan.cp) + row)
         alone = case.context.seconds(nbytes, plan.cp, plan.tp, case.tiers)
         hidden = exposed_seconds(alone, compute, exposed)
-        waits = case.traits.message_host_seconds * case.context.waits(plan.cp)
+        waits = case.traits.host.message_seconds * case.context.waits(plan.cp)
         seconds.append((hidden if case.context.overlaps else alone) + waits)
         sent.append(nbytes * case.context.sent_share(plan.cp))
     return Exchange(seconds[0], seconds[1], sent[0], sent[1])
@@ -232,7 +232,7 @@ def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: int) -> Num:
     .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/token_dispatcher.py``,
        ``MoEAlltoAllTokenDispatcher``: tokens are permuted to one row for each expert, then sent.
     """
-    if case.traits.dispatcher == "fused":
+    if case.traits.experts.dispatcher == "fused":
         return dispatch_seconds(nbytes, copies, plan.ep, plan.etp, case.tiers)
     return all_to_all_seconds(nbytes * copies, plan.ep, plan.etp, case.tiers)
 
@@ -243,10 +243,10 @@ def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[O
     Messages that run beside another micro-batch are hidden by the passes of both, half of them by each, and
     by no more than these take on the device or on the host.
     """
-    traits = pricer.case.traits
-    if not traits.overlaps_experts:
-        return 2 * alone * traits.ep_exposed
-    share = traits.ep_overlapped if traits.dispatcher == "fused" else traits.all_to_all_overlapped
+    traits = pricer.case.traits.experts
+    if not traits.overlaps:
+        return 2 * alone * traits.exposed
+    share = traits.overlapped if traits.dispatcher == "fused" else traits.all_to_all_overlapped
     floor, passes = host_floor_and_idle(pricer, experts)
     for operator in operators:
         passes = passes + operator.forward + operator.backward
@@ -263,26 +263,28 @@ def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> 
     shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
     leaving = ring_sent_bytes(routed, plan.ep)
     traits = case.traits
-    moved = traits.ep_traffic + traits.all_to_all_traffic * (traits.dispatcher == "all-to-all")
+    moved = traits.experts.traffic + traits.experts.all_to_all_traffic * (
+        traits.experts.dispatcher == "all-to-all"
+    )
     handling = leaving * (moved * case.workload.imbalance / case.kernels.memory_bandwidth)
     unhidden = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
-    exposed = unhidden + 2 * (handling + shared * traits.tp_exposed)
+    exposed = unhidden + 2 * (handling + shared * traits.tensor.exposed)
     sent = 2 * (leaving + ring_sent_bytes(whole, plan.etp))
     return Exchange(exposed, exposed, sent, sent)
 
 
 def message_bytes(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of a message between stages that one rank sends: the whole, or its part of it. [byte]"""
-    cut = case.sequence_parallel or case.traits.scattered_messages
+    cut = case.sequence_parallel or case.traits.pipeline.scattered_messages
     return ACTIVATION_BYTES * (tokens / plan.tp if cut else tokens) * case.model.hidden
 
 
 def exposed_message_share(case: Case, plan: Plan) -> Num:
     """Share of a message between stages that no compute hides. [-]"""
-    traits = case.traits
-    if traits.plain_pp_exposed <= traits.pp_exposed:
-        return traits.pp_exposed
-    return either(plan.vpp > 1, traits.pp_exposed, traits.plain_pp_exposed)
+    traits = case.traits.pipeline
+    if traits.plain_exposed <= traits.exposed:
+        return traits.exposed
+    return either(plan.vpp > 1, traits.exposed, traits.plain_exposed)
 
 
 def beside_message_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
@@ -295,8 +297,8 @@ def beside_message_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
     ----------
     .. [1] D. Narayanan et al., arXiv:2104.04473, 2021, sec. 4.1 (scatter/gather communication).
     """
-    host = case.traits.message_host_seconds
-    if case.sequence_parallel or not case.traits.scattered_messages:
+    host = case.traits.host.message_seconds
+    if case.sequence_parallel or not case.traits.pipeline.scattered_messages:
         return host
     whole = ACTIVATION_BYTES * tokens * case.model.hidden
     return host + ring_seconds(whole, plan.tp, 1.0, case.tensor_tiers)

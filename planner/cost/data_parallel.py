@@ -66,7 +66,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     sharded = case.sharding.stage > 0
     shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
     filled = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
-    if sharded and pads_rows(case) and not case.traits.stacked_experts:
+    if sharded and pads_rows(case) and not case.traits.engine.stacked_experts:
         filled = expert_padding(case, plan)
     trained = held.expert_trained * filled
     whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
@@ -78,7 +78,7 @@ def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
     if not pads_rows(case):
         return 0.0, 0.0
     padding = stage_padding(case, plan, held.counts)
-    if not case.traits.head_stays_gathered or case.sharding.keeps_gathered:
+    if not case.traits.engine.head_stays_gathered or case.sharding.keeps_gathered:
         return padding, 0.0
     return padding, either(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
 
@@ -111,12 +111,12 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
     """
     layers = case.model.num_layers / plan.pp
     if not case.sharding.shards_parameters:
-        if case.traits.parameters_apart and case.sharding.shards_optimizer:
+        if case.traits.engine.parameters_apart and case.sharding.shards_optimizer:
             return LAYER_PARAMETERS * layers
-        owned = case.traits.owned_parameters and case.sharding.shards_optimizer
+        owned = case.traits.engine.owned_parameters and case.sharding.shards_optimizer
         return least(plan.zero_shards, LAYER_PARAMETERS * layers) if owned else 1.0
-    if case.traits.prefetch_elements:
-        buckets = gathered / (GATHERED_BYTES * case.traits.prefetch_elements)
+    if case.traits.engine.prefetch_elements:
+        buckets = gathered / (GATHERED_BYTES * case.traits.engine.prefetch_elements)
         return most(1.0, least(buckets, LAYER_PRODUCTS * layers))
     return layers
 
@@ -127,7 +127,7 @@ def shard_bytes(case: Case) -> float:
     A reduce-scatter sends it once; an all-reduce, where the runtime takes that although each rank steps its
     own part alone, twice.
     """
-    whole = case.traits.all_reduced_bytes * case.sharding.shards_optimizer
+    whole = case.traits.optimizer.all_reduced_bytes * case.sharding.shards_optimizer
     return 2.0 * whole if whole else case.reduce_bytes
 
 
@@ -164,8 +164,8 @@ def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num
        each parameter by itself, all work done, into a list of parts that torch.distributed copies
        (``dp_rate_share``).
     """
-    seconds = pieces_seconds(nbytes, ranks, stride, case.tiers, group.messages) / case.traits.dp_rate_share
-    return seconds + case.traits.dp_byte_seconds * ring_sent_bytes(nbytes, ranks)
+    seconds = pieces_seconds(nbytes, ranks, stride, case.tiers, group.messages) / case.traits.data.rate_share
+    return seconds + case.traits.data.byte_seconds * ring_sent_bytes(nbytes, ranks)
 
 
 def exchange_seconds(case: Case, plan: Plan, group: Group) -> Num:
@@ -205,14 +205,14 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     .. [3] PyTorch, ``torch/distributed/fsdp/_runtime_utils.py``, ``_pre_forward_unshard`` and
        ``_pre_backward_hook``: every call of a unit gathers its weights, and so does the backward of each.
     """
-    kept = case.traits.reuse_elements
+    kept = case.traits.engine.reuse_elements
     if not case.sharding.shards_parameters:
         return float(case.sharding.shards_optimizer)
     traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
     calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
-    again = most(float(traits.recompute_gathers and whole), cut) * (not case.keeps_chunks)
+    again = most(float(traits.engine.recompute_gathers and whole), cut) * (not case.keeps_chunks)
     times = 1.0 if keeps else 2.0 + again
-    if traits.sharded_at_rest:
+    if traits.engine.sharded_at_rest:
         return either(piped(case, plan), 1.0, times - group.kept) * calls
     if not kept or not whole:
         return times * calls
@@ -253,7 +253,7 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
         reduce = reduce + gradient_calls(case, plan) * gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
             gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
-    sent = _sent_once(case, plan, parts) if case.traits.hidden_collective_traffic else (0.0, 0.0)
+    sent = _sent_once(case, plan, parts) if case.traits.data.hidden_traffic else (0.0, 0.0)
     if case.schedule.weight_copies == 1.0:
         return Traffic(reduce, gather, *sent)
     for_reduce, for_gather = copies_at_once(case)
@@ -278,7 +278,7 @@ def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, 
     Num
         Time beside the passes. [s]
     """
-    share = case.traits.sharded_wait * case.sharding.shards_parameters
+    share = case.traits.data.sharded_wait * case.sharding.shards_parameters
     exposed = exposed_traffic_seconds(case, plan, traffic, slowest)
     if not share:
         return exposed
@@ -324,15 +324,15 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     """
     traits, sharding = case.traits, case.sharding
     each, last = passing_seconds(case, plan, traffic)
-    share: Num = traits.dp_exposed
+    share: Num = traits.data.exposed
     if sharding.shards_parameters:
-        window = traits.dp_window * slowest
+        window = traits.data.window * slowest
         beyond = sharding_domains(case, plan) > 1
-        share = either(beyond, most(share, traits.sharded_exposed), share)
+        share = either(beyond, most(share, traits.data.sharded_exposed), share)
         exposed = exposed_seconds(last, window, share)
     else:
         window = BACKWARD_SHARE * slowest
-        gathered = 1.0 if traits.step_gathers_wait else share
+        gathered = 1.0 if traits.data.step_gathers_wait else share
         exposed = exposed_seconds(traffic.reduce + traffic.exchange, window, share)
         after = last - traffic.reduce - traffic.exchange
         exposed = exposed + exposed_seconds(after, slowest - window, gathered)
@@ -340,16 +340,16 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
         exposed = exposed_by_rounds(case, plan, (traffic.reduce, traffic.gather), slowest, share)
     elif sharding.shards_gradients:
         exposed = (plan.num_microbatches - 1.0) * exposed_seconds(each, window, share) + exposed
-    if not traits.hidden_collective_traffic:
+    if not traits.data.hidden_traffic:
         return exposed
     hidden = _sent(case, plan, traffic.reduced, traffic.gathered) + traffic.exchanged
-    return exposed + hidden * traits.hidden_collective_traffic / case.kernels.memory_bandwidth
+    return exposed + hidden * traits.data.hidden_traffic / case.kernels.memory_bandwidth
 
 
 def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:
     """Seconds of traffic in each pass, and in the last, with what travels once in a step beside. [s]"""
     sharding, reduce, gather = case.sharding, traffic.reduce, traffic.gather
-    if not case.traits.sharded_at_rest:
+    if not case.traits.engine.sharded_at_rest:
         last = reduce + gather
         each = last if sharding.shards_parameters else reduce * sharding.shards_gradients
         return each, last + traffic.exchange

@@ -119,7 +119,7 @@ class Estimate(Shown):
     @property
     def memory_band(self) -> float:
         """Share of `peak` by which nine of ten runs use more or less, at most. [-]"""
-        return memory_band(self.runtime.traits.memory_spread)
+        return memory_band(self.runtime.traits.allocator.memory_spread)
 
     @property
     def tokens_per_second(self) -> float:
@@ -194,7 +194,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         error_band=None if band is None else band.share,
         band_basis="" if band is None else band.basis,
         band_lender="" if band is None else band.lender,
-        oom_probability=float(oom_probability(peak, capacity, runtime.traits.memory_spread)),
+        oom_probability=float(oom_probability(peak, capacity, runtime.traits.allocator.memory_spread)),
         extrapolated_share=extrapolated,
         time=time,
         capacity=capacity,
@@ -238,7 +238,7 @@ def floor_seconds(parts: PlanParts, result: StepPrice) -> float:
     case, passes = parts.case, parts.passes
     if case.schedule.routes > 1:
         return float(result.floor)
-    hidden = 0.0 if case.traits.p2p_occupies else passes.hop
+    hidden = 0.0 if case.traits.pipeline.p2p_occupies else passes.hop
     work = parts.plan.num_microbatches * (passes.micro - hidden)
     tail = result.data_parallel + result.optimizer + result.offload
     return float(np.maximum(result.floor, np.max(work + tail)))
@@ -307,7 +307,7 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
                 stage=stage,
                 moment=moment,
                 reserve=float(reserve[stage]),
-                framework=case.traits.framework_bytes,
+                framework=case.traits.allocator.framework_bytes,
                 total=float(totals[stage]),
                 **values,
             )

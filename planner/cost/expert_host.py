@@ -21,10 +21,10 @@ def local_experts(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
 def expert_floor_seconds(pricer: Pricer, experts: Num) -> Num:
     """Host time of a layer with so many local experts, both passes. [s]"""
     traits = pricer.case.traits
-    if traits.static_experts or traits.graphed == "passes":
+    if traits.experts.static or traits.kernels.graphed == "passes":
         return 0.0
-    least = 0.0 if traits.graphed in AHEAD else traits.expert_layer_host_seconds
-    return expert_host_seconds(experts, traits.expert_host_seconds, least)
+    least = 0.0 if traits.kernels.graphed in AHEAD else traits.experts.layer_host_seconds
+    return expert_host_seconds(experts, traits.experts.host_seconds, least)
 
 
 def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
@@ -37,10 +37,10 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
     """
     traits, waits = pricer.case.traits, clamp_waits_seconds(pricer, experts)
     floor = expert_floor_seconds(pricer, experts)
-    ahead = traits.dispatcher == "fused" and traits.graphed in AHEAD
-    if not traits.overlaps_experts or traits.static_experts or ahead or traits.graphed == "passes":
+    ahead = traits.experts.dispatcher == "fused" and traits.kernels.graphed in AHEAD
+    if not traits.experts.overlaps or traits.experts.static or ahead or traits.kernels.graphed == "passes":
         return floor, waits
-    return floor, expert_host_seconds(experts, traits.expert_host_seconds, 0.0) + waits
+    return floor, expert_host_seconds(experts, traits.experts.host_seconds, 0.0) + waits
 
 
 def clamp_waits_seconds(pricer: Pricer, experts: Num) -> Num:
@@ -56,6 +56,10 @@ def clamp_waits_seconds(pricer: Pricer, experts: Num) -> Num:
        ``torch.tensor(linear_offset, device=...)`` in every layer.
     """
     traits = pricer.case.traits
-    if pricer.case.model.numerics.activation != "swiglu_oai" or traits.graphed == "passes" or traits.compiled:
+    if (
+        pricer.case.model.numerics.activation != "swiglu_oai"
+        or traits.kernels.graphed == "passes"
+        or traits.kernels.compiled
+    ):
         return 0.0
-    return expert_host_seconds(experts, traits.expert_host_seconds, 0.0) / 3.0
+    return expert_host_seconds(experts, traits.experts.host_seconds, 0.0) / 3.0

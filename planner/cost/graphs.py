@@ -41,7 +41,7 @@ def layer_graph_bytes(pricer: Pricer, operators: Iterable[Operator], again: Call
        ``_te_cuda_graph_capture``: the module ``mlp`` of layers without experts, ``attn`` of any, and of those
        with experts all that comes before the dispatcher (``moe_router``, ``moe_preprocess``).
     """
-    modules, names = GRAPHED.get(pricer.case.traits.graphed, NOTHING)
+    modules, names = GRAPHED.get(pricer.case.traits.kernels.graphed, NOTHING)
     inside = [op for op in operators if op.module in modules or op.name in names]
     if len(inside) < 2:
         return 0.0
@@ -84,11 +84,11 @@ def graph_bytes(case: Case, peak: Peak, passes: PassBytes, states: Num, gradient
        each micro-batch in flight, all in one pool; Megatron-LM d98e8a64,
        ``megatron/core/full_cuda_graph.py``: one for all passes.
     """
-    if not case.traits.graphed:
+    if not case.traits.kernels.graphed:
         return 0.0
     present = gradients if peak.gradients is None else peak.gradients
-    whole = case.traits.graphed == "passes"
+    whole = case.traits.kernels.graphed == "passes"
     pool = peak.activations + peak.workspace if whole else passes.graphed
     flat = states * (case.step_bytes * (not case.offload.optimizer)) + gradients
     without = np.maximum(flat, passing_bytes(case, peak, present))
-    return np.maximum(0.0, flat + (1 + case.traits.reserve_share) * pool - without)
+    return np.maximum(0.0, flat + (1 + case.traits.allocator.reserve_share) * pool - without)

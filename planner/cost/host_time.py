@@ -34,7 +34,7 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
     .. [1] NVIDIA, Megatron-LM, ``tests/functional_tests/test_cases``, golden values of H100 and GB200,
        https://github.com/NVIDIA/Megatron-LM.
     """
-    if not case.traits.host_layer_seconds:
+    if not case.traits.host.layer_seconds:
         return 0.0
     pricer = Pricer(case, plan)
     layers: Num = 0.0
@@ -42,17 +42,17 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
         layers = layers + case.model.layers.count(name) * host_layer_seconds(pricer, case.model.blocks[name])
     passes = plan.num_microbatches + (plan.pp - 1.0) / plan.vpp
     again = 1.0 + FORWARD_SHARE * case.recompute.whole_layer
-    return case.traits.host_step_seconds + passes * (layers * again / plan.pp)
+    return case.traits.host.step_seconds + passes * (layers * again / plan.pp)
 
 
 def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     """Host time of a layer and micro-batch, both passes; a graph of its attention leaves half of it. [s]"""
     plan, traits = pricer.plan, pricer.case.traits
     experts = expert_floor_seconds(pricer, local_experts(pricer, block.ffn))
-    if traits.graphed == "passes":
+    if traits.kernels.graphed == "passes":
         return experts
-    if traits.graphed == "attention":
-        return most(experts, BESIDE_ATTENTION * traits.host_layer_seconds)
-    context = either(plan.cp > 1, traits.host_context_seconds, 0.0)
-    filling = 1.0 + traits.deterministic * traits.host_filling_share
-    return (most(experts, traits.host_layer_seconds) + context) * filling
+    if traits.kernels.graphed == "attention":
+        return most(experts, BESIDE_ATTENTION * traits.host.layer_seconds)
+    context = either(plan.cp > 1, traits.host.context_seconds, 0.0)
+    filling = 1.0 + traits.host.deterministic * traits.host.filling_share
+    return (most(experts, traits.host.layer_seconds) + context) * filling

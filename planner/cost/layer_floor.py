@@ -28,12 +28,14 @@ def layer_floor(pricer: Pricer, block: Block) -> Num:
        https://huggingface.co/spaces/nanotron/ultrascale-playbook.
     """
     case, traits = pricer.case, pricer.case.traits
-    if not traits.layer_floor_seconds or not isinstance(block.ffn, DenseFfn):
+    if not traits.host.layer_floor_seconds or not isinstance(block.ffn, DenseFfn):
         return 0.0
-    shared: Num = traits.tensor_floor_seconds
+    shared: Num = traits.host.tensor_floor_seconds
     if case.sequence_parallel:
         shared = shared + rank_seconds(case, pricer.plan.tp)
-    return either(pricer.plan.tp > 1, traits.layer_floor_seconds + shared, traits.layer_floor_seconds)
+    return either(
+        pricer.plan.tp > 1, traits.host.layer_floor_seconds + shared, traits.host.layer_floor_seconds
+    )
 
 
 def rank_seconds(case: Case, ranks: Num) -> Num:
@@ -43,7 +45,7 @@ def rank_seconds(case: Case, ranks: Num) -> Num:
     if network.crowd:
         whole = near.largest * network.bandwidth
         beyond = beyond * (whole / least(whole, crowded_rate(network, near.domains)))
-    return traits.sequence_rank_seconds * near.largest + traits.sequence_far_seconds * beyond
+    return traits.host.sequence_rank_seconds * near.largest + traits.host.sequence_far_seconds * beyond
 
 
 def floored_passes(passes: tuple[Num, Num, Num, Num], floor: Num) -> tuple[Num, Num, Num, Num]:

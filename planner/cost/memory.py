@@ -178,7 +178,7 @@ def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
 
 def _graphed(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
     """Bytes of the micro-batches in flight that lie in the memory of layers' graphs. [byte]"""
-    if case.traits.graphed not in GRAPHED:
+    if case.traits.kernels.graphed not in GRAPHED:
         return 0.0
     return stage_sum(costs, stages, "graphed", False) * (chunks_in_flight(case, plan, stages) / plan.vpp)
 
@@ -204,14 +204,14 @@ def stage_memory(
     if not schedule.flushes:
         versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
         weights = weights * versions
-    kept_bytes = case.gradient_bytes + case.traits.gradient_copy_bytes
+    kept_bytes = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
     gradients = gradients * kept_bytes + undivided_bytes(case, plan, passes)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
-    if case.traits.sharded_at_rest and sharding.shards_gradients:
+    if case.traits.engine.sharded_at_rest and sharding.shards_gradients:
         gradients = either(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
-    lasting = case.traits.persistent_gradients and not sharding.shards_parameters
+    lasting = case.traits.engine.persistent_gradients and not sharding.shards_parameters
     if case.keeps_chunks and sharding.shards_gradients:
         peak = turning_peak(case, plan, passes)
     elif lasting:
@@ -229,7 +229,7 @@ def stage_memory(
         workspace=peak.workspace,
         at_loss=peak.at_loss,
         at_step=peak.at_step,
-        idle=(gradients - present if case.traits.gradient_blocks_idle else 0.0) + beyond,
+        idle=(gradients - present if case.traits.engine.gradient_blocks_idle else 0.0) + beyond,
     )
 
 
@@ -271,9 +271,9 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
         chunks = chunks_on_device(case, plan, layer_passes(costs, stages), stages.rank)
         return held * (chunks / plan.vpp) + stage_sum(costs, stages, "held", True)
     kept = held * (chunks_in_flight(case, plan, stages) / plan.vpp) + stage_sum(costs, stages, "held", True)
-    if case.traits.whole_in_flight and case.sequence_parallel:
+    if case.traits.pipeline.whole_in_flight and case.sequence_parallel:
         kept = kept + whole_in_flight(case, plan, stages)
-    if case.traits.attention not in SCORES_KEPT or not case.schedule.splits_backward:
+    if case.traits.attention.kernel not in SCORES_KEPT or not case.schedule.splits_backward:
         return kept
     degrees = (plan.pp, plan.vpp, plan.num_microbatches)
     waiting = case.schedule.awaiting_weight_chunks(*degrees, stages.rank) / plan.vpp
@@ -283,7 +283,7 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
 def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     """Bytes that micro-batches in flight keep undivided by tp, where a pipeline has sequence parallelism."""
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
-    each = case.traits.whole_in_flight * 2.0 * tokens * case.model.hidden
+    each = case.traits.pipeline.whole_in_flight * 2.0 * tokens * case.model.hidden
     flying = chunks_in_flight(case, plan, stages) / plan.vpp
     return either(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)
 
@@ -291,8 +291,8 @@ def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     """Chunks whose activations a rank holds at its peak, in mean chunks where they are unlike. [-]"""
     chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
-    if case.traits.pipeline_slots:
-        room = case.traits.pipeline_slots * plan.pp * plan.vpp
+    if case.traits.pipeline.slots:
+        room = case.traits.pipeline.slots * plan.pp * plan.vpp
         chunks = either((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
         return chunks * stages.crest
     return least(chunks * stages.crest, most(chunks, plan.num_microbatches * plan.vpp))
@@ -318,10 +318,10 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     .. [1] torchtitan b5bcd76c, ``torchtitan/components/loss.py``, ``ChunkedLossWrapper`` and
        ``GradAccumulator``.
     """
-    traits = case.traits
-    parts = max(1.0, traits.loss_chunks)
+    traits = case.traits.loss
+    parts = max(1.0, traits.chunks)
     gathered = 4.0 * tokens * case.model.hidden * (parts > 1.0)
-    if not traits.vocab_parallel_loss:
+    if not traits.vocab_parallel:
         return traits.logit_bytes * (tokens / parts) * float(case.model.vocab) + gathered
     split = traits.logit_bytes + traits.split_logit_bytes * either(plan.tp > 1, 1.0, 0.0)
     return split * (tokens / parts) * (case.model.vocab / plan.tp) + gathered

@@ -13,12 +13,12 @@ def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tupl
     """Price a norm of the residual stream; its result is the input of the products called ``readers``."""
     case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
     elements = pricer.local_tokens * model.hidden
-    moved = traffic.NORM[traits.fused_norm]
-    if traits.norm_reads_fp32:
+    moved = traffic.NORM[traits.kernels.fused_norm]
+    if traits.kernels.norm_reads_fp32:
         more = traffic.NORM_CAST
         moved = moved._replace(forward=moved.forward + more.forward, backward=moved.backward + more.backward)
-    copy = 0.0 if traits.fused_norm else traits.unfused_norm_bytes
-    result_tokens = pricer.local_tokens if case.traits.sequence_regather else pricer.tokens
+    copy = 0.0 if traits.kernels.fused_norm else traits.kernels.unfused_norm_bytes
+    result_tokens = pricer.local_tokens if case.traits.tensor.sequence_regather else pricer.tokens
     return pricer.elementwise(
         name,
         module,
@@ -26,7 +26,7 @@ def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tupl
         moved,
         kept=2 * elements + 4 * pricer.local_tokens,
         saved=input_bytes(case, readers, module == IN_PRODUCT) * result_tokens * model.hidden
-        + (copy + 4.0 * traits.norm_reads_fp32) * elements,
+        + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
         params=float(model.norm_params),
     )
 
@@ -45,7 +45,7 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
        ``megatron/core/transformer/transformer_layer.py``: recompute of norms leaves such layers as they are.
     """
     alone = block.mixer is None or block.ffn is None
-    if not pricer.case.traits.norm_in_product or block.norms != 2 - alone:
+    if not pricer.case.traits.kernels.norm_in_product or block.norms != 2 - alone:
         return ["norm"] * block.norms
     if alone:
         fused = isinstance(block.mixer or block.ffn, Attention | RecurrentMixer | DenseFfn)
@@ -81,6 +81,6 @@ def block_norms(pricer: Pricer, block: Block, odd: bool) -> list[Operator]:
         for place, (module, readers) in enumerate(read)
     ]
     alone = isinstance(block.ffn, Experts) and not block.ffn.shared_inner
-    if pricer.case.traits.selective == "second-products" and alone and not odd and block.norms > 1:
+    if pricer.case.traits.recompute.selective == "second-products" and alone and not odd and block.norms > 1:
         norms[1] = norms[1].with_values(kept=0.0, saved=norms[1].saved + norms[1].kept)
     return norms

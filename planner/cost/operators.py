@@ -131,7 +131,7 @@ class Pricer:
         """Price an operator bound by memory."""
         case, kernels = self.case, self.case.kernels
         stream = kernels.stream_for(name, traffic.kernel)
-        rate = elements / stream.bandwidth * case.traits.elementwise_traffic
+        rate = elements / stream.bandwidth * case.traits.kernels.elementwise_traffic
         trained = params if case.method.trains_base else 0.0
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
@@ -217,8 +217,8 @@ class Pricer:
            ``initialize_ub``: forward the reduce-scatter after a row-split product is hidden by it, backward
            the gather and the reduce-scatter of a column-split one by its two products.
         """
-        taken = self.case.traits.message_multiprocessors
-        if not (taken and self.case.sequence_parallel and self.case.traits.tp_exposed < 1):
+        taken = self.case.traits.tensor.message_multiprocessors
+        if not (taken and self.case.sequence_parallel and self.case.traits.tensor.exposed < 1):
             return 1.0
         return either(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
 
@@ -255,17 +255,17 @@ class Pricer:
         head_dim = (qk_dim + value_dim) / 2
         visible = mean_keys(seq, window, chunked, case.workload.document_tokens)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
-        core = self._core(case.traits.attention, rows, seq, share, visible, head_dim, shared)
+        core = self._core(case.traits.attention.kernel, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:
             own = self._core(case.context.kernel, rows, seq, share, visible, head_dim, shared)
             core = Core(*(either(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
         stitching = 1.0 if splits or case.context.kernel else stitched_time(case.traits, plan.cp)
-        slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention_share)
+        slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention.share)
         outside = core.outside * slow
         return Operator(
             "attention",
             "core_attn",
-            forward=core.forward * slow + case.traits.read_back_seconds,
+            forward=core.forward * slow + case.traits.host.read_back_seconds,
             backward=core.backward * slow,
             kept=2 * self.tokens * heads * value_dim,
             saved=core.saved,
@@ -297,9 +297,9 @@ def stitched_time(traits: Traits, cp: Num) -> Num:
 
     Merged one by one the results of cp equal steps cost cp - 1 times what those of two do.
     """
-    if traits.merges_each_step:
-        return 1.0 + 2.0 * (traits.cp_slowdown - 1.0) * (cp - 1.0) / cp
-    return either(cp > 1, traits.cp_slowdown, 1.0)
+    if traits.context.merges_each_step:
+        return 1.0 + 2.0 * (traits.context.slowdown - 1.0) * (cp - 1.0) / cp
+    return either(cp > 1, traits.context.slowdown, 1.0)
 
 
 class Core(NamedTuple):
@@ -351,7 +351,7 @@ COLUMN_SPLIT, ROW_SPLIT = map(frozenset, zip(*SPLIT_PAIRS, strict=True))
 
 def product_curve(case: Case, name: str) -> GemmCurve:
     """Curve of the matrix products of the linear layer called ``name``."""
-    low = name not in IN_16_BIT or (name == "head" and case.traits.low_bit_head == case.precision.name)
+    low = name not in IN_16_BIT or (name == "head" and case.traits.low_bit.head == case.precision.name)
     return case.kernels.gemm[case.precision.linear if low else case.precision.activation]
 
 
@@ -360,4 +360,4 @@ def accumulation_bytes(case: Case) -> float:
 
     Fused, the product reads and writes the buffer instead of its result; otherwise the result is read too.
     """
-    return 2 * case.gradient_bytes + (-2.0 if case.traits.fused_weight_gradient else 2.0)
+    return 2 * case.gradient_bytes + (-2.0 if case.traits.kernels.fused_weight_gradient else 2.0)

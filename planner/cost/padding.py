@@ -66,7 +66,7 @@ def padded_elements(parameters: list[Parameters], shards: Num) -> Num:
 
 def pads_rows(case: Case) -> bool:
     """Whether rows of sharded parameters are padded to the number of shards."""
-    return case.traits.padded_rows and case.sharding.shards_parameters and case.method.trains_base
+    return case.traits.engine.padded_rows and case.sharding.shards_parameters and case.method.trains_base
 
 
 def kept_padding(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:

@@ -89,7 +89,7 @@ class Peak:
 
 def lasting_peak(case: Case, passes: PassBytes) -> Peak:
     """Return the peak where weights and gradients live through the whole step."""
-    beside = passes.loss * case.traits.loss_beside_backward
+    beside = passes.loss * case.traits.loss.beside_backward
     workspace = most(passes.rebuilt + beside, passes.loss) + waiting_bytes(case)
     return Peak(passes.activations, workspace, None, passes.loss > passes.rebuilt)
 
@@ -102,8 +102,8 @@ def waiting_bytes(case: Case) -> float:
     .. [1] DeepSpeed, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``setup_buckets``: two flat buffers of
        ``reduce_bucket_size`` gradients where communication overlaps.
     """
-    buckets = case.traits.flat_buckets * case.sharding.shards_optimizer
-    return buckets * case.traits.bucket_elements * case.reduce_bytes
+    buckets = case.traits.engine.flat_buckets * case.sharding.shards_optimizer
+    return buckets * case.traits.engine.bucket_elements * case.reduce_bytes
 
 
 def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered: Num) -> Peak:
@@ -128,12 +128,12 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     layer = sharded * passes.gathered_layer
     body = (gathered - passes.gathered_head) * case.sharding.keeps_gathered
     loss = passes.activations + head_peak(case, plan, passes) + earlier + body
-    beside = (passes.loss + sharded * passes.gathered_head) * case.traits.loss_beside_backward
+    beside = (passes.loss + sharded * passes.gathered_head) * case.traits.loss.beside_backward
     live = live_bytes(case.traits, passes)
     waiting, made, inside = reduced, gradients, passes.rebuilt
-    if case.traits.sharded_at_rest:
+    if case.traits.engine.sharded_at_rest:
         gone = passes.one_layer * (not case.recompute.whole_layer)
-        head = case.reduce_bytes * sharded * passes.head * (not case.traits.loss_beside_backward)
+        head = case.reduce_bytes * sharded * passes.head * (not case.traits.loss.beside_backward)
         waiting = np.maximum(head, reduced - gone + passed_bytes(case, plan, passes) * (gradients > earlier))
         inside = most(inside, GATHERED_BYTES * passes.largest_layer - passes.one_layer)
         made = most(earlier, gradients - unmade_bytes(case, plan, passes))
@@ -146,7 +146,7 @@ def passing_peak(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gath
     unmade = either(gradients > earlier, table * case.gradient_bytes / plan.zero_shards, 0.0)
     beside_table = most(table * case.reduce_bytes, GATHERED_BYTES * table + reduced - unmade)
     ending: Num = GATHERED_BYTES * table + whole_table_bytes(case, plan, table) + beside_table + gradients
-    first = most(first, ending * case.traits.sharded_at_rest)
+    first = most(first, ending * case.traits.engine.sharded_at_rest)
     whole = most(most(loss, last), first)
     at_first = first >= whole
     before = earlier if passes.grown is None else either(last >= whole, latest, earlier)
@@ -173,7 +173,7 @@ def turning_peak(case: Case, plan: Plan, passes: PassBytes) -> Peak:
     whole_bytes = case.reduce_bytes
     unreduced, ends = whole_bytes * passes.chunk, whole_bytes * passes.head
     table = sharded * passes.gathered_embedding + whole_bytes * passes.gathered_embedding / GATHERED_BYTES
-    beside = passes.loss * case.traits.loss_beside_backward
+    beside = passes.loss * case.traits.loss.beside_backward
     loss = passes.activations + passes.loss + head + chunk + ends
     inside = passes.rebuilt + beside + 2 * chunk
     first = passes.activations + inside + head + ends + unreduced
@@ -200,13 +200,17 @@ def whole_table_bytes(case: Case, plan: Plan, table: Num) -> Num:
     .. [1] PyTorch 2.13, ``torch/distributed/tensor/_ops/_embedding_ops.py``, the backward's strategy; counted
        by ``torch.distributed._tools``.
     """
-    divided = either(plan.tp > 1, plan.tp, 0.0) * (not case.traits.sequence_regather)
+    divided = either(plan.tp > 1, plan.tp, 0.0) * (not case.traits.tensor.sequence_regather)
     return GATHERED_BYTES * divided * table
 
 
 def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
     """Bytes by which that gradient stays larger than the rank's part where nothing reduces it."""
-    if case.traits.persistent_gradients or case.traits.sequence_regather or case.sharding.shards_gradients:
+    if (
+        case.traits.engine.persistent_gradients
+        or case.traits.tensor.sequence_regather
+        or case.sharding.shards_gradients
+    ):
         return 0.0
     table = passes.gathered_embedding / GATHERED_BYTES
     return either(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * table)
@@ -226,7 +230,7 @@ def head_peak(case: Case, plan: Plan, passes: PassBytes) -> Num:
     """
     sharded = case.sharding.shards_parameters
     parts = GATHERED_BYTES + case.reduce_bytes + case.gradient_bytes / plan.zero_shards
-    summed = (GATHERED_BYTES + case.reduce_bytes) * sharded * passes.head * (case.traits.loss_chunks > 1.0)
+    summed = (GATHERED_BYTES + case.reduce_bytes) * sharded * passes.head * (case.traits.loss.chunks > 1.0)
     return sharded * passes.gathered_head + most(passes.loss + summed, sharded * passes.head * parts)
 
 
@@ -239,16 +243,16 @@ def live_bytes(traits: Traits, passes: PassBytes) -> Num:
        one and kept while they come again within ``stage3_max_reuse_distance`` weights, up to
        ``stage3_max_live_parameters``.
     """
-    if not traits.live_elements:
+    if not traits.engine.live_elements:
         return math.inf
-    return GATHERED_BYTES * (passes.product + traits.live_elements)
+    return GATHERED_BYTES * (passes.product + traits.engine.live_elements)
 
 
 def reduced_elements(traits: Traits, passes: PassBytes) -> Num:
     """Gradients that wait to be reduced: a layer's, or a bucket of them. [element]"""
-    if not traits.bucket_elements:
+    if not traits.engine.bucket_elements:
         return passes.largest_layer
-    return least(passes.largest_layer, most(passes.product, traits.bucket_elements))
+    return least(passes.largest_layer, most(passes.product, traits.engine.bucket_elements))
 
 
 def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
@@ -278,7 +282,7 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
 
 def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:
     """Bytes of gradients and of all that passes take, the allocator's reserve included. [byte]"""
-    return (1 + case.traits.reserve_share) * (peak.activations + peak.workspace) + gradients
+    return (1 + case.traits.allocator.reserve_share) * (peak.activations + peak.workspace) + gradients
 
 
 def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:

@@ -104,7 +104,7 @@ def chunk_pipeline(
     As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk; where it
     occupies nobody, it is a latency.
     """
-    occupies = case.traits.p2p_occupies
+    occupies = case.traits.pipeline.p2p_occupies
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
     share = float(exposed_message_share(case, plan))

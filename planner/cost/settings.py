@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from planner.remembered import remembered
 from planner.runtimes._family import Job, Runtime
@@ -21,7 +20,7 @@ def settings_of(job: Job, runtime: Runtime) -> Mapping[str, str | None]:
     """Return the value of each setting that matters for a job; None where the traits have none of them."""
     traits, dtype = runtime.traits, job.workload.gradient_dtype
     if dtype is not None:
-        traits = replace(traits, gradient_dtype=dtype, reduce_dtype=dtype)
+        traits = traits.with_values(gradient_dtype=dtype, reduce_dtype=dtype)
     return {one.name: one.value_of(traits) for one in settings_that_matter(job, runtime)}
 
 
@@ -37,8 +36,7 @@ def changed_settings(job: Job, runtime: Runtime, plain: Traits) -> dict[str, str
 @remembered(most=4096)
 def with_value(runtime: Runtime, setting: str, value: str) -> Runtime:
     """Return a runtime whose traits are those of a setting's value: one and the same for one question."""
-    traits = replace(runtime.traits, **SETTINGS[setting].values[value])  # type: ignore[arg-type]
-    return replace(runtime, traits=traits)
+    return runtime.with_traits(**SETTINGS[setting].values[value])
 
 
 def unmeasured(job: Job, runtime: Runtime) -> list[str]:

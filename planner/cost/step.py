@@ -114,12 +114,12 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     passing = memory.activations + memory.workspace
     if case.step_bytes:
         passing = either(memory.at_step, 0.0, passing)
-    return case.traits.reserve_share * passing + memory.idle
+    return case.traits.allocator.reserve_share * passing + memory.idle
 
 
 def device_bytes(case: Case, memory: StageMemory) -> Num:
     """What the device reports in use: live tensors, allocator reserve, context and communicators. [byte]"""
-    return memory.allocated + reserve_bytes(case, memory) + case.traits.framework_bytes
+    return memory.allocated + reserve_bytes(case, memory) + case.traits.allocator.framework_bytes
 
 
 def whole_model(costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num], field: str) -> Num:
@@ -184,7 +184,7 @@ def price_passes(
     share = (forward, 1.0 - forward - weight, weight)
     even = everything / plan.pp
     work, fill = plan.num_microbatches * even, _bubble(case, plan, everything, even, share)
-    hidden = 0.0 if case.traits.p2p_occupies else hops / everything
+    hidden = 0.0 if case.traits.pipeline.p2p_occupies else hops / everything
     floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
     held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
     unlike = are_unlike(case, plan, stages.all_messages, even)
@@ -260,9 +260,9 @@ def price_step(
         offload = offload + exposed_copies_seconds(case, plan, passes.layers)
     memory = stage_memory(case, plan, nbytes, held, stages)
     total = device_bytes(case, memory)
-    if case.traits.retry_seconds:
+    if case.traits.allocator.retry_seconds:
         optimizer = optimizer + retried_seconds(case, nbytes, total)
-    if case.traits.full_message_seconds:
+    if case.traits.allocator.full_message_seconds:
         optimizer = optimizer + stalled_seconds(case, plan, total)
     step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
     least, host = least_seconds(case, plan, end), host_step_seconds(case, plan)
@@ -300,7 +300,7 @@ def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[
     """Seconds that the slowest stage waits in a step; a single stage stands for those that are not there."""
     others = either(plan.pp > 1, (everything - slowest) / most(plan.pp - 1, 1.0), slowest)
     forward, data, weight = (others * part for part in share)
-    schedule, apart = case.schedule, case.traits.stages_end_apart
+    schedule, apart = case.schedule, case.traits.pipeline.stages_end_apart
     bubble = schedule.span_bubble_seconds if apart else schedule.bubble_seconds
     seconds = bubble(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
     return most(seconds, 0.0)

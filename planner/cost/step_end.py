@@ -103,5 +103,5 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
         ranks = least(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
         return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
-    traffic = traffic * case.traits.optimizer_traffic
+    traffic = traffic * case.traits.optimizer.traffic
     return shard * traffic / case.kernels.stream_for("optimizer").bandwidth, 0.0 * shard

@@ -161,7 +161,7 @@ def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[Shared]:
 def is_owned(case: Case) -> bool:
     """Whether ranks that share states step whole matrices each, so that nothing is gathered for it."""
     whole = case.optimizer.whole_matrices and case.method.trains_base
-    return whole and case.sharding.shards_optimizer and case.traits.whole_matrices == "owned"
+    return whole and case.sharding.shards_optimizer and case.traits.optimizer.whole_matrices == "owned"
 
 
 def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.calibrate.releases import find_release, plain_traits, release_of
@@ -131,7 +131,7 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
     runtime = wanted.runtime
     plain = runtimes()[runtime.name].traits
     changes = changed(runtime.traits, plain)
-    own = asdict(plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision))
+    own = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision).flat()
     asked = {name: value for name, value in changes.items() if value != own[name]}
     reasons = unheard(asked, runtime.settings, plain)
     if reasons:

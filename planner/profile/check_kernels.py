@@ -145,8 +145,12 @@ def build(name: str, shape: Shape, widths: Widths, traits: Traits, device: Devic
     if family is None:
         raise KeyError(f"no kernel of PyTorch is known for {name}")
     function, tensors = ELEMENTWISE[family](shape.sizes["elements"], widths, device)
-    fused = {"norm": traits.fused_norm, "activation": traits.fused_activation, "rotary": traits.fused_rope}
-    if not device.is_cpu and (traits.compiled or fused.get(family, False)):
+    fused = {
+        "norm": traits.kernels.fused_norm,
+        "activation": traits.kernels.fused_activation,
+        "rotary": traits.kernels.fused_rope,
+    }
+    if not device.is_cpu and (traits.kernels.compiled or fused.get(family, False)):
         function = compiled(device.torch, function)
     return Kernel(lambda: function(*tensors), tensors)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,12 +58,10 @@ def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:
         notes.append(f"products of {estimate.job.workload.precision} are compared in bf16, on both sides")
     if case.derate != 1.0:
         notes.append(f"kernels are compared alone; the step is priced at {case.derate:.1%} of their rate")
-    if case.traits.fused_weight_gradient and case.method.trains_base:
+    if case.traits.kernels.fused_weight_gradient and case.method.trains_base:
         notes.append("weight gradients are added to their buffers by kernels of their own, on both sides")
-    traits = replace(
-        estimate.runtime.traits, compute_derate=1.0 / case.pool.compute_rate, fused_weight_gradient=False
-    )
-    case = case_of(estimate.plan, job, replace(estimate.runtime, traits=traits))
+    bare = {"compute_derate": 1.0 / case.pool.compute_rate, "fused_weight_gradient": False}
+    case = case_of(estimate.plan, job, estimate.runtime.with_traits(**bare))
     return case, with_split(estimate.plan, case), notes
 
 
@@ -83,7 +81,9 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> Part:
     choice = choice_for(piece, case)
     products = [operator.name for operator in layer.operators if np.any(operator.flops)]
     skipped = (
-        products[-1:] if choice.whole_layer and case.traits.early_stop and not recorder.kept_attention else []
+        products[-1:]
+        if choice.whole_layer and case.traits.recompute.early_stop and not recorder.kept_attention
+        else []
     )
     block = case.model.blocks.get(piece[0])
     if block is not None and isinstance(block.ffn, Experts):

@@ -221,9 +221,9 @@ def _switches(answer: Estimate) -> Iterator[Suspect]:
     """Yield the plan on the runtime without one of its helps."""
     now = answer.runtime.traits
     for one in _SWITCHES:
-        differs = any(getattr(now, name) != value for name, value in one.traits.items())
+        differs = any(now.value_of(name) != value for name, value in one.traits.items())
         if differs and (not one.degree or getattr(answer.plan, one.degree) > 1):
-            slow = replace(answer.runtime, traits=replace(now, **one.traits))
+            slow = answer.runtime.with_traits(**one.traits)
             yield from _priced(answer, one.cause, one.term, one.advice, runtime=slow)
 
 

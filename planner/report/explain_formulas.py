@@ -119,7 +119,7 @@ def _products(anatomy: Anatomy) -> Iterator[Use]:
 
 def _attention(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
-    if case.traits.attention in ("unfused", "fused-softmax"):
+    if case.traits.attention.kernel in ("unfused", "fused-softmax"):
         return
     name = _block(anatomy)
     mixer = case.model.blocks[name].attention
@@ -182,7 +182,7 @@ def _experts(anatomy: Anatomy) -> Iterator[Use]:
     token = ACTIVATION_BYTES * float(anatomy.pricers[_block(anatomy)].local_tokens) * case.model.hidden
     what, nbytes = "one dispatch or combine of a layer's tokens", token * case.workload.imbalance
     inputs = {"nbytes": nbytes, "ranks": plan.ep, "stride": plan.etp, "tiers": case.tiers}
-    if case.traits.dispatcher == "fused":
+    if case.traits.experts.dispatcher == "fused":
         yield Use("ep_comm", what, dispatch_seconds, inputs | {"copies": ffn.topk})
     else:
         yield Use("ep_comm", what, all_to_all_seconds, inputs | {"nbytes": nbytes * ffn.topk})
@@ -288,7 +288,8 @@ def _figures(anatomy: Anatomy) -> Iterator[Use]:
     }
     if block.recurrent is None and (window is None or window >= seq):
         yield Use("mfu", f"one {name} layer of {case.model.num_layers}, the whole batch", model_flops, inputs)
-    memory = {"total": answer.peak, "capacity": answer.capacity, "spread": case.traits.memory_spread}
+    spread = case.traits.allocator.memory_spread
+    memory = {"total": answer.peak, "capacity": answer.capacity, "spread": spread}
     yield Use("memory", "the chance that the peak stage runs out", oom_probability, memory)
 
 

@@ -94,7 +94,7 @@ def made_orders(answers: Sequence[Estimate], seconds: float, risk: float) -> tup
 def made_order(answer: Estimate, seconds: float, risk: float) -> MadeOrder | None:
     """Make an order for one plan; None where a rank cannot hold what the order needs."""
     played = play_plan(answer.plan, answer.job, answer.runtime, answer.capacity)
-    limit = answer.capacity * safe_share(risk, answer.runtime.traits.memory_spread)
+    limit = answer.capacity * safe_share(risk, answer.runtime.traits.allocator.memory_spread)
     try:
         found = synthesise([_problem(played, limit)], seconds)
     except Infeasible:
@@ -108,7 +108,7 @@ def made_order(answer: Estimate, seconds: float, risk: float) -> MadeOrder | Non
 def _problem(played: PlayedPlan, limit: float) -> Problem:
     """Return the step as a problem: memory in bytes, beside what rests on each rank."""
     pipeline, sizes = played.pipeline, played.sizes
-    apart = played.estimate.runtime.traits.stages_end_apart
+    apart = played.estimate.runtime.traits.pipeline.stages_end_apart
     return Problem(
         ranks=pipeline.ranks,
         forward=pipeline.forward,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
@@ -31,8 +31,9 @@ from planner.report.as_json import plan_record
 from planner.report.plan_settings import settings_said, traits_with
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
-from planner.runtimes._trait_values import TRAITS, expected, is_allowed
-from planner.runtimes._traits import Traits
+from planner.runtimes._settings import changed
+from planner.runtimes._trait_values import expected, is_allowed
+from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -177,7 +178,7 @@ def _version() -> str:
 def digest(record: ModelSpec | HardwareProfile | Runtime) -> str:
     """Return the SHA-256 of everything in a record that a price may depend on."""
     if isinstance(record, Runtime):
-        content: Any = {"name": record.name, "traits": asdict(record.traits)}
+        content: Any = {"name": record.name, "traits": record.traits.flat()}
     else:
         content = record.model_dump(mode="json", exclude={"aliases", "note", "source", "published"})
     if isinstance(record, HardwareProfile):
@@ -199,13 +200,8 @@ def _priced_alone(content: Any) -> Any:
 def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str | None = None) -> str:
     """Return the text of a plan file; ``order`` has the passes of each rank in a line, where it was made."""
     plain = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
-    traits = {
-        field.name: getattr(runtime.traits, field.name)
-        for field in fields(Traits)
-        if getattr(runtime.traits, field.name) != getattr(plain, field.name)
-    }
     said, covered = settings_said(job, runtime, plain)
-    traits = {name: value for name, value in traits.items() if name not in covered}
+    traits = {name: value for name, value in changed(runtime.traits, plain).items() if name not in covered}
     cluster = {"name": placed(names.hardware), "gpus": job.gpus}
     cluster |= {"gpus_per_node": names.gpus_per_node} if names.gpus_per_node else {}
     price = job.hardware.pool.price
@@ -394,4 +390,4 @@ def _traits(plain: Traits, changes: dict[str, float | bool | str], faults: _Faul
             faults.note(f"runtime.traits.{name}", value, expected(name))
         else:
             allowed[name] = value
-    return replace(plain, **allowed)
+    return plain.with_values(**allowed)

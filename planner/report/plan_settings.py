@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from planner.cost.settings import changed_settings
 from planner.runtimes._family import Job, Runtime
@@ -22,7 +21,7 @@ def traits_with(plain: Traits, settings: Mapping[str, str], fault: Callable[[str
     for name, value in settings.items():
         values = SETTINGS[name].values if name in SETTINGS else {}
         if value in values:
-            plain = replace(plain, **values[value])  # type: ignore[arg-type]
+            plain = plain.with_values(**values[value])
         elif values:
             fault(f"runtime.settings.{name}", value, f"one of {', '.join(values)}")
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from typing import Any, Final
 
 from planner.calibrate.eras import UNMEASURED, Era
@@ -127,7 +126,7 @@ def measured_rows(document: Document) -> list[dict[str, Any]]:
 def diff_document(first: Named, second: Named) -> Document:
     """Return what the second release changes: seconds by term, and GiB by part of the fullest stage."""
     a, b = first.answer, second.answer
-    old, new = asdict(a.runtime.traits), asdict(b.runtime.traits)
+    old, new = a.runtime.traits.flat(), b.runtime.traits.flat()
     document: Document = plain(
         {
             "schema": DIFF,

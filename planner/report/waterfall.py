@@ -119,8 +119,7 @@ class Anatomy:
         """The same plan where no compute hides a communication."""
         runtime = self.answer.runtime
         exposed: dict[str, Any] = dict.fromkeys(UNHIDDEN, 1.0)
-        traits = replace(runtime.traits, **exposed)
-        return Anatomy(replace(self.answer, runtime=replace(runtime, traits=traits)))
+        return Anatomy(replace(self.answer, runtime=runtime.with_traits(**exposed)))
 
 
 Parts = dict[str, float]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -43,4 +42,4 @@ def with_fitted(runtime: Runtime, *scopes: str) -> Runtime:
     found: dict[str, Any] = {
         constant.name: constant.value for scope in scopes for constant in fitted(scope, runtime.name)
     }
-    return replace(runtime, traits=replace(runtime.traits, **found))
+    return runtime.with_traits(**found)

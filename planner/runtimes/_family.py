@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from planner.arguments import refuse
 from planner.errors import InputError, Problem
@@ -264,6 +264,10 @@ class Runtime:
     trains_prediction: bool = False
     one_dtype: bool = False
     release: str = ""
+
+    def with_traits(self, **values: Any) -> Runtime:
+        """Return it with other values of some traits, by flat name."""
+        return replace(self, traits=self.traits.with_values(**values))
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from types import MappingProxyType
 from typing import Final
 
@@ -33,8 +32,8 @@ CHOICES: Final = frozenset(
 
 def changed(traits: Traits, plain: Traits) -> Changes:
     """Return the traits that differ from the plain ones."""
-    own = asdict(plain)
-    return {name: value for name, value in asdict(traits).items() if value != own[name]}
+    own = plain.flat()
+    return {name: value for name, value in traits.flat().items() if value != own[name]}
 
 
 def heard(changes: Changes, settings: Settings) -> Changes:
@@ -44,7 +43,7 @@ def heard(changes: Changes, settings: Settings) -> Changes:
 
 def unheard(changes: Changes, settings: Settings, plain: Traits) -> list[str]:
     """Return why files cannot start what was priced: choices that no setting of the runtime makes."""
-    own = asdict(plain)
+    own = plain.flat()
     return [
         f"trait {name}: {_word(value)}; needs {_either(own[name], settings.get(name, ()))}; "
         f"nearest: --set {name}={_word(own[name])}"

@@ -114,7 +114,7 @@ def _layers_of(passes: PassPrice, result: StepPrice, rows: Rows) -> LayerPasses:
 
 def _freed_bytes(case: Case, layers: LayerPasses) -> Column:
     """Bytes that a layer on the host frees at most. [byte]"""
-    return np.asarray((1.0 + case.traits.reserve_share) * layers.saved / layers.count)
+    return np.asarray((1.0 + case.traits.allocator.reserve_share) * layers.saved / layers.count)
 
 
 def _seconds_with(
@@ -124,7 +124,7 @@ def _seconds_with(
     beside = replace(case, offload=HOSTED.of(hosted))
     exposed = np.asarray(exposed_copies_seconds(beside, plan, layers))
     known = np.asarray(result.step)[rows] - np.asarray(exposed_copies_seconds(case, plan, layers))
-    if case.traits.retry_seconds:
+    if case.traits.allocator.retry_seconds:
         known = np.asarray(result.bound)[rows]
     seconds: Column = known + exposed
     return seconds

@@ -214,7 +214,7 @@ def why_left_out(answer: Estimate, request: Request) -> str | None:
         return f"breaks {answer.violations[0].rule}"
     if not answer.feasible:
         return "does not fit"
-    capacity, spread = answer.capacity, answer.runtime.traits.memory_spread
+    capacity, spread = answer.capacity, answer.runtime.traits.allocator.memory_spread
     if answer.peak > capacity * safe_share(request.oom_risk, spread):
         return f"left out: {percent(answer.oom_probability)} risk of running out of memory"
     return None

@@ -78,7 +78,7 @@ class PlayedPlan:
     @property
     def step(self) -> float:
         """Seconds from step to step: the longest span of a rank, where ranks need not wait for all. [s]"""
-        apart = self.estimate.runtime.traits.stages_end_apart
+        apart = self.estimate.runtime.traits.pipeline.stages_end_apart
         return self.record.longest_span if apart else self.record.makespan
 
     @property
@@ -170,7 +170,7 @@ def rank_bytes(
     back already, those of each chunk count for as much less.
     """
     plan, case, ranks, costs = parts.plan, parts.case, parts.ranks, parts.costs
-    slack = 1.0 + case.traits.reserve_share
+    slack = 1.0 + case.traits.allocator.reserve_share
     flying = np.broadcast_to(chunks_in_flight(case, plan, parts.stages), (len(ranks),)) / plan.vpp
     shares, resting = [], []
     for stage, pieces, waves in zip(known.stages, ranks, flying, strict=True):

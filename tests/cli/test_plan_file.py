@@ -28,7 +28,7 @@ def test_what_is_saved_is_read_back(saved: Path) -> None:
     assert found.changed == ()
     assert (found.plan.pp, found.plan.dp, found.plan.stage_layers) == (2.0, 4.0, (15, 17))
     assert (found.plan.recompute, found.plan.num_microbatches) == ("full:3", 16.0)
-    assert found.runtime.traits.attention == "flash-2"
+    assert found.runtime.traits.attention.kernel == "flash-2"
     assert found.job.hardware.pool.gpus_per_node == 4
     assert found.job.workload.tokens == 1.5e12
     assert found.job.workload.state_dtype == "bf16"

@@ -98,15 +98,12 @@ def tiny_cases() -> list[Case]:
 
 def predicted(case: Case, hardware: str) -> Estimate:
     """Price a case as FSDP2 on one rank, with the kernels that this script really calls."""
-    runtime = runtimes()["fsdp"]
-    traits = replace(
-        runtime.traits,
+    runtime: Runtime = runtimes()["fsdp"].with_traits(
         fused_norm=True,
         compiled=case.compiled,
         fused_activation=case.compiled,
         fused_rope=case.compiled,
     )
-    runtime: Runtime = replace(runtime, traits=traits)
     workload = Workload(seq_len=case.seq, global_batch=case.micro_batch * case.accumulation)
     job = Job(SIZES[case.model].spec(case.seq), load_hardware(hardware), 1, workload)
     plan = Plan(

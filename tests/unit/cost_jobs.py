@@ -101,7 +101,7 @@ def job(
 def runtime(name: str = "megatron-lm", **traits: Any) -> Runtime:
     """Return a runtime, with some of its traits replaced; models here are too small for a host's time."""
     known = runtimes()[name]
-    return replace(known, traits=replace(known.traits, **{"host_layer_seconds": 0.0, **traits}))
+    return known.with_traits(**{"host_layer_seconds": 0.0, **traits})
 
 
 def any_runtime(**traits: Any) -> Runtime:

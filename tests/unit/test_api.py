@@ -155,7 +155,11 @@ def test_a_plan_that_does_not_fit_is_written_only_where_that_is_asked(tmp_path: 
 
 def test_runtimes_take_traits_as_the_command_line_does() -> None:
     runtime = planner.load_runtime("torchtitan", attention="flash-2", compiled=True, compute_derate=0.9)
-    assert (runtime.traits.attention, runtime.traits.compiled, runtime.traits.compute_derate) == (
+    assert (
+        runtime.traits.attention.kernel,
+        runtime.traits.kernels.compiled,
+        runtime.traits.kernels.compute_derate,
+    ) == (
         "flash-2",
         True,
         0.9,

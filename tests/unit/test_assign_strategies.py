@@ -93,7 +93,7 @@ def test_offloaded_activations_leave_the_device() -> None:
     problem = strategy_problem(plan, work, RUNTIME, [Strategy(), Strategy(offload="activations")], 1e15)
     assert problem.host is not None
     assert problem.held[0, 1] == problem.host.held[0, 0] == 0
-    slack = 1 + RUNTIME.traits.reserve_share
+    slack = 1 + RUNTIME.traits.allocator.reserve_share
     assert problem.host.held[0, 1] * slack == pytest.approx(problem.held[0, 0])
     copies = 2 * problem.host.held[0, 1] / 1e9
     hidden = problem.seconds[0, 0]

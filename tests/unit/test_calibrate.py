@@ -447,9 +447,9 @@ def test_messages_that_wait_for_the_host_or_hide_behind_compute_are_fitted_and_n
     fitted = {(entry.scope, entry.owner, entry.name): entry for entry in all_constants()}
     waits = fitted["runtime", "fsdp", "message_host_seconds"]
     hides = fitted["runtime", "megatron-bridge", "all_to_all_overlapped"]
-    assert plain_runtimes()["fsdp"].traits.message_host_seconds == 0.0
-    assert runtimes()["fsdp"].traits.message_host_seconds == waits.value
-    assert runtimes()["megatron-lm"].traits.all_to_all_overlapped == hides.value
+    assert plain_runtimes()["fsdp"].traits.host.message_seconds == 0.0
+    assert runtimes()["fsdp"].traits.host.message_seconds == waits.value
+    assert runtimes()["megatron-lm"].traits.experts.all_to_all_overlapped == hides.value
     assert waits.standard_error < 0.3
     assert (waits.without or 0.0) > 0.045
     assert (hides.without or 0.0) > 0.08

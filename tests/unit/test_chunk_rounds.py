@@ -188,8 +188,7 @@ def gain_over_megatron(batch: int) -> tuple[float, float]:
     does, shards over all ranks as it likes.
     """
     old = any_runtime(**{**GPT_2021, **FP16_GRADIENTS, "scattered_messages": True})
-    traits = replace(old.traits, dp_exposed=runtime().traits.dp_exposed, p2p_occupies=False, pp_exposed=0.0)
-    own = replace(old, traits=traits)
+    own = old.with_traits(dp_exposed=runtime().traits.data.exposed, p2p_occupies=False, pp_exposed=0.0)
     asked = {"seq_len": 1024, "global_batch": batch, "precision": "fp16", "tp": (1, 2, 4, 8)}
     steps = [
         best(runner, GPT_52B, "dgx-1-v100", 64, schedule=(name,), zero=zero, **asked).step

@@ -17,8 +17,8 @@ from planner.cli.traits import trait_changes
 from planner.cost.estimate import estimate
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._trait_values import TRAITS, expected, is_allowed, kind_of, words_of
-from planner.runtimes._traits import Traits
+from planner.runtimes._trait_values import expected, is_allowed, kind_of, words_of
+from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -136,9 +136,9 @@ def test_counts_of_a_range_fill_nodes_or_are_parts_of_one(one: int, other: int, 
 @pytest.mark.parametrize("name", TRAITS)
 def test_the_traits_of_every_runtime_may_be_set(name: str) -> None:
     for runtime in runtimes().values():
-        value = getattr(runtime.traits, name)
+        value = runtime.traits.value_of(name)
         assert is_allowed(name, value), (runtime.name, value)
-    assert isinstance(getattr(Traits(), name), kind_of(name))
+    assert isinstance(Traits().value_of(name), kind_of(name))
     for wrong in (math.nan, math.inf, -1.0, "no such word", None):
         assert not is_allowed(name, wrong)
     assert expected(name)

@@ -108,9 +108,9 @@ def test_torchtitan_of_2024_is_not_compiled_unless_it_says_so(
     era = find_era("torchtitan (FSDP2), 2024-04", "a100-80gb-sxm", None)
     assert era is not None
     traits = era_traits(Traits(), era, "bf16", stated_traits(era, words, None, None, "", False))
-    kernels = (traits.compiled, traits.fused_activation, traits.fused_rope)
+    kernels = (traits.kernels.compiled, traits.kernels.fused_activation, traits.kernels.fused_rope)
     assert kernels == (compiled, compiled, compiled)
-    assert traits.fused_norm == one_kernel_norm
+    assert traits.kernels.fused_norm == one_kernel_norm
 
 
 @pytest.mark.parametrize("version", ["9dec370, 2024-12", "820504e, 2025-06", "main"])
@@ -123,8 +123,8 @@ def test_torchtitan_turns_by_complex_numbers_where_it_is_not_compiled(version: s
         era_traits(of_today, era, "bf16", stated_traits(era, f"torch.compile {word}", None, None, "", False))
         for word in ("off", "on")
     )
-    assert (eager.fused_rope, eager.chained_rope) == (False, "complex")
-    assert compiled.fused_rope
+    assert (eager.kernels.fused_rope, eager.kernels.chained_rope) == (False, "complex")
+    assert compiled.kernels.fused_rope
 
 
 def test_sequence_parallelism_dates_a_run_of_old_megatron() -> None:
@@ -135,8 +135,8 @@ def test_sequence_parallelism_dates_a_run_of_old_megatron() -> None:
         era_traits(Traits(), era, "fp16", stated_traits(era, "", None, None, "", sequence))
         for sequence in (True, False)
     )
-    assert (late.fused_weight_gradient, late.tp_exposed) == (True, 3 / 5)
-    assert (early.fused_weight_gradient, early.tp_exposed) == (False, 1.0)
+    assert (late.kernels.fused_weight_gradient, late.tensor.exposed) == (True, 3 / 5)
+    assert (early.kernels.fused_weight_gradient, early.tensor.exposed) == (False, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,11 @@ def said(
 
 
 def test_the_compiler_is_on_where_the_run_says_so() -> None:
-    assert said("torchtitan | torch.compile on | ").compiled
-    assert said("fsdp |  | torch.compile; batch size as per gpu").compiled
-    assert not said("torchtitan | torch.compile off | ").compiled
-    assert not said("torchtitan |  | tokens/s read at step 90; eager").compiled
-    assert not said("fsdp |  | ").compiled
+    assert said("torchtitan | torch.compile on | ").kernels.compiled
+    assert said("fsdp |  | torch.compile; batch size as per gpu").kernels.compiled
+    assert not said("torchtitan | torch.compile off | ").kernels.compiled
+    assert not said("torchtitan |  | tokens/s read at step 90; eager").kernels.compiled
+    assert not said("fsdp |  | ").kernels.compiled
 
 
 PRESET = "recipe kimi_k2_pretrain_config_gb200_fp8_mx@c270efc50 recompute_modules=['mla_up_proj']"
@@ -238,7 +238,7 @@ def test_a_recipe_says_what_its_graphs_hold(notes: str, era: str) -> None:
 def test_a_recipe_without_a_flex_dispatcher_has_the_all_to_all_one() -> None:
     """Megatron-Bridge v0.4.0, scripts/performance/utils/overrides.py, ``set_workload_base_configs``."""
     told = {
-        text: said(f"kimi k2 |  |  | {text}", "megatron-bridge").dispatcher
+        text: said(f"kimi k2 |  |  | {text}", "megatron-bridge").experts.dispatcher
         for text in (
             PRESET,
             f"{PRESET} moe_flex_dispatcher_backend=hybridep",
@@ -248,7 +248,7 @@ def test_a_recipe_without_a_flex_dispatcher_has_the_all_to_all_one() -> None:
     }
     assert list(told.values()) == ["all-to-all", "fused", "fused", "fused"]
     before = said(f"kimi k2 | nemo container 26.02.01 |  | {PRESET}", "megatron-bridge")
-    assert before.dispatcher == "fused"
+    assert before.experts.dispatcher == "fused"
 
 
 def test_a_layer_whose_router_is_a_graph_leaves_the_experts_to_the_host() -> None:
@@ -270,44 +270,46 @@ def test_a_layer_whose_router_is_a_graph_leaves_the_experts_to_the_host() -> Non
             PRESET,
         )
     ]
-    assert [floor.graphed for floor in floors] == ["attention", "router", "router", ""]
-    assert {floor.expert_layer_host_seconds for floor in floors} == {own}
+    assert [floor.kernels.graphed for floor in floors] == ["attention", "router", "router", ""]
+    assert {floor.experts.layer_host_seconds for floor in floors} == {own}
 
 
 def test_attention_is_what_the_column_says_before_the_era() -> None:
-    assert said("", flash=1).attention == "flash-1"
-    assert said("", flash=3).attention == "flash-3"
-    assert said("", flash=0).attention == "unfused"
-    assert said("", "megatron-2020-22", flash=0).attention == "fused-softmax"
-    assert said("", "llm-foundry-2023").attention == "triton-2023"
-    assert said("kernel=torch; rms_kernel=0", "megatron-like", flash=0).attention == "unfused"
-    assert said("kernel=fused; rms_kernel=0", "megatron-like", flash=0).attention == "fused-softmax"
-    assert said("kernel=flash_attention2 + rms kernel", "megatron-like", flash=2).attention == "flash-2"
+    assert said("", flash=1).attention.kernel == "flash-1"
+    assert said("", flash=3).attention.kernel == "flash-3"
+    assert said("", flash=0).attention.kernel == "unfused"
+    assert said("", "megatron-2020-22", flash=0).attention.kernel == "fused-softmax"
+    assert said("", "llm-foundry-2023").attention.kernel == "triton-2023"
+    assert said("kernel=torch; rms_kernel=0", "megatron-like", flash=0).attention.kernel == "unfused"
+    assert said("kernel=fused; rms_kernel=0", "megatron-like", flash=0).attention.kernel == "fused-softmax"
+    assert (
+        said("kernel=flash_attention2 + rms kernel", "megatron-like", flash=2).attention.kernel == "flash-2"
+    )
 
 
 def test_a_row_says_where_checkpoints_are_not_the_method_s_own() -> None:
     """DistFlashAttention's Table 5 compares its own with Hugging Face's, around whole layers."""
     own = said("distflashattn |  | rematerialization-aware", "sequence-2023", flash=2)
     plain = said("distflashattn |  | hf checkpointing", "sequence-2023", flash=2)
-    assert (own.plain_checkpoints, plain.plain_checkpoints) == (False, True)
-    assert own.parameter_dtype == plain.parameter_dtype == "fp16"
-    assert plain.recompute_gathers
-    assert said("deepspeed-ulysses |  | ", "sequence-2023", flash=2).attention == "flash-2"
+    assert (own.recompute.plain_checkpoints, plain.recompute.plain_checkpoints) == (False, True)
+    assert own.optimizer.parameter_dtype == plain.optimizer.parameter_dtype == "fp16"
+    assert plain.engine.recompute_gathers
+    assert said("deepspeed-ulysses |  | ", "sequence-2023", flash=2).attention.kernel == "flash-2"
 
 
 def test_norm_overlap_and_reduction_are_taken_from_the_row() -> None:
-    assert said("", "megatron-like", norm=1).fused_norm
-    assert not said("", "megatron-lm", norm=0).fused_norm
-    assert said("fsdp | async tp on | ").tp_exposed < said("fsdp | async tp off | ").tp_exposed
-    assert said("megatron-bridge | moe a2a | ", "megatron-bridge").overlaps_experts
-    assert not said("megatron-bridge | moe a2a off | ", "megatron-bridge").overlaps_experts
+    assert said("", "megatron-like", norm=1).kernels.fused_norm
+    assert not said("", "megatron-lm", norm=0).kernels.fused_norm
+    assert said("fsdp | async tp on | ").tensor.exposed < said("fsdp | async tp off | ").tensor.exposed
+    assert said("megatron-bridge | moe a2a | ", "megatron-bridge").experts.overlaps
+    assert not said("megatron-bridge | moe a2a off | ", "megatron-bridge").experts.overlaps
     dropped = said("megatron-bridge |  | MoE tokens force-balanced, tokendrop", "megatron-bridge")
-    assert (dropped.dispatcher, dropped.static_experts) == ("all-to-all", True)
-    assert said("megatron-bridge | moe a2a off | ", "megatron-bridge").ep_exposed == 1
-    assert said("x | | moe_a2a_overlap=true;", "megatron-bridge").overlaps_experts
-    assert said("x | | moe_a2a_overlap=false;", "megatron-bridge").ep_exposed == 1
-    assert said("fsdp | | mp_mode=pure; ", "llm-foundry-2023").reduce_dtype == "bf16"
-    assert said("fsdp | | mp_mode=default; ", "llm-foundry-2023").reduce_dtype == "fp32"
+    assert (dropped.experts.dispatcher, dropped.experts.static) == ("all-to-all", True)
+    assert said("megatron-bridge | moe a2a off | ", "megatron-bridge").experts.exposed == 1
+    assert said("x | | moe_a2a_overlap=true;", "megatron-bridge").experts.overlaps
+    assert said("x | | moe_a2a_overlap=false;", "megatron-bridge").experts.exposed == 1
+    assert said("fsdp | | mp_mode=pure; ", "llm-foundry-2023").optimizer.reduce_dtype == "bf16"
+    assert said("fsdp | | mp_mode=default; ", "llm-foundry-2023").optimizer.reduce_dtype == "fp32"
 
 
 @pytest.mark.parametrize(
@@ -329,8 +331,8 @@ def test_what_is_not_overlapped_is_exposed(words: str, tp: float | None, dp: flo
 
 def test_gradients_of_fp16_runs_before_2023_are_fp16() -> None:
     era = next(entry for entry in ERAS if entry.name == "megatron-deepspeed")
-    assert era_traits(Traits(), era, "fp16", {}).gradient_dtype == "fp16"
-    assert era_traits(Traits(), era, "bf16", {}).gradient_dtype == "fp32"
+    assert era_traits(Traits(), era, "fp16", {}).optimizer.gradient_dtype == "fp16"
+    assert era_traits(Traits(), era, "bf16", {}).optimizer.gradient_dtype == "fp32"
 
 
 def test_a_framework_that_is_offered_is_known() -> None:
@@ -343,9 +345,9 @@ def test_a_framework_that_is_offered_is_known() -> None:
 
 def test_recompute_of_llm_foundry_stops_early_where_its_pytorch_did() -> None:
     """v0.1 asks for torch 1.13.1 in setup.py; v0.3 and Hopper's CUDA 12 come with 2.1, which stops early."""
-    assert not said("fsdp | | mp_mode=pure; ", "llm-foundry-2023", gpu="a100-80gb-sxm").early_stop
-    assert said("fsdp | | mp_mode=default; ", "llm-foundry-2023", gpu="a100-80gb-sxm").early_stop
-    assert said("fsdp | | mp_mode=pure; ", "llm-foundry-2023", gpu="h100-80gb-sxm").early_stop
+    assert not said("fsdp | | mp_mode=pure; ", "llm-foundry-2023", gpu="a100-80gb-sxm").recompute.early_stop
+    assert said("fsdp | | mp_mode=default; ", "llm-foundry-2023", gpu="a100-80gb-sxm").recompute.early_stop
+    assert said("fsdp | | mp_mode=pure; ", "llm-foundry-2023", gpu="h100-80gb-sxm").recompute.early_stop
 
 
 def test_what_the_runs_of_an_era_fit_is_no_trait_of_it() -> None:

@@ -78,14 +78,14 @@ def test_the_product_shown_is_the_one_priced() -> None:
 
 def test_the_attention_shown_is_the_one_priced() -> None:
     attention = USES["compute"][3]
-    share = ANATOMY.case.derate * RUNTIME.traits.attention_share
+    share = ANATOMY.case.derate * RUNTIME.traits.attention.share
     assert attention.result / share == pytest.approx(OPERATORS["attention"].forward)
 
 
 def test_four_gathers_or_scatters_are_the_forward_pass_of_a_layer() -> None:
     (gather,) = USES["tp_comm"]
     exchange = ANATOMY.layers["a"].exchanges.tp
-    assert 4 * gather.result * RUNTIME.traits.tp_exposed == pytest.approx(exchange.forward)
+    assert 4 * gather.result * RUNTIME.traits.tensor.exposed == pytest.approx(exchange.forward)
 
 
 def test_the_bubble_shown_is_that_of_the_estimate() -> None:

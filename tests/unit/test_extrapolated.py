@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from planner.cost.block_cost import layer_detail, priced_layer
@@ -91,7 +89,7 @@ def test_early_stop_does_not_repeat_the_last_product() -> None:
     work = job(MODELS["dense"], 1, "dgx-1-v100-16gb", global_batch=4)
     plan = Plan(num_microbatches=4, recompute="full")
     fsdp = runtimes()["fsdp"]
-    fsdp = replace(fsdp, traits=replace(fsdp.traits, early_stop=True))
+    fsdp = fsdp.with_traits(early_stop=True)
     pricer = Pricer(case_of(plan, work, fsdp), plan)
     layer = priced_layer(pricer, "a")
     detail = layer_detail(layer, pricer.case.recompute, pricer)

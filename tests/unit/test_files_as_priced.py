@@ -80,7 +80,7 @@ def test_the_dispatcher_that_is_priced_is_the_one_that_starts(
     plan, job = with_experts(name)
     text = written(name, version, plan, job, {} if asked is None else {"dispatcher": asked})
     told = {kind for pattern, kind in DISPATCHERS.items() if re.search(pattern, text)}
-    assert told == {asked or RUNTIMES[name].traits.dispatcher}
+    assert told == {asked or RUNTIMES[name].traits.experts.dispatcher}
 
 
 @pytest.mark.parametrize("name", RUNTIMES)

@@ -102,7 +102,7 @@ def job_on(gpus: int, batch: int) -> Job:
 
 def with_traits(**changes: object) -> Runtime:
     runtime = runtimes()["nanotron"]
-    return replace(runtime, traits=replace(runtime.traits, **changes))  # type: ignore[arg-type]
+    return runtime.with_traits(**changes)
 
 
 SMALL = Plan(tp=8.0, dp=1.0, num_microbatches=16.0)
@@ -130,5 +130,5 @@ def test_rings_of_each_parameter_cost_their_latency() -> None:
     job, plan = job_on(64, 16), Plan(tp=8.0, dp=8.0, num_microbatches=2.0, zero=1, zero_shards=8.0)
     apart, whole = (estimate(plan, job, with_traits(parameters_apart=flag)).step for flag in (True, False))
     # Nine parameters of 32 layers, seven hops of 25 us, both ways, of which LL has 0.18 and LL128 0.56.
-    most = 2 * 9 * 32 * 7 * 25e-6 * 0.56 / runtimes()["nanotron"].traits.dp_rate_share
+    most = 2 * 9 * 32 * 7 * 25e-6 * 0.56 / runtimes()["nanotron"].traits.data.rate_share
     assert 0.0 < apart - whole <= 1.001 * most

@@ -338,7 +338,7 @@ def test_facts_may_be_about_more_than_a_number(catalogue: Catalogue) -> None:
     log = DENSE.with_values({"source": "bigscience-bloom-prequel", "framework": "megatron-deepspeed"})
     for gpus, blocks in ((160, False), (192, True)):
         run = log.with_values({"num_gpus": gpus, "dp": gpus // 8, "global_batch": gpus, "step_time_s": 60.0})
-        assert ready(run, catalogue).runtime.traits.launch_blocking is blocks
+        assert ready(run, catalogue).runtime.traits.host.launch_blocking is blocks
 
 
 def test_a_fact_may_hold_for_every_text_of_a_kind() -> None:

@@ -223,7 +223,7 @@ def test_plain_models_are_not(model: str, catalogue: Catalogue) -> None:
 def test_the_norm_kernel_of_the_notes_is_read(notes: str, fused: bool, catalogue: Catalogue) -> None:
     found = prepare(RUN.with_values({"notes": notes}), catalogue)
     assert isinstance(found, PricedRun)
-    assert found.runtime.traits.fused_norm is fused
+    assert found.runtime.traits.kernels.fused_norm is fused
     assert "fused_norm" not in found.defaults
 
 

@@ -173,8 +173,8 @@ def test_deepspeed_says_the_whole_batch_only_where_it_counts_data_parallel_ranks
 def test_deepspeed_writes_the_dtypes_that_were_priced() -> None:
     plain = json.loads(files(DEEPSPEED, zero=2)["ds_config.json"])
     wide = json.loads(files(DEEPSPEED, zero=2, work={"gradient_dtype": "fp32"})["ds_config.json"])
-    assert plain["data_types"] == {"grad_accum_dtype": DEEPSPEED.traits.gradient_dtype}
-    assert plain["communication_data_type"] == DEEPSPEED.traits.reduce_dtype
+    assert plain["data_types"] == {"grad_accum_dtype": DEEPSPEED.traits.optimizer.gradient_dtype}
+    assert plain["communication_data_type"] == DEEPSPEED.traits.optimizer.reduce_dtype
     assert wide["data_types"] == {"grad_accum_dtype": "fp32"}
 
 

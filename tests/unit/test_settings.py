@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import changed
 from planner.runtimes._trait_values import is_allowed
-from planner.runtimes._traits import Traits
+from planner.runtimes._traits import TRAITS, Traits
 from planner.search.legality import Legality, plan_rows
 from planner.search.legality import named as legal_named
 from planner.search.optimise import search
@@ -73,10 +73,10 @@ def test_values_set_the_same_traits_and_are_told_apart(setting: object) -> None:
     known = SETTINGS[setting.name]  # type: ignore[attr-defined]
     names = {tuple(sorted(changes)) for changes in known.values.values()}
     assert len(names) == 1, "each value decides the same traits"
-    assert set(next(iter(names))) <= {field.name for field in fields(Traits)}
+    assert set(next(iter(names))) <= set(TRAITS)
     for value, changes in known.values.items():
         assert all(is_allowed(name, word) for name, word in changes.items())
-        assert known.value_of(replace(Traits(), **changes)) == value  # type: ignore[arg-type]
+        assert known.value_of(Traits().with_values(**changes)) == value  # type: ignore[arg-type]
     assert set(known.scanned) <= set(known.values) - {known.plain}
     assert set(known.evidence or {}) <= set(known.values) - {known.plain}
 
@@ -89,7 +89,7 @@ def test_a_runtime_starts_from_a_known_value_of_each_setting_and_files_can_say_t
         assert plain is not None
         for changes in (changes for value, changes in setting.values.items() if value != plain):
             for trait, word in changes.items():
-                own = getattr(runtime.traits, trait)
+                own = runtime.traits.value_of(trait)
                 assert word == own or word in runtime.settings[trait], (setting.name, trait)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -179,8 +178,8 @@ def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
     work = job(model, 8, seq_len=4096, global_batch=64)
     plan = plan_of(work, zero=3, ep=8, micro_batch=8, recompute="selective")
     titan = runtimes()["torchtitan"]
-    cut = replace(titan, traits=replace(titan.traits, loss_chunks=float(parts)))
-    whole = replace(titan, traits=replace(titan.traits, loss_chunks=1.0))
+    cut = titan.with_traits(loss_chunks=float(parts))
+    whole = titan.with_traits(loss_chunks=1.0)
     stages = [estimate(plan, work, one).stages[0] for one in (whole, cut)]
     assert stages[1].workspace == pytest.approx(
         chunked_peak(tokens, model.vocab, model.hidden, parts), rel=1e-3
@@ -191,7 +190,7 @@ def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
 
 def test_dates_without_a_release_have_the_loss_in_parts() -> None:
     """All configurations of b5bcd76c have a ``ChunkedLossWrapper``, those of the years before none."""
-    assert TORCHTITAN.traits["loss_chunks"] == runtimes()["torchtitan"].traits.loss_chunks == 8.0
+    assert TORCHTITAN.traits["loss_chunks"] == runtimes()["torchtitan"].traits.loss.chunks == 8.0
     for older in (TORCHTITAN_2024, TORCHTITAN_2025, TORCHTITAN_022):
         assert older.traits["loss_chunks"] == 1.0
 

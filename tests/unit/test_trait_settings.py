@@ -16,7 +16,8 @@ from planner.launchers import Card, Target, launch_files, launchers
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._settings import ANY, CHOICES
-from planner.runtimes._trait_values import TRAITS, is_allowed
+from planner.runtimes._trait_values import is_allowed
+from planner.runtimes._traits import TRAITS
 from tests.unit import runner_jobs as jobs
 from tests.validate.megatron import cases
 
@@ -69,7 +70,7 @@ MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
 def written(name: str, version: str | None = None, job: Job = JOB, **traits: Any) -> dict[str, str]:
     """Return the files of a plan for a runtime with changed traits."""
     plain = runtimes()[name]
-    runtime = replace(plain, traits=replace(plain.traits, **traits))
+    runtime = plain.with_traits(**traits)
     wanted = Target(runtime, launchers()["torchrun"], version or runtime.versions[0])
     plan = replace(PLANS[name], ep=2.0) if job is ROUTED else PLANS[name]
     return launch_files(plan, job, wanted, Card())
@@ -113,7 +114,7 @@ def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
 def test_no_dispatcher_is_asked_for_where_no_token_leaves_its_rank(name: str) -> None:
     """Megatron-core's MoEFlexTokenDispatcher asserts that ep times etp is above 1 for DeepEP."""
     runtime = runtimes()[name]
-    changed = replace(runtime, traits=replace(runtime.traits, dispatcher="fused"))
+    changed = runtime.with_traits(dispatcher="fused")
     target = Target(changed, launchers()["torchrun"], runtime.versions[0])
     files = launch_files(PLANS[name], ROUTED, target, Card())
     assert not any("deepep" in text or "flex" in text for name, text in files.items() if name != "README.md")
@@ -145,12 +146,12 @@ def test_settings_are_values_that_the_trait_can_have_and_not_the_runtimes_own() 
         for trait, values in runtime.settings.items():
             assert trait in TRAITS
             assert all(is_allowed(trait, value) for value in values if value != ANY), (name, trait)
-            assert getattr(runtime.traits, trait) not in values, (name, trait)
+            assert runtime.traits.value_of(trait) not in values, (name, trait)
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_choice_without_a_setting_is_refused_with_the_runtimes_own(name: str) -> None:
-    own = runtimes()[name].traits.vocab_parallel_loss
+    own = runtimes()[name].traits.loss.vocab_parallel
     with pytest.raises(UnsupportedPlan) as refused:
         written(name, vocab_parallel_loss=not own)
     assert f"nearest: --set vocab_parallel_loss={str(own).lower()}" in str(refused.value)
@@ -195,7 +196,7 @@ def test_torchtitan_compiles_or_not(version: str | None, file: str) -> None:
 def test_gradients_in_bf16_do_not_go_with_fp16() -> None:
     runtime = runtimes()["megatron-lm"]
     task = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp16")
-    changed = replace(runtime, traits=replace(runtime.traits, gradient_dtype="bf16"))
+    changed = runtime.with_traits(gradient_dtype="bf16")
     with pytest.raises(UnsupportedPlan, match="nearest: --set gradient_dtype=fp32"):
         launch_files(PLANS["megatron-lm"], task, Target(changed, launchers()["torchrun"], "0.20"), Card())
 
@@ -226,7 +227,7 @@ def test_megatron_is_priced_with_the_one_dtype_of_gradients_that_it_is_started_w
 ) -> None:
     """Of P weights 16 ranks send 15/16 · P in a reduce-scatter, and as many in 16 bit in the all-gather."""
     plain = runtimes()[name]
-    runtime = replace(plain, traits=replace(plain.traits, **({trait: "bf16"} if trait else {})))
+    runtime = plain.with_traits(**({trait: "bf16"} if trait else {}))
     work = JOB.workload if trait else JOB.workload.model_copy(update={"gradient_dtype": "bf16"})
     job, layout = replace(JOB, workload=work), cases.plan(16, 64, zero=1)
     for asked, whose, nbytes in ((JOB, plain, 4), (job, runtime, 2)):

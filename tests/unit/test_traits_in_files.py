@@ -13,7 +13,8 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._settings import CHOICES
-from planner.runtimes._trait_values import TRAITS, kind_of, words_of
+from planner.runtimes._trait_values import kind_of, words_of
+from planner.runtimes._traits import TRAITS
 from tests.unit.test_trait_settings import LOW, PLANS, ROUTED, job_for, lines, written
 from tests.validate.megatron import cases
 
@@ -22,7 +23,7 @@ RUNTIMES = ("megatron-lm", "megatron-bridge")
 
 def others(name: str, trait: str) -> list[Any]:
     """Return values of a trait beside the runtime's own."""
-    own = getattr(runtimes()[name].traits, trait)
+    own = runtimes()[name].traits.value_of(trait)
     if words_of(trait):
         return [word for word in words_of(trait) if word != own]
     if kind_of(trait) is bool:
@@ -78,7 +79,7 @@ REFUSED: dict[str, tuple[Job, dict[str, Any], dict[str, Any], str]] = {
 def test_what_megatron_refuses_beside_a_setting_is_refused(name: str, case: str) -> None:
     job, axes, traits, nearest = REFUSED[case]
     plain = runtimes()[name]
-    runtime = replace(plain, traits=replace(plain.traits, **traits))
+    runtime = plain.with_traits(**traits)
     with pytest.raises(UnsupportedPlan) as refused:
         launch_files(
             cases.plan(16, 64, **axes),
@@ -112,7 +113,7 @@ def test_switches_of_experts_and_messages_are_idle_where_there_are_none(name: st
 def alone() -> set[str]:
     """Return the lines of a plan without tensor parallelism, whose messages are to be overlapped."""
     plain = runtimes()["megatron-lm"]
-    runtime = replace(plain, traits=replace(plain.traits, tp_exposed=0.25))
+    runtime = plain.with_traits(tp_exposed=0.25)
     plan: Plan = replace(
         PLANS["megatron-lm"], tp=1.0, dp=16.0, sequence_parallel=False, zero_shards=16.0, num_microbatches=4.0
     )

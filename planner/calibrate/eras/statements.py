@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Final
 
 from planner.calibrate.eras._common import FIXED_SEGMENTS
@@ -125,4 +124,4 @@ def stated_traits(
 def era_traits(traits: Traits, era: Era, precision: str, said: Settings) -> Traits:
     """Return a runtime's traits as they were in the era, with what the run states on top."""
     half = era.half_traits if precision == "fp16" else {}
-    return replace(traits, **{**era.traits, **half, **said})  # type: ignore[arg-type]
+    return traits.with_values(**{**era.traits, **half, **said})

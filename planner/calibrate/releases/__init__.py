@@ -185,7 +185,7 @@ def of_release(name: str, release: Release, accelerator: str, precision: str) ->
         for constant in fitted(scope, owner)
         if constant.name not in said
     }
-    return replace(plain, traits=replace(traits, **found_constants), release=release.name)
+    return replace(plain, traits=traits.with_values(**found_constants), release=release.name)
 
 
 def _is_old(accelerator: str) -> bool:

@@ -299,9 +299,9 @@ def assumed(
     if not stated_network(start.interconnect, hardware.pool.gpus_per_node).whole:
         values["interconnect"] = links(hardware)
     if "attention" not in said and not (plan.cp > 1 and CONTEXT_METHODS[plan.cp_method].kernel):
-        values["flash_attn"] = KERNELS.get(traits.attention, traits.attention)
+        values["flash_attn"] = KERNELS.get(traits.attention.kernel, traits.attention.kernel)
     if "fused_norm" not in said:
-        values["fused_norm"] = int(traits.fused_norm)
+        values["fused_norm"] = int(traits.kernels.fused_norm)
     return values
 
 

@@ -86,7 +86,7 @@ ENTRY = Runtime(
     # Transformer Engine's default for overlap without tuned buffers: 16 multiprocessors for a message, and
     # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
     # `overlap_p2p_comm` is on with several chunks on a rank, off with one (training/comm_overlap.py).
-    traits=Traits(
+    traits=Traits().with_values(
         whole_matrices="owned",
         norm_in_product=True,
         step_copies="any",

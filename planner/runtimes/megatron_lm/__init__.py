@@ -82,7 +82,7 @@ ENTRY = Runtime(
     versions=("0.20", "0.19", "0.18", "0.17", "0.16"),
     cite="https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64ddf34856e74b24714e3bedb2f5a39553",
     # Experts as fitted to Megatron-Bridge, whose layers with experts are Megatron-core's own.
-    traits=Traits(
+    traits=Traits().with_values(
         whole_matrices="owned",
         norm_in_product=True,
         step_copies="any",

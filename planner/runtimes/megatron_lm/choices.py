@@ -107,11 +107,11 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     traits, rules = runtime.traits, list[Rule]()
     if runtime.release and runtime.release not in runtime.versions:
         return rules
-    if traits.low_bit_weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
+    if traits.low_bit.weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
         rules.append(_weights_rule(plan, job))
     if job.model.expert_kinds:
         rules += _expert_rules(plan, job, traits)
-    if traits.graphed:
+    if traits.kernels.graphed:
         rules += _graph_rules(plan, job, traits)
     return rules
 
@@ -124,7 +124,7 @@ def release_rules(plan: Plan, job: Job, runtime: Runtime, plain: Traits) -> list
     new = [
         name
         for name in (*SWITCHES, "graphed")
-        if getattr(runtime.traits, name) != getattr(plain, name) and release < _since(name)
+        if runtime.traits.value_of(name) != plain.value_of(name) and release < _since(name)
     ]
     return [
         Rule(
@@ -163,9 +163,9 @@ def _expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     single = np.less_equal(plan.ep, 1)
     wanted, layers = granularity(plan.recompute), job.model.prediction
     rules = []
-    if traits.dispatcher == "fused":
+    if traits.experts.dispatcher == "fused":
         rules.append(_dispatcher_rule(job, traits))
-    if traits.overlaps_experts:
+    if traits.experts.overlaps:
         kept = wanted is None or not (wanted.whole or "moe" in wanted.modules)
         rules += [
             Rule(
@@ -205,9 +205,9 @@ def _dispatcher_rule(job: Job, traits: Traits) -> Rule:
     known = device.compute_capability is None or device.compute_capability >= AMPERE
     return Rule(
         "fused-dispatcher-runs",
-        device.vendor.lower() == "nvidia" and known and not traits.static_experts,
+        device.vendor.lower() == "nvidia" and known and not traits.experts.static,
         lambda: (
-            f"fused expert dispatcher on {device.name}" + (", static experts" * traits.static_experts),
+            f"fused expert dispatcher on {device.name}" + (", static experts" * traits.experts.static),
             "NVIDIA's accelerators since Ampere, tokens that are not dropped",
             "--set expert_dispatcher=all-to-all",
         ),
@@ -216,7 +216,7 @@ def _dispatcher_rule(job: Job, traits: Traits) -> Rule:
 
 def _graph_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return what graphs cannot hold."""
-    wanted, whole = granularity(plan.recompute), traits.graphed == "passes"
+    wanted, whole = granularity(plan.recompute), traits.kernels.graphed == "passes"
     experts = bool(job.model.expert_kinds)
     inside = wanted is not None and (wanted.whole or (experts and "moe" in wanted.modules))
     nearest = "--set cuda_graphs=none"
@@ -224,7 +224,11 @@ def _graph_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
         Rule(
             "graphs-hold-recompute",
             whole or not inside,
-            lambda: (f"graphs of {traits.graphed} with recompute {plan.recompute}", "parts of them", nearest),
+            lambda: (
+                f"graphs of {traits.kernels.graphed} with recompute {plan.recompute}",
+                "parts of them",
+                nearest,
+            ),
         ),
         Rule(
             "graphs-keep-places",
@@ -247,7 +251,7 @@ def _static_shapes_rule(job: Job, traits: Traits, single: Mask) -> Rule:
     new = device.compute_capability is not None and device.compute_capability >= BLACKWELL
     return Rule(
         "graph-of-experts-has-static-shapes",
-        np.logical_not(single) & (precision == "mxfp8" and new and traits.dispatcher == "fused"),
+        np.logical_not(single) & (precision == "mxfp8" and new and traits.experts.dispatcher == "fused"),
         lambda: (
             f"a graph of all passes with experts in {precision} on {device.name}",
             "expert parallelism by the fused dispatcher, mxfp8 on Blackwell: buffers of a fixed size",

@@ -17,7 +17,7 @@ ENTRY = Runtime(
     # The loss is a chain of fp32 kernels as Megatron-LM's of 2021, so that a logit moves as many bytes
     # (parallel/tensor_parallel/functional.py, `_ShardedCrossEntropy`; `GPT_2021` counts them); bf16 gradients
     # stand beside the fp32 ones that they are added to (optim/gradient_accumulator.py).
-    traits=Traits(
+    traits=Traits().with_values(
         attention="flash-2",
         vocab_parallel_loss=True,
         logit_bytes=12.0,

@@ -86,8 +86,8 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     version, traits = runtime.release or runtime.versions[0], runtime.traits
     if version not in runtime.versions:
         return []
-    overlaps = traits.tp_exposed == ASYNC_EXPOSED
-    choice = Choice(traits.compiled, overlaps, traits.float8_scales, int(traits.loss_chunks))
+    overlaps = traits.tensor.exposed == ASYNC_EXPOSED
+    choice = Choice(traits.kernels.compiled, overlaps, traits.low_bit.float8_scales, int(traits.loss.chunks))
     return choice_rules(plan, job, choice, version)
 
 

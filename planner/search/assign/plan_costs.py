@@ -79,7 +79,7 @@ def plan_costs(
         priced.append(piece_costs(one, plan, priced_layers(one, plan, pieces), pieces))
     tables: list[Table] = [{piece[0]: cost for piece, cost in costs.items()} for costs in priced]
     layers = [[table[kind] for table in tables] for kind in kinds]
-    slack = 1.0 + case.traits.reserve_share
+    slack = 1.0 + case.traits.allocator.reserve_share
     alone = _one_each(plan, priced[0])
     passes = pass_bytes(case, plan, priced[0], alone)
     static = _static_bytes(case, plan, priced[0], passes, alone)
@@ -229,22 +229,22 @@ def _extra_bytes(
     case: Case, tables: Sequence[Table], static: Mapping[str, float], loss: float, in_flight: Column
 ) -> Column:
     """Bytes of each stage beside its layers; an extra layer by the smallest table. [byte]"""
-    slack = 1.0 + case.traits.reserve_share
-    extra = np.full(len(in_flight), case.traits.framework_bytes + slack * waiting_bytes(case))
+    slack = 1.0 + case.traits.allocator.reserve_share
+    extra = np.full(len(in_flight), case.traits.allocator.framework_bytes + slack * waiting_bytes(case))
     extra[0] += static["embedding"] + slack * float(tables[0]["embedding"].held)
     last = float(in_flight[-1])
     for name, count in _last_stage(case):
         kept = min(float(table[name].held) for table in tables) * (1.0 if name in ENDS else last)
         extra[-1] += count * (static[name] + slack * kept)
-    extra[-1] += slack * loss * case.traits.loss_beside_backward
+    extra[-1] += slack * loss * case.traits.loss.beside_backward
     return extra
 
 
 def _floor_bytes(case: Case, loss: float, stages: int) -> Column:
     """Bytes of the loss beyond the backward that it stands beside. [byte]"""
-    slack = 1.0 + case.traits.reserve_share
+    slack = 1.0 + case.traits.allocator.reserve_share
     floor = np.zeros(stages)
-    floor[-1] = slack * max(0.0, loss * (1.0 - case.traits.loss_beside_backward))
+    floor[-1] = slack * max(0.0, loss * (1.0 - case.traits.loss.beside_backward))
     return floor
 
 

@@ -127,10 +127,10 @@ class _Priced:
         self.case = case_of(plan, job, runtime)
         self.mean = float(job.model.num_layers / plan.pp)
         kept = plan if not self.case.sharding.shards_parameters else replace(plan, zero=2)
-        resident = replace(runtime, traits=replace(runtime.traits, sharded_at_rest=False))
+        resident = runtime.with_traits(sharded_at_rest=False)
         self.problem = plan_costs(kept, job, resident, [plan.recompute], limit).problem
         self.costs = layer_costs(self.case, plan, list(job.model.blocks))
-        self.slack = 1.0 + self.case.traits.reserve_share
+        self.slack = 1.0 + self.case.traits.allocator.reserve_share
 
     def seconds(self, kind: int) -> float:
         """Seconds of a micro-batch, with what of the copies no pass hides. [s]"""

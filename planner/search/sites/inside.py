@@ -124,7 +124,7 @@ class Plans:
         return list(result.plans)
 
     def _fits(self, answer: Estimate, name: str, copies: float) -> bool:
-        share = safe_share(self.request.oom_risk, answer.runtime.traits.memory_spread)
+        share = safe_share(self.request.oom_risk, answer.runtime.traits.allocator.memory_spread)
         return answer.peak <= share * self._limit(name, copies, plan_shards(answer.plan))
 
     def _common(

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 
 Value = float | bool | str
+
+
+class Valued(Protocol):
+    """What has a value for each trait: a runtime's stack of them."""
+
+    def value_of(self, name: str) -> Value: ...
 
 
 @dataclass(frozen=True)
@@ -57,13 +64,13 @@ class Setting:
         """Its values in words."""
         return ", ".join(self.values)
 
-    def value_of(self, traits: object) -> str | None:
+    def value_of(self, traits: Valued) -> str | None:
         """Return the value that a runtime's traits have; None where they have that of none."""
         return next(
             (
                 value
                 for value, changes in self.values.items()
-                if all(getattr(traits, name) == wanted for name, wanted in changes.items())
+                if all(traits.value_of(name) == wanted for name, wanted in changes.items())
             ),
             None,
         )

@@ -117,7 +117,7 @@ def settings(runtime: Runtime) -> Iterator[Changes]:
         {name: word for values in chosen for name, word in values.items()}
         for chosen in itertools.product(*(setting.values.values() for setting in known))
     ]
-    plain = dataclasses.asdict(runtime.traits)
+    plain = runtime.traits.flat()
     several = [{name: word for name, word in whole.items() if plain[name] != word} for whole in wholes]
     random.Random(len(several)).shuffle(several)
     mixed = itertools.chain(*itertools.zip_longest(one, several, fillvalue=NO_CHANGES))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
@@ -59,7 +58,7 @@ def differences(
 
 def settable(job: Job, plan: Plan, changes: Changes, runtime: Runtime) -> Changes:
     """Return the changes, or none where they do not go with the plan."""
-    changed = replace(runtime, traits=replace(runtime.traits, **changes))  # type: ignore[arg-type]
+    changed = runtime.with_traits(**changes)
     if broken(job, plan, changed):
         return NO_CHANGES
     return NO_CHANGES if job.workload.precision == "fp16" else changes

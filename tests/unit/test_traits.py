@@ -1,0 +1,86 @@
+"""Traits are records by subject, known outside by one flat name each; no record of the core is a heap."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from planner.runtimes._traits import TRAITS, Traits
+from planner.runtimes._traits._trait import Trait
+from tests.cli.command import planner
+from tests.helpers import ROOT
+
+MOST_FIELDS = 45
+CORE = ("runtimes", "techniques", "cost")
+EVERY = pytest.mark.parametrize("trait", TRAITS.values(), ids=TRAITS)
+
+
+def field_counts(package: Path) -> dict[str, int]:
+    """Return how many fields each class of a package declares."""
+    classes = [
+        (path.relative_to(package), node)
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    return {
+        f"{path}: {node.name}": sum(isinstance(line, ast.AnnAssign) for line in node.body)
+        for path, node in classes
+    }
+
+
+@pytest.mark.parametrize("package", CORE)
+def test_no_record_is_a_heap(package: str) -> None:
+    counts = field_counts(ROOT / "planner" / package)
+    assert counts
+    assert {name: count for name, count in counts.items() if count > MOST_FIELDS} == {}
+
+
+def test_a_heap_is_found(tmp_path: Path) -> None:
+    lines = "".join(f"    f{number}: int = 0\n" for number in range(MOST_FIELDS + 1))
+    (tmp_path / "a.py").write_text(f"class A:\n{lines}")
+    assert field_counts(tmp_path) == {"a.py: A": MOST_FIELDS + 1}
+
+
+@EVERY
+def test_a_trait_has_a_meaning_and_a_number_has_a_unit(trait: Trait) -> None:
+    assert re.fullmatch(r"[A-Z].{20,}\.", trait.meaning, re.DOTALL)
+    assert bool(trait.unit) == (trait.kind is float)
+    assert "[" not in trait.meaning
+
+
+@EVERY
+def test_a_value_goes_in_and_comes_out_by_its_flat_name(trait: Trait) -> None:
+    other = {bool: not trait.default, float: 0.375}.get(trait.kind, "other")
+    stack = Traits().with_values(**{trait.name: other})
+    changed = {name: value for name, value in stack.flat().items() if value != Traits().flat()[name]}
+    assert changed == {trait.name: other}
+    assert getattr(getattr(stack, trait.subject), trait.field) == stack.value_of(trait.name) == other
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(TypeError, match="no trait atention"):
+        Traits().with_values(atention="flash-2")
+
+
+def test_something_reads_every_trait() -> None:
+    files = [path for path in (ROOT / "planner").rglob("*.py") if "_traits" not in path.parts]
+    texts = [text for path in files if "traits." in (text := path.read_text(encoding="utf-8"))]
+    whole = "\n".join(texts)
+    unread = [
+        trait.name
+        for trait in TRAITS.values()
+        if f".{trait.subject}.{trait.field}" not in whole
+        and not any(f"traits.{trait.subject}\n" in text and f"traits.{trait.field}" in text for text in texts)
+    ]
+    assert unread == []
+
+
+def test_the_glossary_says_what_a_trait_means() -> None:
+    done = planner("glossary", "loss_chunks")
+    text = " ".join(done.out.split())
+    assert (done.code, TRAITS["loss_chunks"].meaning in text) == (0, True)
+    assert "a number above 0 to 1e+15; 1.0 unless" in text

@@ -310,6 +310,14 @@ SEARCH: Final = (
         "uniform", "switch", default=False,
         help="Keep one recompute choice for all layers: no assignment.",
     ),
+    Field(
+        "allow", metavar="SETTING", several=True, gridded=False,
+        help="Let the search choose a setting that changes numerics, such as gradients.",
+    ),
+    Field(
+        "slowdown", "number", "X", gridded=False, otherwise="1.25",
+        help="With memory as the objective, times the fastest plan's step that a plan may take, or inf.",
+    ),
 )  # fmt: skip
 """What a search minimises, and how."""
 

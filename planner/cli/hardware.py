@@ -112,7 +112,7 @@ def read_filters(memory: str | None, node: str | None, price: str | None) -> dic
     InputError
         With every one that is no number.
     """
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     wanted = {

@@ -13,12 +13,12 @@ from planner.cli.options import ForceOption, Format, QuietOption, VerboseOption
 from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
-    from planner.cli.job import Asked
-    from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
     from planner.launchers._emit import Target
     from planner.launchers._saving import Saving
     from planner.plan import Plan
+    from planner.question.question import Question
+    from planner.question.reading import Reading
     from planner.report.plan_file import Names, PlanFile
     from planner.runtimes._family import Job, Runtime
 
@@ -93,12 +93,12 @@ def emit(
     What only you know stands in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
     IMAGE, taken from the environment when the files are started. With SMOKE=1 there they try the plan first.
     """
-    from planner.cli.axes import check_offload
-    from planner.cli.files import read_plan
-    from planner.cli.job import check_precision
+    from planner.cli.plans import read_plan
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
     from planner.errors import UnsupportedPlan
+    from planner.question.axes import check_offload
+    from planner.question.job import check_precision
+    from planner.question.reading import Reading
     from planner.units import GIB
 
     saved = read_plan(plan)
@@ -183,9 +183,9 @@ def wanted_target(launch: Launch, runtime: Runtime) -> Target:
     InputError
         With every unknown name.
     """
-    from planner.cli.reading import Reading
     from planner.launchers import launchers
     from planner.launchers._emit import target
+    from planner.question.reading import Reading
     from planner.runtimes import runtimes
 
     reading = Reading()
@@ -201,19 +201,17 @@ def wanted_target(launch: Launch, runtime: Runtime) -> Target:
 
 def write_best(
     best: Estimate,
-    asked: Asked,
+    asked: Question,
     save: Path | None,
     launch: Launch | None,
     force: bool,
     order: str | None = None,
 ) -> None:
     """Write the plan file and the launch files of the best plan, where asked for; with its order, if made."""
-    from planner.cli.files import write_whole
-    from planner.report.plan_file import Names, plan_yaml
+    from planner.files import write_whole
+    from planner.report.plan_file import plan_yaml
 
-    names = Names(
-        asked.model_text, asked.cluster_text(best.job.hardware), asked.gpus_per_node, asked.memory_limit
-    )
+    names = asked.names(best.job.hardware)
     if save is not None:
         write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names, order), force, "--save")
     if launch is not None:

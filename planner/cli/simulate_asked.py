@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from planner.cli.files import write_whole
 from planner.cli.options import Format
 from planner.cli.progress import Progress
-from planner.cli.reading import Reading, shown
 from planner.errors import InputError, Problem
+from planner.files import write_whole
+from planner.question.reading import Reading, shown
 from planner.simulate.ascii import picture
 from planner.techniques.schedules._engine import Timeline
 from planner.techniques.schedules._family import PassTimes

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from planner.cli.options import Format
 from planner.cli.output import emit_document, emit_page
-from planner.cli.reading import Reading
 from planner.cli.simulate_asked import MOST_RANKS, SYNTHESIZED, Answer, fault_missing, read_times
 from planner.cli.simulation_page import document, figures, page, show
 from planner.errors import Infeasible
+from planner.question.reading import Reading
 from planner.report.page import Page, Table, significant
 from planner.search.synthesis.hand_made import placements
 from planner.search.synthesis.problem import OBJECTIVES, Objective, Problem

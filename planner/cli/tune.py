@@ -82,7 +82,7 @@ def tune(
     """
     from planner.cli.explain import read_saved
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     count = reading.count("--top", top, most=MOST)
@@ -214,7 +214,7 @@ def _gib(nbytes: float) -> float:
 
 def keep(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> None:
     """Write what is known, and the measured rows as one table."""
-    from planner.cli.files import write_whole
+    from planner.files import write_whole
 
     content = {"format": FORMAT, "job": job_key(saved), "trials": [asdict(one) for one in trials]}
     write_whole(out / STATE, json.dumps(content, indent=2) + "\n", True, "--out")

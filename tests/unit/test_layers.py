@@ -13,8 +13,8 @@ from tests.helpers import ROOT
 LAYERS = (
     ("__init__", "__main__"),
     ("notebook",),
-    ("api",),
-    ("cli",),
+    ("api", "cli"),
+    ("question",),
     ("sweep",),
     ("report", "launchers"),
     ("search", "calibrate", "simulate", "profile"),
@@ -24,7 +24,7 @@ LAYERS = (
     ("plan",),
     ("inputs",),
     ("formulas",),
-    ("registry", "arguments", "fields"),
+    ("registry", "arguments", "fields", "files"),
     ("numeric", "units", "errors", "remembered", "shown"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""

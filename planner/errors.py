@@ -17,6 +17,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+MOST_FOUND = 200
+"""Letters of a wrong value that a message repeats."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -41,7 +44,8 @@ class Problem:
 
     def __str__(self) -> str:
         hint = f"; nearest: {self.nearest}" if self.nearest else ""
-        return f"{self.where}: found {self.found}; expected {self.expected}{hint}"
+        found = self.found if len(self.found) <= MOST_FOUND else f"{self.found[: MOST_FOUND - 3]}..."
+        return f"{self.where}: found {found}; expected {self.expected}{hint}"
 
 
 class PlannerError(Exception):

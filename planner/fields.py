@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 Kind = Literal[
-    "amount", "count", "counts", "dtype", "length", "memory", "name", "number", "offload", "recompute",
+    "amount", "context", "count", "counts", "dtype", "length", "memory", "name", "number", "offload", "recompute",
     "split", "switch", "targets", "text", "word",
 ]  # fmt: skip
 """How a value is written and what it becomes: a method of `planner.question.reading.Reading`."""
@@ -267,8 +267,8 @@ AXES: Final = (
         help="Split norms and residuals along the sequence.", elsewhere="sp",
     ),
     Field(
-        "cp_method", "name", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
-        help="ring, all-gather, all-to-all, burst or lightseq.",
+        "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
+        help="ring, all-gather, all-to-all, usp, burst or lightseq.",
     ),
     Field(
         "schedule", "name", "NAME", table="planner.techniques.schedules:SCHEDULES", default="1f1b",

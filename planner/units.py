@@ -125,3 +125,20 @@ def percent(share: float | None, digits: int = 1, signed: bool = False) -> str:
     if share is None:
         return "-"
     return f"{100 * share:{'+' if signed else ''}.{digits}f}%"
+
+
+MOST_DIGITS: Final = 18
+"""Digits of a whole number that is read: no count, length or number of bytes has more. [-]"""
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number in decimal digits that ``int`` reads.
+
+    ``str.isdigit`` takes superscripts too, which ``int`` does not, and nor does ``int`` thousands of digits.
+
+    Examples
+    --------
+    >>> is_whole("12"), is_whole("²"), is_whole("-1"), is_whole("9" * 5000)
+    (True, False, False, False)
+    """
+    return text.isdecimal() and len(text) <= MOST_DIGITS

@@ -14,6 +14,7 @@ import typer
 from planner.cli import complete
 from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import InputError, Problem
+from planner.units import is_whole
 
 if TYPE_CHECKING:
     from planner.inputs.model import ModelSpec
@@ -258,7 +259,7 @@ def _node(found: Imported, job: JobOptions) -> dict[str, str]:
     from planner.inputs.load_hardware import load_hardware
 
     ranks = found.options.get("ranks", "")
-    if not ranks.isdigit() or len(job.hardware or ()) != 1 or job.gpus_per_node or job.gpus:
+    if not is_whole(ranks) or len(job.hardware or ()) != 1 or job.gpus_per_node or job.gpus:
         return {}
     try:
         whole = load_hardware((job.hardware or [""])[0], "cluster").pool.gpus_per_node
@@ -280,7 +281,7 @@ def completed(values: Mapping[str, str]) -> dict[str, str]:
 
     def number(name: str, default: int | None = None) -> int | None:
         text = filled.get(name)
-        return int(text) if text is not None and text.isdigit() and 0 < int(text) < 10**9 else default
+        return int(text) if text is not None and is_whole(text) and 0 < int(text) < 10**9 else default
 
     split = (number("tp", 1) or 1) * (number("pp", 1) or 1) * (number("cp", 1) or 1)
     micro, passes, batch = number("micro_batch"), number("accumulation"), number("global_batch")

@@ -27,7 +27,7 @@ LONG: Final = 15
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
     "Plan": "search estimate explain compare sweep budget cluster",
     "Run": "emit tune diagnose mfu goodput resume report simulate",
-    "Measure": "validate calibrate profile check",
+    "Measure": "validate benchmark calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",
 }
 """Headings of commands, with those below each."""

@@ -14,6 +14,7 @@ from planner.cli.from_file import Request, asked_of
 from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import InputError, Problem
 from planner.inputs.workload import Workload
+from planner.units import is_whole
 
 if TYPE_CHECKING:
     from planner.search.near import Near
@@ -146,7 +147,7 @@ def recipe_of(
 
 def _count(text: str | None) -> int | None:
     """Return a single count of accelerators; None for a range or a list, or none."""
-    return int(text) if text is not None and text.isdigit() else None
+    return int(text) if text is not None and is_whole(text) else None
 
 
 def _scaled(work: Workload, was: int, now: int) -> int:

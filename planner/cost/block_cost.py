@@ -18,7 +18,8 @@ from planner.cost.blocks import (
     routed_bytes,
     spared_product,
 )
-from planner.cost.communication import BlockExchanges, Exchange, block_exchanges, edge_exchange
+from planner.cost.communication import BlockExchanges, block_exchanges, edge_exchange
+from planner.cost.exchange import Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor

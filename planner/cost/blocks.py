@@ -97,16 +97,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     if pricer.case.traits.attention.copies:
         copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
-    operators.append(
-        pricer.attention(
-            local_heads,
-            mixer.head_dim,
-            mixer.value_head_dim,
-            mixer.window,
-            mixer.chunked,
-            local_heads / heads,
-        )
-    )
+    operators.append(pricer.attention(mixer, local_heads, local_heads / heads))
     if mixer.output_gate:
         kernels = pricer.case.traits.kernels
         moved = traffic.GATED[kernels.fused_activation or kernels.compiled]
@@ -155,7 +146,7 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
         query.with_values(second=ranked),
         rebuild.with_values(second=ranked),
         pricer.elementwise("rotary", "qkv", pairs, turn),
-        pricer.attention(heads, mixer.qk_head_dim, mixer.v_head_dim, mixer.window),
+        pricer.attention(mixer, heads),
         output_operator(pricer, values, mixer.output_bias).with_values(second=1.0 - ranked),
     ]
 

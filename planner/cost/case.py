@@ -11,9 +11,9 @@ import numpy as np
 from planner.formulas.collectives import Tier
 from planner.formulas.kernels import Kernels
 from planner.inputs.hardware import Pool
-from planner.inputs.model import ModelSpec
+from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import DTYPE_BYTES, Workload
-from planner.numeric import Num, either
+from planner.numeric import Num, either, most
 from planner.plan import Plan
 from planner.registry import find
 from planner.remembered import remembered
@@ -21,6 +21,7 @@ from planner.rules import Mask
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
+from planner.techniques.context._family import read_method
 from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
 from planner.techniques.offload._family import read_offload
@@ -149,11 +150,9 @@ class Case:
         """Share of the kernels' stand-alone rate that the training step reaches. [-]"""
         return self.traits.kernels.compute_derate * self.pool.compute_rate
 
-    @property
-    def context_exposed(self) -> float:
+    def context_exposed(self, method: ContextMethod) -> float:
         """Share of overlapped context messages that nothing hides: the method's, or the runtime's. [-]"""
-        own = self.context.exposed
-        return self.traits.context.exposed if own is None else own
+        return self.traits.context.exposed if method.exposed is None else method.exposed
 
     @cached_property
     def weight_bytes(self) -> float:
@@ -272,9 +271,14 @@ def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
     Of a domain that joins several nodes a job may take a part (`Pool.segment`): then that is what it joins.
     """
     tiers = [replace(tier.scaled(share), gpus=float(gpus)) for tier in pool.tiers]
-    node, whole = pool.gpus_per_node, pool.scaleup_domain
-    part = float(node * pool.segment(-(-gpus // node)) if node < whole < gpus else whole)
+    whole, part = pool.scaleup_domain, float(pool.fast_ranks(gpus))
     return tuple(replace(tier, domain=part) if tier.domain == whole else tier for tier in tiers)
+
+
+def head_ranks(case: Case, plan: Plan, mixer: Attention | LatentAttention) -> Num:
+    """Ranks that share the heads of one part of the sequence, over context parallelism. [-]"""
+    heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
+    return case.context.head_ranks(plan.cp, heads, kv_heads, case.pool.fast_ranks(case.job.gpus) / plan.tp)
 
 
 def filled_expert_shards(case: Case, plan: Plan) -> Num:
@@ -329,7 +333,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         runtime=runtime,
         sequence_parallel=plan.sequence_parallel,
         recompute=read_choice(dict(RECOMPUTES), plan.recompute),
-        context=find(CONTEXT_METHODS, plan.cp_method, "--cp-method"),
+        context=read_method(CONTEXT_METHODS, plan.cp_method),
         schedule=find(SCHEDULES, plan.schedule, "--schedule"),
         sharding=sharding_of(plan.zero, runtime.traits.engine.sharded_at_rest),
         offload=read_offload(OFFLOADS, plan.offload),

@@ -6,46 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.cost.case import Case
+from planner.cost.context_parallel import context_exchange
+from planner.cost.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
-from planner.inputs.model import Attention, Block, Experts, LatentAttention
+from planner.inputs.model import Block, Experts
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceiling, doublings, either, most
 from planner.plan import Plan
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.recompute._family import RecomputeChoice
-
-ACTIVATION_BYTES = 2.0
-"""Activations travel in 16 bit. [byte]"""
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """One kind of communication of one layer and micro-batch.
-
-    Parameters
-    ----------
-    forward, backward : Num
-        Exposed time of each pass. [s]
-    forward_sent, backward_sent : Num
-        Bytes that one rank sends in each pass. [byte]
-    """
-
-    forward: Num = 0.0
-    backward: Num = 0.0
-    forward_sent: Num = 0.0
-    backward_sent: Num = 0.0
-
-    def __add__(self, other: Exchange) -> Exchange:
-        return Exchange(
-            self.forward + other.forward,
-            self.backward + other.backward,
-            self.forward_sent + other.forward_sent,
-            self.backward_sent + other.backward_sent,
-        )
 
 
 def gathered_share(case: Case) -> float:
@@ -150,48 +123,6 @@ def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
         return Exchange()
     once = 2 * ring_sent_bytes(ACTIVATION_BYTES * case.model.norm_params, pricer.plan.tp)
     return Exchange(backward_sent=norms * once)
-
-
-def gradient_share(case: Case, plan: Plan) -> Num:
-    """Bytes of a backward of context parallelism over those with gradients as wide as keys and values. [-]
-
-    Of 2 (cp - 1) parts half are gradients: in fp32 and passed on cp times they weigh 2 cp instead of cp - 1.
-
-    References
-    ----------
-    .. [1] PyTorch 2.13, ``torch/distributed/tensor/experimental/_context_parallel/_attention.py``,
-       ``_templated_ring_attention_backward``.
-    """
-    method = case.context
-    if not case.traits.context.fp32_gradients or method.splits_heads or method.kernel:
-        return 1.0
-    if not method.returns_kv_gradients:
-        return 1.0
-    return either(plan.cp > 1, (3.0 * plan.cp - 1.0) / most(2.0 * (plan.cp - 1.0), 1.0), 1.0)
-
-
-def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attention: Operator) -> Exchange:
-    """Price what attention sends between the ranks that share a sequence."""
-    case, plan = pricer.case, pricer.plan
-    heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
-    if case.context.splits_heads:
-        heads, kv_heads = (plan.cp * ceiling(number / plan.cp) for number in (heads, kv_heads))
-    kv_width = kv_heads * (mixer.qk_head_dim + mixer.value_head_dim)
-    q_width = heads * (mixer.qk_head_dim + mixer.value_head_dim) / 2
-    exposed = case.context_exposed
-    buffers = (case.context.forward_elements, case.context.backward_elements)
-    window = (attention.forward, attention.backward)
-    shares = (1.0, gradient_share(case, plan))
-    rows = (0.0, case.context.backward_statistics * pricer.tokens * heads * plan.cp)
-    seconds, sent = [], []
-    for elements, row, compute, share in zip(buffers, rows, window, shares, strict=True):
-        nbytes = ACTIVATION_BYTES * share * (elements(pricer.tokens, q_width, kv_width, plan.cp) + row)
-        alone = case.context.seconds(nbytes, plan.cp, plan.tp, case.tiers)
-        hidden = exposed_seconds(alone, compute, exposed)
-        waits = case.traits.host.message_seconds * case.context.waits(plan.cp)
-        seconds.append((hidden if case.context.overlaps else alone) + waits)
-        sent.append(nbytes * case.context.sent_share(plan.cp))
-    return Exchange(seconds[0], seconds[1], sent[0], sent[1])
 
 
 def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> Exchange:

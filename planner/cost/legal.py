@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from planner.cost.activation_offload import LayerPasses, host_activation_bytes
-from planner.cost.case import Case
+from planner.cost.case import Case, head_ranks
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime
@@ -240,16 +240,16 @@ def _heads_rule(plan: Plan, case: Case) -> Rule:
     for mixer in case.model.attentions:
         heads = mixer.heads / plan.tp
         kv_heads = np.maximum(mixer.kv_heads / plan.tp, 1.0)
-        holds = np.logical_and(holds, case.context.legal(plan.cp, heads, kv_heads))
+        shared = head_ranks(case, plan, mixer)
+        holds = np.logical_and(holds, case.context.legal(plan.cp, heads, kv_heads, shared))
     name = case.context.name
+    wanted = "a cp that divides the heads of a rank"
+    if case.context.heads_by is not None:
+        wanted = "several groups of several ranks that divide the heads of a rank, each on fast links"
     return Rule(
         "context-splits-heads",
         np.logical_or(holds, plan.cp <= 1),
-        lambda: (
-            f"cp {plan.cp:.0f} by {name}, tp {plan.tp:.0f}",
-            "a cp that divides the heads of a rank",
-            "ring",
-        ),
+        lambda: (f"cp {plan.cp:.0f} by {name}, tp {plan.tp:.0f}", wanted, "ring"),
     )
 
 

@@ -15,11 +15,13 @@ from planner.cost.attention_core import (
     mean_keys,
     split_softmax,
 )
-from planner.cost.case import Case, kept_attention
+from planner.cost.case import Case, head_ranks, kept_attention
 from planner.cost.casts import gradient_cast_seconds, input_cast_seconds
+from planner.cost.context_parallel import gathered_bytes
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
+from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceiling, either
 from planner.plan import Plan
 from planner.runtimes._traits import Traits
@@ -236,21 +238,15 @@ class Pricer:
         """Seconds to rebuild quantised base weights before a product."""
         return weights * self.case.method.dequantise_bytes / self.case.kernels.memory_bandwidth
 
-    def attention(
-        self,
-        heads: Num,
-        qk_dim: int,
-        value_dim: int,
-        window: int | None,
-        chunked: bool = False,
-        shared: Num = 1.0,
-    ) -> Operator:
+    def attention(self, mixer: Attention | LatentAttention, heads: Num, shared: Num = 1.0) -> Operator:
         """Price the attention core with the runtime's kernel, shared over context parallelism."""
         case, plan = self.case, self.plan
-        splits = case.context.splits_heads
-        local_heads = ceiling(heads / plan.cp) if splits else heads
+        qk_dim, value_dim, window = mixer.qk_head_dim, mixer.value_head_dim, mixer.window
+        chunked = isinstance(mixer, Attention) and mixer.chunked
+        shares = head_ranks(case, plan, mixer)
+        local_heads = ceiling(heads / shares) if case.context.shares_heads else heads
         seq = float(case.workload.seq_len)
-        share = 1.0 if splits else 1.0 / plan.cp
+        share = shares / plan.cp
         rows = plan.micro_batch * local_heads
         head_dim = (qk_dim + value_dim) / 2
         visible = mean_keys(seq, window, chunked, case.workload.document_tokens)
@@ -259,8 +255,9 @@ class Pricer:
         if case.context.kernel:
             own = self._core(case.context.kernel, rows, seq, share, visible, head_dim, shared)
             core = Core(*(either(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
-        stitching = 1.0 if splits or case.context.kernel else stitched_time(case.traits, plan.cp)
-        slow = stitching * case.context.idle_factor(plan.cp) / (case.derate * case.traits.attention.share)
+        ring = plan.cp / shares
+        stitching = 1.0 if case.context.kernel else stitched_time(case.traits, ring)
+        slow = stitching * case.context.idle_factor(ring) / (case.derate * case.traits.attention.share)
         outside = core.outside * slow
         return Operator(
             "attention",
@@ -269,7 +266,7 @@ class Pricer:
             backward=core.backward * slow,
             kept=2 * self.tokens * heads * value_dim,
             saved=core.saved,
-            result=core.widest,
+            result=core.widest + gathered_bytes(case, plan, self.tokens, mixer),
             flops=flops,
             launches=core.launches,
             outside_forward=outside * core.forward,

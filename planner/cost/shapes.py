@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from planner.cost.operators import Operator, Pricer
+from planner.inputs.model import Attention, LatentAttention
+from planner.numeric import Num
 
 Product = tuple[float, float, float]
 """Rows, inputs and outputs of a linear layer. [element]"""
@@ -62,14 +64,12 @@ class Recorder(Pricer):
         self.keep(args[0], "elementwise", elements=args[2])
         return super().elementwise(*args, **kwargs)
 
-    def attention(self, *args: Any, **kwargs: Any) -> Operator:
-        """Price the attention core: heads, both head sizes, window, chunked, heads that share keys."""
-        heads, qk_dim, value_dim, window = args[:4]
-        shared = args[5] if len(args) > 5 else 1.0
+    def attention(self, mixer: Attention | LatentAttention, heads: Num, shared: Num = 1.0) -> Operator:
+        """Price the attention core: heads of a rank, heads that share keys."""
         seq = self.case.workload.seq_len
-        whole = (window is None or window >= seq) and self.plan.cp == 1
+        whole = (mixer.window is None or mixer.window >= seq) and self.plan.cp == 1
         self.keep(
-            "attention", "attention", batch=self.plan.micro_batch, heads=heads, shared=shared, qk_dim=qk_dim,
-            value_dim=value_dim, seq=seq, whole=whole,
+            "attention", "attention", batch=self.plan.micro_batch, heads=heads, shared=shared,
+            qk_dim=mixer.qk_head_dim, value_dim=mixer.value_head_dim, seq=seq, whole=whole,
         )  # fmt: skip
-        return super().attention(*args, **kwargs)
+        return super().attention(mixer, heads, shared)

@@ -262,6 +262,11 @@ class Pool(Record):
         divisor = max(size for size in range(1, joined + 1) if nodes % size == 0)
         return divisor if 2 * divisor >= joined else joined
 
+    def fast_ranks(self, gpus: int) -> int:
+        """Consecutive ranks of a job that fast links join: a domain, or the part of one that it takes. [-]"""
+        node, whole = self.gpus_per_node, self.scaleup_domain
+        return node * self.segment(-(-gpus // node)) if node < whole < gpus else whole
+
     @property
     def nic_bandwidth(self) -> float:
         """Line rate of the network ports, per accelerator and direction. [byte/s]"""

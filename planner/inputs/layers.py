@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from planner.units import is_whole
+
 MAX_LAYERS: Final = 10_000
 NAME: Final = r"(?!x(?![\w-]))[A-Za-z][\w-]*"
 """Pattern of a block's name; ``x`` alone is the sign of repeats."""
@@ -66,7 +68,7 @@ def _sequence(tokens: list[str], start: int, depth: int = 0) -> tuple[list[str],
 
 def _part(tokens: list[str], place: int, depth: int) -> tuple[list[str], int]:
     count = 1
-    if place < len(tokens) and tokens[place].isdigit():
+    if place < len(tokens) and is_whole(tokens[place]):
         count = int(tokens[place]) if len(tokens[place]) < 9 else MAX_LAYERS + 1
         place += 1
     if place >= len(tokens) or tokens[place] in "),":
@@ -77,7 +79,7 @@ def _part(tokens: list[str], place: int, depth: int) -> tuple[list[str], int]:
         layers, place = _sequence(tokens, place + 1, depth + 1)
         if place >= len(tokens) or tokens[place] != ")":
             raise ValueError("a closing parenthesis")
-    elif tokens[place].isdigit():
+    elif is_whole(tokens[place]):
         raise ValueError(f"a block's name after the count, not {tokens[place]}")
     else:
         layers = [tokens[place]]

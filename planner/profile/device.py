@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from planner.errors import InputError, Problem
 from planner.profile.stopped import Stopped
-from planner.units import MIB
+from planner.units import MIB, is_whole
 
 NEEDS_TORCH: Final = "PyTorch is not installed; install it with: pip install 'parallelism-planner[profile]'"
 KINDS: Final = ("cpu", "cuda")
@@ -101,7 +101,7 @@ def read_device(text: str) -> tuple[str, int]:
         If ``text`` is none of these.
     """
     kind, colon, number = text.strip().lower().partition(":")
-    if kind not in KINDS or (colon and not number.isdecimal()):
+    if kind not in KINDS or (colon and not is_whole(number)):
         raise InputError(Problem("--device", repr(text), "cpu, cuda or cuda:N", "cuda:0"))
     return kind, int(number) if colon else int(os.environ.get("LOCAL_RANK", "0"))
 

@@ -10,15 +10,13 @@ from planner.fields import FIELDS, Field
 from planner.inputs.workload import DTYPE_BYTES, TARGETS, adapted_groups
 from planner.plan import prediction_stage
 from planner.question.reading import Reading, parts_of, shown
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import read_offload
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute._family import read_choice
-
-UNPRICED: Final = {
-    "a2a+p2p": "whose rings of all-to-all groups (--hierarchical-context-parallel-sizes) have no price"
-}
-"""Methods of context parallelism that runners have and no price."""
+from planner.units import is_whole
 
 
 def read_value(name: str, given: Any, reading: Reading) -> Any:
@@ -34,12 +32,15 @@ def read_values(names: Iterable[str], given: Mapping[str, Any], reading: Reading
 
 def _name(reading: Reading, field: Field, given: Any) -> str | None:
     """Return the name that the table has for what is given."""
-    if isinstance(given, str) and given in UNPRICED:
-        reading.fault(field.name, f"{given!r}, {UNPRICED[given]}", "a method with a price", "ring")
-        return None
     table: Any = field.names()
     entry: Any = reading.named(field.name, given, table)
     return None if entry is None else str(entry.name)
+
+
+def _context(reading: Reading, field: Field, given: Any) -> str | None:
+    """Return the name of a method of context parallelism, with the size of its mesh."""
+    found = reading.attempt(read_method, CONTEXT_METHODS, str(given), reading.place(field.name))
+    return None if found is None else found.name
 
 
 def _switch(reading: Reading, field: Field, given: Any) -> bool | None:
@@ -100,7 +101,7 @@ def _split(reading: Reading, field: Field, given: Any) -> tuple[int, ...] | None
 
 
 def _is_marked(word: object) -> bool:
-    return isinstance(word, str) and word[-1:] in ("m", "M") and word[:-1].isdigit()
+    return isinstance(word, str) and word[-1:] in ("m", "M") and is_whole(word[:-1])
 
 
 def marks_apart(given: Any, split: tuple[int, ...]) -> bool:
@@ -114,6 +115,7 @@ KINDS: Final[Mapping[str, Callable[[Reading, Field, Any], Any]]] = {
     "amount": lambda reading, field, given: reading.amount(
         field.name, given, binary=field.name == "global_batch_tokens"
     ),
+    "context": _context,
     "count": lambda reading, field, given: reading.count(
         field.name, given, int(field.least), int(field.most)
     ),

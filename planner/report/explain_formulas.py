@@ -9,9 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from planner.cost.attention_core import mean_keys
-from planner.cost.communication import ACTIVATION_BYTES, message_bytes
+from planner.cost.case import head_ranks
+from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import exchanged_bytes, groups, shard_bytes
 from planner.cost.estimate import Estimate
+from planner.cost.exchange import ACTIVATION_BYTES
 from planner.cost.fit import oom_probability
 from planner.cost.flops import product_weights
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
@@ -125,14 +127,14 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
     mixer = case.model.blocks[name].attention
     if mixer is None:
         return
-    splits = case.context.splits_heads
+    shares = float(head_ranks(case, plan, mixer))
     local = float(np.ceil(mixer.heads / plan.tp))
-    heads = local / (plan.cp if splits else 1.0)
+    heads = local / shares
     seq = float(case.workload.seq_len)
     inputs = {
         "batch": 1.0,
         "heads": plan.micro_batch * heads,
-        "seq_q": seq if splits else seq / plan.cp,
+        "seq_q": seq * (shares / plan.cp),
         "visible": float(
             mean_keys(
                 seq, mixer.window, bool(getattr(mixer, "chunked", False)), case.workload.document_tokens
@@ -168,7 +170,11 @@ def _context(anatomy: Anatomy) -> Iterator[Use]:
     core = next((op for op in anatomy.layers[name].operators if op.module == "core_attn"), None)
     if core is None:
         return
-    inputs = {"communication": alone, "window": float(core.forward), "exposed_share": case.context_exposed}
+    inputs = {
+        "communication": alone,
+        "window": float(core.forward),
+        "exposed_share": case.context_exposed(case.context),
+    }
     yield Use(
         "cp_comm", f"{case.context.name} beside the attention of one layer, forward", exposed_seconds, inputs
     )

@@ -35,6 +35,7 @@ from planner.runtimes._settings import changed
 from planner.runtimes._trait_values import expected, is_allowed
 from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import read_offload
@@ -348,7 +349,7 @@ class _Faults:
 def _check_names(content: dict[str, Any], faults: _Faults) -> None:
     """Note every unknown name of a technique or a runtime, whatever else is wrong with the file."""
     known: dict[str, dict[str, Any]] = {
-        "plan": {"cp_method": CONTEXT_METHODS, "schedule": SCHEDULES},
+        "plan": {"schedule": SCHEDULES},
         "workload": {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "method": METHODS},
         "runtime": {"name": runtimes()},
     }
@@ -366,8 +367,9 @@ def _plan(document: _Document, faults: _Faults) -> Plan:
     values = axes.model_dump()
     offload = faults.attempt("plan.offload", read_offload, OFFLOADS, axes.offload, "plan.offload")
     values["offload"] = offload.spelled if offload is not None else axes.offload
+    context = faults.attempt("plan.cp_method", read_method, CONTEXT_METHODS, axes.cp_method, "plan.cp_method")
+    values["cp_method"] = context.name if context is not None else axes.cp_method
     if not faults.problems:
-        values["cp_method"] = find(CONTEXT_METHODS, axes.cp_method, "plan.cp_method").name
         values["schedule"] = find(SCHEDULES, axes.schedule, "plan.schedule").name
     faults.attempt("plan.recompute", read_choice, dict(RECOMPUTES), axes.recompute, "plan.recompute")
     world = axes.tp * axes.pp * axes.cp * axes.dp

@@ -31,10 +31,11 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules that the plan's and the workload's techniques are among those of ``runtime``."""
     work = job.workload
     stages = tuple(str(stage) for stage in runtime.zero_stages)
+    method = plan.cp_method.partition(":")[0]
     return [
         offered("zero-offered", "zero", str(plan.zero), stages),
         offered("schedule-offered", "schedule", plan.schedule, runtime.schedules, np.greater(plan.pp, 1)),
-        offered("cp-method-offered", "cp method", plan.cp_method, runtime.cp_methods, np.greater(plan.cp, 1)),
+        offered("cp-method-offered", "cp method", method, runtime.cp_methods, np.greater(plan.cp, 1)),
         offered("recompute-offered", "recompute", plan.recompute, runtime.recomputes),
         offered("offload-offered", "offload", plan.offload, runtime.offloads),
         offered("precision-offered", "precision", work.precision, runtime.precisions),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from planner.inputs.model import ModelSpec
 from planner.runtimes._family import Job, Runtime
 from planner.search.legality import Choices
+from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.offload import HOSTED, OFFLOADS
 
 DEGREE_NAMES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")
@@ -54,11 +56,18 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, object], job: Job | None = 
         zero=either("zero", sharding if spread else runtime.zero_stages),
         recompute=either("recompute", runtime.recomputes),
         sequence_parallel=either("sequence_parallel", (False, True)),
-        cp_method=either("cp_method", runtime.cp_methods or ("ring",)),
+        cp_method=either("cp_method", context_methods(runtime, job)),
         schedule=either("schedule", runtime.schedules),
         offload=offload,
         domains=shard_domains(runtime, job) if job and fixed.get("zero_shards") is None else (),
     )
+
+
+def context_methods(runtime: Runtime, job: Job | None) -> tuple[str, ...]:
+    """Return the methods of context parallelism that a search tries for sequences of the job's length."""
+    length = job.workload.seq_len if job is not None else math.inf
+    tried = (name for name in runtime.cp_methods if CONTEXT_METHODS[name].searched_from <= length)
+    return tuple(tried) or ("ring",)
 
 
 def shard_domains(runtime: Runtime, job: Job) -> tuple[int, ...]:

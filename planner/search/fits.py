@@ -7,6 +7,7 @@ from dataclasses import MISSING, fields, replace
 import numpy as np
 
 from planner.cost.case import Case, case_of
+from planner.cost.legal import pass_rules
 from planner.cost.memory import StageWeights, stage_memory
 from planner.cost.peaks import PassBytes
 from planner.cost.stages import Stages
@@ -14,7 +15,7 @@ from planner.cost.step import device_bytes, mean_weights
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.search.candidates import ScanReport
-from planner.search.legality import LAYOUT_AXES, Choices, StateNames, named, plan_rows, twin_states
+from planner.search.legality import LAYOUT_AXES, Choices, PassNames, StateNames, named, plan_rows, twin_states
 from planner.search.scan import CHUNK_ROWS, Scan
 from planner.search.space import Space
 from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives
@@ -32,6 +33,8 @@ def fits_any(scan: Scan) -> bool:
 
     Rows whose states alone are too large for a device are left out before any rule is asked.
     """
+    if is_refused(scan):
+        return False
     parts: list[tuple[StateNames, Rows]] = []
     for one, least in least_state_bytes(scan).items():
         rows = np.flatnonzero(least <= scan.limit)
@@ -39,6 +42,24 @@ def fits_any(scan: Scan) -> bool:
     return any(_fits_among(scan, one, rows[:TRIED_FIRST]) for one, rows in parts) or any(
         _fits_among(scan, one, rows[TRIED_FIRST:]) for one, rows in parts
     )
+
+
+def is_refused(scan: Scan) -> bool:
+    """Whether a rule that looks at no degree, only at the job and at names, refuses every plan of a scan.
+
+    One row is asked for all: a rule that looks at degrees answers with a column, any other with one word.
+    """
+    if not scan.space.size:
+        return True
+    row, states = plan_rows(scan.space.rows, np.zeros(1, dtype=np.intp)), scan.choices.states()[0]
+
+    def refused(passes: PassNames) -> bool:
+        plan = named(row, passes, states, scan.shards)
+        rules = pass_rules(plan, case_of(plan, scan.job, scan.runtime))
+        rules += scan.runtime.pass_rules(plan, scan.job, scan.runtime)
+        return any(np.ndim(rule.holds) == 0 and not rule.holds for rule in rules)
+
+    return all(map(refused, scan.choices.passes()))
 
 
 def _fits_among(scan: Scan, states: StateNames, rows: Rows) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from planner.sweep.grid import Grid
-from planner.units import ungrouped
+from planner.units import is_whole, ungrouped
 
 Between = Callable[[int, int], Sequence[int]]
 """Function of the ends of a range: the values that it stands for, ascending."""
@@ -25,7 +25,7 @@ def range_ends(text: str | None) -> tuple[int, int] | None:
     """
     found = _RANGE.fullmatch((text or "").strip())
     ends = [ungrouped(end) for end in found.groups()] if found else []
-    if not all(end.isdigit() and len(end) < 12 for end in ends):
+    if not all(is_whole(end) and len(end) < 12 for end in ends):
         return None
     return (low, high) if len(ends) == 2 and 0 < (low := int(ends[0])) <= (high := int(ends[1])) else None
 

@@ -56,6 +56,11 @@ def refused(done: Done) -> str:
         for option in ("--dp", "--micro-batch", "--zero-shards", "--gpus-per-node", "--memory-limit")
     ]
     + [("--tokens", value) for value in ("0", "-1T", "many", "nan", "inf", "1e999")]
+    + [
+        (option, f"{name}:{number}")
+        for option, name in (("--recompute", "full"), ("--offload", "activations"), ("--cp-method", "usp"))
+        for number in ("9" * 5000, "²", "-1")
+    ]
     + [("--imbalance", value) for value in ("0.5", "nan", "inf", "x")]
     + [("--memory-limit", value) for value in ("-1", "nan", "inf", "80 GHz", "80 Gbit", "x")]
     + [("--zero", "4"), ("--stage-layers", "16,x"), ("--lora-rank", "8")]

@@ -39,6 +39,7 @@ NOT_RUN: Final = {
     "exponential_order_seconds": "takes harmonic sums",
     "normal_order_seconds": "takes the normal quantile from SciPy, which knows no quantities",
     "two_level_slowdown": "takes tuples of times; failure_slowdown is run",
+    "mesh_head_ranks": "takes common divisors of whole numbers, which are no quantities",
     "between": "interpolates constants of any unit; its callers are run",
 }
 """Functions that cannot be fed quantities, and why."""

@@ -150,7 +150,7 @@ DRAW = np.random.default_rng(7)
 COLUMNS = {name: DRAW.integers(low, high, 60).astype(float) for name, low, high in (
     ("pp", 2, 9), ("vpp", 1, 5), ("microbatches", 8, 65), ("rank", 0, 2), ("cp", 1, 9), ("heads", 1, 65),
     ("kv_heads", 1, 9), ("tokens", 1, 9000), ("q_width", 1, 9000), ("kv_width", 1, 9000), ("inputs", 1, 9000),
-    ("outputs", 1, 9000), ("rank_width", 1, 65), ("shards", 1, 65),
+    ("outputs", 1, 9000), ("rank_width", 1, 65), ("shards", 1, 65), ("head_ranks", 1, 5), ("near", 1, 9),
 )}  # fmt: skip
 SECONDS = {
     name: DRAW.uniform(0.5, 2.0, 60) for name in ("forward", "input_gradient", "weight_gradient", "hop")
@@ -169,6 +169,7 @@ ARGUMENTS = {
     "backward_elements": BUFFER,
     "gathered_elements": BUFFER,
     "sent_share": ("cp",),
+    "head_ranks": ("cp", "heads", "kv_heads", "near"),
     "adapter_params": ("inputs", "outputs", "rank_width"),
     "optimizer_shards": ("shards",),
     "gradient_shards": ("shards",),
@@ -188,7 +189,8 @@ def numeric_functions() -> list[Any]:
 
 @pytest.mark.parametrize(("family", "entry", "function"), numeric_functions())
 def test_a_column_has_the_bits_of_its_scalars(family: str, entry: Any, function: str) -> None:
-    names = ("cp", "heads", "kv_heads") if (family, function) == ("context", "legal") else ARGUMENTS[function]
+    own = {"legal": ("cp", "heads", "kv_heads", "head_ranks")} if family == "context" else {}
+    names = own.get(function) or ARGUMENTS[function]
     columns = [(COLUMNS | SECONDS)[name] for name in names]
     call: Callable[..., Any] = getattr(entry, function)
     together = np.broadcast_to(np.asarray(call(*columns)), (60,))

@@ -11,9 +11,9 @@ import pytest
 
 import planner
 from planner.arguments import is_of
-from planner.fields import ASKED_AXES
 from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import search as search_command
+from planner.fields import ASKED_AXES
 from planner.inputs.workload import Workload
 
 JOB = planner.Job(

@@ -265,9 +265,3 @@ def test_sequence_parallelism_at_tp_1_is_switched_off() -> None:
 def test_the_split_of_experts_that_a_model_lacks_says_nothing() -> None:
     one, two = (estimate_plan(job("llama3-8b", 64), tp=2, etp=etp) for etp in (1, 2))
     assert (two.violations, two.step, two.peak) == ((), one.step, one.peak)
-
-
-def test_a_method_that_has_no_price_is_refused_with_its_reason() -> None:
-    done = planner("estimate", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--cp-method", "a2a+p2p")
-    assert done.code == 2
-    assert "hierarchical-context-parallel-sizes" in done.err

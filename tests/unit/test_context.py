@@ -12,14 +12,16 @@ from planner.calibrate.runs.defaults import PricedRun, prepare
 from planner.calibrate.runs.table import Run
 from planner.cost.blocks import block_operators
 from planner.cost.case import case_of
-from planner.cost.communication import context_exchange
+from planner.cost.context_parallel import context_exchange, gathered_bytes
 from planner.cost.estimate import estimate
 from planner.cost.operators import Pricer
+from planner.errors import InputError
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.runtimes._family import Job
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from tests.unit.cost_jobs import DENSE, MHA, any_runtime, job, model, plan_of, runtime
 
 BATCH, SEQ, HEADS, KV_HEADS, HEAD_DIM = 2, 8192, 32, 8, 128
@@ -78,10 +80,15 @@ def test_ring_and_ulysses_for_as_many_key_heads_as_query_heads() -> None:
         ("all-to-all", 1, 32, 1, True),
         ("ring", 16, 32, 1, True),
         ("all-gather", 64, 1, 1, True),
+        ("usp", 16, 32, 8, True),
+        ("usp", 8, 32, 8, False),
+        ("usp", 16, 32, 1, False),
+        ("usp", 6, 32, 4, True),
     ],
 )
 def test_which_heads_can_be_split(name: str, cp: int, heads: int, kv_heads: int, allowed: bool) -> None:
-    assert CONTEXT_METHODS[name].legal(cp, heads, kv_heads) == allowed
+    method = CONTEXT_METHODS[name]
+    assert method.legal(cp, heads, kv_heads, method.head_ranks(cp, heads, kv_heads, near=8)) == allowed
 
 
 @pytest.mark.parametrize("name", CONTEXT_METHODS)
@@ -95,8 +102,9 @@ def test_what_a_rank_holds_beside_its_own() -> None:
         name: method.gathered_elements(SEQ / 4, Q_WIDTH, KV_WIDTH, 4)
         for name, method in CONTEXT_METHODS.items()
     }
-    assert held["all-gather"] == 3 * SEQ / 4 * KV_WIDTH
-    assert held["ring"] == 2 * SEQ / 4 * KV_WIDTH
+    assert held["all-gather"] == 2 * 3 * SEQ / 4 * KV_WIDTH
+    assert held["ring"] == 2 * 2 * SEQ / 4 * KV_WIDTH
+    assert held["all-to-all"] == SEQ / 4 * (2 * Q_WIDTH + KV_WIDTH)
 
 
 @pytest.mark.parametrize("cp", [2, 3, 4, 5, 8, 16])
@@ -168,6 +176,75 @@ def test_heads_that_ranks_do_not_divide_are_padded_where_they_are_dealt_out(meth
 
     expected = 40 / 33 if method == "all-to-all" else 1.0
     assert sent_of(33) == pytest.approx(expected * 33 / 32 * sent_of(32))
+
+
+def attention_of(cp: int, method: str, kv_heads: int = 8) -> tuple[Pricer, Any, Any]:
+    """A layer's pricer, its attention and the priced core, on cp ranks of two nodes of eight."""
+    block = {"mixer": MHA | {"heads": 32, "kv_heads": kv_heads}, "ffn": DENSE}
+    asked = job(model(str(kv_heads), {"a": block}, "2 a"), gpus=16)
+    plan = plan_of(asked, cp=cp, zero=3, cp_method=method)
+    pricer = Pricer(case_of(plan, asked, any_runtime()), plan)
+    core = next(one for one in block_operators(pricer, asked.model.blocks["a"]) if one.module == "core_attn")
+    return pricer, asked.model.blocks["a"].attention, core
+
+
+@pytest.mark.parametrize("inner", [2, 4, 8])
+def test_a_mesh_sends_heads_inside_and_its_own_keys_between_groups(inner: int) -> None:
+    """arXiv:2405.07719, sec. 3, by hand: (u-1)/u of q, k, v, o; then r-1 times k, v of the rank's heads."""
+    pricer, mixer, core = attention_of(16, f"usp:{inner}")
+    width, rings = mixer.qk_head_dim, 16 // inner
+    near = (inner - 1) / inner * pricer.tokens * (2 * 32 + 2 * 8) * width
+    far = (rings - 1) * (pricer.tokens * inner) * (2 * 8 / inner) * width
+    exchange = context_exchange(pricer, mixer, core)
+    assert exchange.forward_sent == pytest.approx(2 * (near + far), rel=1e-12)
+    assert exchange.backward_sent == pytest.approx(2 * (near + 2 * far), rel=1e-12)
+
+
+@pytest.mark.parametrize(("method", "mesh"), [("ring", "usp:1"), ("all-to-all", "usp:16")])
+def test_a_mesh_of_one_side_is_the_method_of_that_side(method: str, mesh: str) -> None:
+    alone, both = (
+        context_exchange(*attention_of(16, name, kv_heads=32)).forward_sent for name in (method, mesh)
+    )
+    assert alone == pytest.approx(both, rel=1e-12)
+    assert attention_of(16, method, 32)[2].forward == pytest.approx(attention_of(16, mesh, 32)[2].forward)
+
+
+def test_sizes_of_a_mesh_that_is_not_told_fill_a_node() -> None:
+    """32 and 8 heads over nodes of eight: eight share heads, and what is sent is what usp:8 sends."""
+    chosen, told = (context_exchange(*attention_of(16, name)) for name in ("usp", "usp:8"))
+    assert chosen == told
+
+
+def test_keys_of_other_ranks_stand_in_memory_while_attention_runs() -> None:
+    """By hand: keys and values of 15 others and as many gradients, 2 bytes each."""
+    pricer, mixer, core = attention_of(16, "all-gather")
+    gathered = 2 * 2 * 15 * pricer.tokens * 2 * 8 * mixer.qk_head_dim
+    assert gathered_bytes(pricer.case, pricer.plan, pricer.tokens, mixer) == gathered
+    assert core.result >= gathered
+    long = Workload(seq_len=262144, global_batch=1)
+    asked = Job(load_model("llama3-8b"), load_hardware("dgx-h100"), 16, long)
+    by = {
+        name: estimate(
+            plan_of(asked, cp=16, zero=3, recompute="full", cp_method=name), asked, runtime("torchtitan")
+        )
+        for name in ("ring", "all-gather")
+    }
+    whole = by["all-gather"].stages[0].workspace - by["ring"].stages[0].workspace
+    assert whole > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("usp:0", "whole number"),
+        ("usp:x", "whole number"),
+        ("ring:2", "but for a mesh"),
+        ("ursp", "nearest: "),
+    ],
+)
+def test_a_wrong_mesh_is_told(text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        read_method(CONTEXT_METHODS, text)
 
 
 LIGHTSEQ_JOB = Job(

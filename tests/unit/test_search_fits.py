@@ -11,16 +11,23 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.layout import piece_costs, priced_layers, ranks_of
 from planner.cost.step import piece_totals
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
 from planner.plan import even_split
+from planner.runtimes import runtimes
 from planner.search.choices import choices_of
-from planner.search.fits import fits_any, least_state_bytes
+from planner.search.fits import fits_any, is_refused, least_state_bytes
 from planner.search.legality import named
 from planner.search.relaxed import least_bytes
-from planner.search.request import objective_column
+from planner.search.request import Request, objective_column
+from planner.search.request import scan_of as requested_scan
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.techniques.schedules import SCHEDULES
 from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans, runtime
+
+RUNTIMES = ("megatron-lm", "torchtitan", "deepspeed", "nanotron")
 
 SHARES = (0.5, 0.9, 0.999, 1.0, 1.3)
 """Limits, as shares of what the smallest plan needs."""
@@ -42,6 +49,24 @@ def test_something_fits_where_a_whole_scan_finds_it(name: str, shown: str) -> No
         assert (
             fits_any(scan) == bool(scan.run(objective_column("time")).best) == (share >= 1 and bool(smallest))
         )
+
+
+@pytest.mark.parametrize("shown", RUNTIMES)
+@pytest.mark.parametrize("name", ["gemma3-4b", "gpt-oss-20b", "llama3-8b"])
+def test_a_model_that_a_runtime_cannot_build_is_refused_at_once(
+    name: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one row answers for all, a whole scan has no legal plan, and no other row is asked."""
+    work = Workload(seq_len=4096, global_batch=8)
+    asked = Request(load_model(name), (load_hardware("dgx-h100"),), (8,), work, (runtimes()[shown],))
+    scan = requested_scan(asked, *next(asked.jobs()))
+    if not is_refused(scan):
+        assert (name, shown) != ("gemma3-4b", "megatron-lm")
+        return
+    assert name != "llama3-8b"
+    assert scan.run(objective_column("time")).valid == 0
+    monkeypatch.setattr("planner.search.fits._fits_among", None)
+    assert not fits_any(scan)
 
 
 @pytest.mark.parametrize("name", MODELS)

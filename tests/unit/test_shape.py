@@ -95,3 +95,14 @@ def test_a_fault_of_shape_is_found(tmp_path: Path, file: str, text: str, fault: 
     (tmp_path / "cli").mkdir()
     (tmp_path / file).write_text(text)
     assert shape_faults(tmp_path) == ([fault] if fault else [])
+
+
+def test_texts_are_asked_in_one_place_whether_they_are_whole_numbers() -> None:
+    """``isdigit`` takes what ``int`` refuses: superscripts, and thousands of digits (`units.is_whole`)."""
+    asking = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "planner").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("isdigit", "isdecimal", "isnumeric")
+    ]
+    assert asking == ["planner/units.py"]

@@ -22,6 +22,7 @@ from planner.registry import find, load_family
 from planner.runtimes import runtimes, runtimes_of_any_era
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
+from planner.units import is_whole
 
 __all__ = [
     "Release", "Releases", "era_of", "find_release", "label_of", "named_release", "named_runtime",
@@ -68,7 +69,7 @@ def find_release(runtime: str, text: str, where: str = "--runtime") -> Release:
     if word in by_name:
         return by_name[word]
     minor = word.rpartition(".")[0]
-    if word.rpartition(".")[2].isdigit() and minor.count(".") == 1 and minor in by_name:
+    if is_whole(word.rpartition(".")[2]) and minor.count(".") == 1 and minor in by_name:
         return by_name[minor]
     names = ", ".join(
         release.name + (f" ({', '.join(release.containers)})" if release.containers else "")
@@ -121,7 +122,7 @@ def _near(word: str, known: Mapping[str, Release]) -> str:
 
 def _number(name: str) -> tuple[int, ...] | None:
     parts = name.split(".")
-    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else None
+    return tuple(map(int, parts)) if all(is_whole(part) for part in parts) else None
 
 
 def release_of(runtime: Runtime) -> Release:

@@ -55,6 +55,7 @@ from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.optimizers import OPTIMIZERS
 
 KERNELS: Final = {"flash-3": "the accelerator's best"}
@@ -298,7 +299,7 @@ def assumed(
     values: dict[str, object] = {}
     if not stated_network(start.interconnect, hardware.pool.gpus_per_node).whole:
         values["interconnect"] = links(hardware)
-    if "attention" not in said and not (plan.cp > 1 and CONTEXT_METHODS[plan.cp_method].kernel):
+    if "attention" not in said and not (plan.cp > 1 and read_method(CONTEXT_METHODS, plan.cp_method).kernel):
         values["flash_attn"] = KERNELS.get(traits.attention.kernel, traits.attention.kernel)
     if "fused_norm" not in said:
         values["fused_norm"] = int(traits.kernels.fused_norm)

@@ -41,6 +41,9 @@ _NOTHING: Final = re.compile(r"no|off|false|0|none|cpu offload used for.*")
 _CP_METHODS: Final = (
     ("distflash", "lightseq"),
     ("lightseq", "lightseq"),
+    ("a2a+p2p", "usp"),
+    ("usp", "usp"),
+    ("ulysses-ring", "usp"),
     ("ulysses", "all-to-all"),
     ("a2a", "all-to-all"),
     ("all-to-all", "all-to-all"),

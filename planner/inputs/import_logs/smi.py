@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
-from planner.units import MIB
+from planner.units import MIB, is_whole
 
 _GPU: Final = re.compile(r"^GPU [0-9A-Fa-f:.]+\s*$", re.MULTILINE)
 _LINE: Final = re.compile(r"^(\s*)([^:]+?)\s*(?::\s?(.*?))?\s*$")
@@ -73,7 +73,7 @@ def read_smi(text: str, where: str) -> Smi:
     return Smi(
         driver=str(facts.get("Driver Version", "")),
         cuda=str(facts.get("CUDA Version", "")),
-        attached=int(attached) if attached.isdecimal() else len(gpus),
+        attached=int(attached) if is_whole(attached) else len(gpus),
         gpus=gpus,
     )
 

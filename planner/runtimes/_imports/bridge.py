@@ -18,6 +18,7 @@ from planner.runtimes._imports.python_fields import Fields, python_fields
 from planner.runtimes._imports.zoo import names_of_shape
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_stages
+from planner.units import is_whole
 
 ROOT: Final = "ConfigContainer."
 SECTIONS: Final = ("comm_overlap", "optimizer", "model", "train", "ddp")
@@ -59,7 +60,7 @@ def lm_flags(fields: Fields, form: object) -> dict[str, str]:
     layout, chunks = "--pipeline-model-parallel-layout", "--num-virtual-stages-per-pipeline-rank"
     pp = str(fields.get("pipeline_model_parallel_size", 1))
     count = flags.get(chunks, "1")
-    if layout in flags and pp.isdigit() and count.isdigit():
+    if layout in flags and is_whole(pp) and is_whole(count):
         stages = len(layout_stages(flags[layout]))
         if stages == int(pp) * int(count):
             flags.pop(chunks, None)

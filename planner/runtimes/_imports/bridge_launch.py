@@ -31,6 +31,7 @@ from planner.runtimes._imports.zoo import names_of_shape
 from planner.runtimes.megatron_bridge.sections import RECIPES
 from planner.runtimes.megatron_lm.architecture import known_architecture
 from planner.runtimes.megatron_lm.flags import shape_flags
+from planner.units import is_whole
 
 MODES: Final = {"pretrain": "pretrain", "sft": "sft", "lora": "peft"}
 PRICED: Final = ("model", "train", "ddp", "optimizer", "comm_overlap", "mixed_precision", "peft", "dataset")
@@ -131,7 +132,7 @@ def _benchmark(words: Words) -> str:
 def _machine(words: Words, training: Training, benchmark: bool) -> tuple[int | None, int | None]:
     def number(*names: str) -> int | None:
         text = words.first(*names)
-        return int(text) if text is not None and text.isdigit() and 0 < int(text) < 10**7 else None
+        return int(text) if text is not None and is_whole(text) and 0 < int(text) < 10**7 else None
 
     ranks = number("-gn", "--gpus_per_node", "--gpus-per-node")
     if benchmark:

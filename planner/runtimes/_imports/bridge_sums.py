@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from planner.errors import Problem
 from planner.runtimes._imports._sheet import Imported
+from planner.units import is_whole
 
 GRAPHS: Final = ("none", "local", "transformer_engine", "full_iteration")
 COUNTS: Final = ("kv_channels", "num_moe_experts", "moe_shared_expert_intermediate_size")
@@ -61,7 +62,7 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
 def _together(fields: Mapping[str, Any], options: Mapping[str, str]) -> Iterator[Fault]:
     """Yield fields that another contradicts."""
     degrees = {
-        name: int(options[name]) for name in ("tp", "pp", "cp", "ep") if options.get(name, "").isdigit()
+        name: int(options[name]) for name in ("tp", "pp", "cp", "ep") if is_whole(options.get(name, ""))
     }
     length, tokens = fields.get("model.seq_length"), fields.get("dataset.seq_length")
     if length is not None and tokens is not None and length != tokens:
@@ -99,7 +100,7 @@ def _copies(
     name = "num_distributed_optimizer_instances"
     if type(copies) is not int:
         return
-    shards = int(gpus) // max(1, degrees.get("tp", 1) * degrees.get("pp", 1)) if gpus.isdigit() else None
+    shards = int(gpus) // max(1, degrees.get("tp", 1) * degrees.get("pp", 1)) if is_whole(gpus) else None
     if copies < 1:
         yield name, str(copies), "1 or more"
     elif shards and shards % copies:

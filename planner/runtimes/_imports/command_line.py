@@ -10,6 +10,7 @@ from typing import Final
 from planner.errors import InputError, Problem
 from planner.runtimes._imports import bridge_programs, trainer_programs
 from planner.runtimes._imports.shell import Script, read_script
+from planner.units import is_whole
 
 _MEGATRON: Final = re.compile(
     r"(?:.*/)?(?:pretrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
@@ -218,7 +219,7 @@ def _kind(
 def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
     for table in tables:
         for name in names:
-            if table.get(name, "").isdigit():
+            if is_whole(table.get(name, "")):
                 return int(table[name])
     return None
 

@@ -127,6 +127,9 @@ def _shape_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     kind = fields.get("cp_comm_type")
     if kind is not None:
         flags["--cp-comm-type"] = " ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    sizes = fields.get("hierarchical_context_parallel_sizes")
+    if isinstance(sizes, list | tuple):
+        flags["--hierarchical-context-parallel-sizes"] = " ".join(map(str, sizes))
     return flags
 
 
@@ -150,7 +153,7 @@ def _precision_flags(fields: Mapping[str, Any]) -> dict[str, str]:
 WITHOUT_EFFECT: Final = re.compile(
     r"lr|min_lr|weight_decay|adam_.*|clip_grad|train_.*|manual_gc.*|should_pad_vocab|make_vocab_size_divisible_by"
     r"|gated_linear_unit|activation_func.*|glu_linear_offset|bias_.*_fusion|apply_rope_fusion|cross_entropy_.*"
-    r"|gradient_accumulation_fusion|num_query_groups|recompute_modules|window_size|cp_comm_type|mixed_precision"
+    r"|gradient_accumulation_fusion|num_query_groups|recompute_modules|window_size|cp_comm_type|hierarchical_context_parallel_sizes|mixed_precision"
     r"|grad_reduce_in_fp32|transformer_layer_spec|moe_grouped_gemm|moe_permute_fusion|moe_router_.*|mtp_enabled"
     r"|pipeline_dtype|microbatch_group_size_per_vp_stage|cpu_offloading.*|bf16|fp16|params_dtype|autocast.*"
     r"|muon_.*|use_layer_wise_distributed_optimizer|overlap_cpu_optimizer_d2h_h2d|tp_comm_overlap.*"

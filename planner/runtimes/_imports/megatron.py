@@ -15,10 +15,12 @@ from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_names import forked
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
-from planner.runtimes.megatron_lm.flags import CP_COMM, SHARDING
+from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
+from planner.runtimes.megatron_lm.flags import SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
+from planner.units import is_whole
 
 INSTEAD: Final = {
     "--num-layers-per-virtual-pipeline-stage": "vpp",
@@ -133,7 +135,9 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.say("cp_method", "all-to-all", "--ds-sequence-parallel-size")
     method = sheet.take("--cp-comm-type")
     if method is not None:
-        sheet.say("cp_method", METHODS.get(str(method), method), "--cp-comm-type")
+        sizes = str(sheet.take(SIZES_FLAG) or "").split() if method == "a2a+p2p" else []
+        inner = f":{sizes[0]}" if len(sizes) == 2 else ""
+        sheet.say("cp_method", f"{METHODS.get(str(method), method)}{inner}", "--cp-comm-type")
 
 
 def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
@@ -158,7 +162,7 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         expected = "type:transformer, or the layers of each stage"
         sheet.fault("--pp-partition-method", repr(str(parts)), expected)
     text = sheet.options.get("pp", "1")
-    pp, layers = int(text) if text.isdigit() else 1, len(record["layers"]) if record is not None else None
+    pp, layers = int(text) if is_whole(text) else 1, len(record["layers"]) if record is not None else None
     split: list[int] | None = None
     if layout is not None:
         split = layout_layers(str(layout))
@@ -288,7 +292,7 @@ def _recompute(sheet: Sheet) -> None:
         text += f":{'+'.join(OURS.get(module, module) for module in modules)}"
     elif text == "full" and method == "block" and layers is not None:
         vpp = sheet.options.get("vpp", "1")
-        text = f"full:{layers * int(vpp)}" if vpp.isdigit() and layers else "none"
+        text = f"full:{layers * int(vpp)}" if is_whole(vpp) and layers else "none"
     elif text == "full" and layers is not None and layers > 1:
         sheet.notes.append(f"recompute in groups of {layers} layers: priced layer by layer")
     sheet.say("recompute", text, "--recompute-modules", "--recompute-granularity", "--recompute-activations")
@@ -345,7 +349,7 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
         batch = last_batch(sheet)
     model = [sheet.options.get(name, "1") for name in ("tp", "pp", "cp")]
     unsaid = batch is None and not sheet.faulty("--global-batch-size")
-    if unsaid and gpus and micro and all(degree.isdigit() and int(degree) for degree in model):
+    if unsaid and gpus and micro and all(is_whole(degree) and int(degree) for degree in model):
         tp, pp, cp = map(int, model)
         batch = micro * max(1, gpus // (tp * pp * cp))
         sheet.notes.append(f"no --global-batch-size: one micro-batch on every replica, {batch} sequences")

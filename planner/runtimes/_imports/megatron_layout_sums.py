@@ -12,6 +12,7 @@ from planner.plan import prediction_stage
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.sums import number_of
 from planner.runtimes.megatron_lm.layout import layout_stages
+from planner.units import is_whole
 
 LAYOUT: Final = "--pipeline-model-parallel-layout"
 PER_STAGE: Final = "--num-layers-per-virtual-pipeline-stage"
@@ -72,7 +73,7 @@ def _interleaved(sheet: Sheet, pp: int, given: bool) -> None:
     group, batch = number_of(sheet, GROUP), number_of(sheet, "--global-batch-size")
     model = [sheet.options.get(name, "1") for name in ("tp", "pp", "cp", "micro_batch")]
     gpus = sheet.options.get("gpus", "")
-    if several and group is not None and batch and gpus.isdigit() and all(one.isdigit() for one in model):
+    if several and group is not None and batch and is_whole(gpus) and all(is_whole(one) for one in model):
         tp, _, cp, micro = map(int, model)
         passes = batch * tp * pp * cp // max(1, micro * int(gpus))
         if group < pp or group > passes or 0 < passes % group < pp:

@@ -9,6 +9,7 @@ from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_mixers import delta_mixer
 from planner.runtimes._imports.megatron_numerics import numerics_record
 from planner.runtimes._imports.tokenizers import vocabulary
+from planner.units import is_whole
 
 MOST_LAYERS = 10_000
 
@@ -23,7 +24,7 @@ def layer_pattern(text: str, layers: int) -> list[bool] | None:
     >>> layer_pattern("([0]*1+[1]*2)", 3), layer_pattern("2", 4)
     ([False, True, True], [True, False, True, False])
     """
-    if text.isdigit() and int(text) > 0:
+    if is_whole(text) and int(text) > 0:
         return [layer % int(text) == 0 for layer in range(layers)]
     try:
         found = _listed(ast.parse(text.strip(" \t\"'"), mode="eval").body)
@@ -146,14 +147,14 @@ def _dense(sheet: Sheet, hidden: int) -> dict[str, Any]:
 def _per_layer(sheet: Sheet, layers: int) -> tuple[list[int | None], list[bool]]:
     """Return for each layer its window, and whether it has rotary positions."""
     size = str(sheet.take("--window-size") or "").replace(",", " ").strip("() ").split()
-    window = int(size[0]) + 1 if size and size[0].isdigit() else None
+    window = int(size[0]) + 1 if size and is_whole(size[0]) else None
     skip = str(sheet.take("--window-attn-skip-freq") or "")
     marks = _marks(sheet, "--window-attn-skip-freq", skip, layers) if skip else [True] * layers
-    if skip.isdigit():
+    if is_whole(skip):
         marks = [(layer + 1) % int(skip) != 0 for layer in range(layers)]
     plain = str(sheet.take("--no-rope-freq") or "")
     without = _marks(sheet, "--no-rope-freq", plain, layers) if plain else [False] * layers
-    if plain.isdigit():
+    if is_whole(plain):
         without = [(layer + 1) % int(plain) == 0 for layer in range(layers)]
     return [window if mark else None for mark in marks], [not mark for mark in without]
 
@@ -163,7 +164,7 @@ def _linear(sheet: Sheet, layers: int) -> tuple[dict[str, Any] | None, list[bool
     delta, pattern = delta_mixer(sheet)
     if delta is None:
         return None, [False] * layers
-    if pattern.isdigit() and int(pattern) > 0:
+    if is_whole(pattern) and int(pattern) > 0:
         return delta, [(layer + 1) % int(pattern) != 0 for layer in range(layers)]
     return delta, _marks(sheet, "--linear-attention-freq", pattern, layers)
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.sums import is_set, number_of
+from planner.units import is_whole
 
 Broken = tuple[str, bool, str, str]
 """Key of a fault, whether it is there, what was found, and what is accepted."""
@@ -132,7 +133,7 @@ def _graphed(sheet: Sheet) -> list[Broken]:
 def _replicas(sheet: Sheet) -> int | None:
     """Return the data-parallel ranks of the world that the script starts, where it is known."""
     sizes = [sheet.options.get(name, "1") for name in ("gpus", "tp", "pp", "cp")]
-    if "gpus" not in sheet.options or not all(size.isdigit() for size in sizes):
+    if "gpus" not in sheet.options or not all(is_whole(size) for size in sizes):
         return None
     gpus, *model = map(int, sizes)
     ranks = model[0] * model[1] * model[2]
@@ -147,7 +148,7 @@ def _batches(sheet: Sheet) -> list[Broken]:
     key = key if whole is not None else "--eval-micro-batch-size"
     given = whole is not None or part is not None
     each = (part if part is not None else micro or 0) * (replicas or 0)
-    ramp = [int(word) for word in _words(sheet, "--rampup-batch-size") if word.isdigit()]
+    ramp = [int(word) for word in _words(sheet, "--rampup-batch-size") if is_whole(word)]
     stepped = (
         len(ramp) == 3
         and batch is not None

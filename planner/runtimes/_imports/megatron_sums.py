@@ -313,6 +313,9 @@ def _sequence(sheet: Sheet) -> None:
         if prod(int(size) for size in str(sizes).split()) != ranks:
             expected = f"sizes whose product is {cp} ({ranks})"
             sheet.fault("--hierarchical-context-parallel-sizes", str(sizes), expected)
+        if len(str(sizes).split()) != 2:
+            expected = "two sizes, of ranks that share heads and of groups in a ring: others have no price"
+            sheet.fault("--hierarchical-context-parallel-sizes", str(sizes), expected)
     if "a2a+p2p" in str(sheet.values.get("--cp-comm-type") or "").split():
         needed(sheet, "--cp-comm-type", "--hierarchical-context-parallel-sizes")
     needed(sheet, "--tp-comm-overlap", "--sequence-parallel")

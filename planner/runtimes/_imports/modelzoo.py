@@ -10,6 +10,7 @@ from typing import Any, Final
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.environment import filled, unset
 from planner.runtimes._imports.megatron_names import flags_of
+from planner.units import is_whole
 
 SECTION: Final = "MODEL_ARGS"
 GPUS_PER_NODE: Final = 8
@@ -40,7 +41,7 @@ def training_from(tree: Mapping[str, Any], path: Path) -> tuple[Training, tuple[
     _launcher(flags, notes)
     nodes = os.environ.get("NNODES", "")
     ranks = os.environ.get("GPUS_PER_NODE", str(GPUS_PER_NODE))
-    known = nodes.isdigit() and ranks.isdigit()
+    known = is_whole(nodes) and is_whole(ranks)
     return Training(
         "megatron-lm", flags, int(nodes) if known else None, int(ranks) if known else None, None, ()
     ), tuple(notes)
@@ -54,11 +55,11 @@ def _launcher(flags: dict[str, str], notes: list[str]) -> None:
         "--num-layers-per-virtual-pipeline-stage",
         "--num-virtual-stages-per-pipeline-rank",
     }
-    if chunks.isdigit() and int(chunks) > 1 and not cut & set(flags):
+    if is_whole(chunks) and int(chunks) > 1 and not cut & set(flags):
         flags["--num-virtual-stages-per-pipeline-rank"] = chunks
         notes.append(f"VPP={chunks}: that many chunks on a rank")
     ends = (os.environ.get("PP_FIRST", ""), os.environ.get("PP_LAST", ""))
-    if all(end.isdigit() for end in ends) and "--pipeline-model-parallel-layout" not in flags:
+    if all(is_whole(end) for end in ends) and "--pipeline-model-parallel-layout" not in flags:
         flags["--decoder-first-pipeline-num-layers"], flags["--decoder-last-pipeline-num-layers"] = ends
         notes.append(f"PP_FIRST={ends[0]}, PP_LAST={ends[1]}: layers of the first and the last stage")
     if os.environ.get("A2A_OVERLAP", "0") != "1":

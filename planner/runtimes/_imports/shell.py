@@ -11,6 +11,7 @@ from typing import Final
 from planner.errors import InputError, Problem
 from planner.runtimes._imports.arithmetic import arithmetic
 from planner.runtimes._imports.branches import Branches
+from planner.units import is_whole
 
 MOST_CHARACTERS: Final = 1_000_000
 """Length of a variable's value, or of all commands together, beyond which a script is refused."""
@@ -364,7 +365,7 @@ class _Reader:
             if operator.endswith(("-", "=")):
                 return [self.expanded(word)]
             return [""] if every else [f"${{{name}}}"]
-        if every and every[1:-1].isdigit():
+        if every and is_whole(every[1:-1]):
             return known[int(every[1:-1]) :][:1] or [""]
         return known if every else known[:1]
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from planner.errors import Problem
 from planner.runtimes._imports._sheet import Imported, Sheet
+from planner.units import is_whole
 
 KINDS: Final = (
     "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",
@@ -39,7 +40,7 @@ def is_set(sheet: Sheet, key: str) -> bool:
 def number_of(sheet: Sheet, key: str) -> int | None:
     """Return a whole number, or None where there is none."""
     text = str(sheet.values.get(key)).strip()
-    return int(text) if text.lstrip("-").isdigit() and len(text) <= 18 else None
+    return int(text) if is_whole(text.lstrip("-")) and len(text) <= 18 else None
 
 
 def deepspeed_sums(sheet: Sheet) -> None:
@@ -65,7 +66,7 @@ def deepspeed_sums(sheet: Sheet) -> None:
 def deepspeed_world(found: Imported, where: str) -> Imported:
     """Return what was found, with a fault where the batch is no product over the replicas that start."""
     names = ("global_batch", "micro_batch", "accumulation", "gpus")
-    if not all(found.options.get(name, "").isdigit() for name in names):
+    if not all(is_whole(found.options.get(name, "")) for name in names):
         return found
     batch, micro, steps, gpus = (int(found.options[name]) for name in names)
     replicas = gpus // max(1, prod(int(found.options.get(name, "1")) for name in ("tp", "cp", "pp")))
@@ -167,6 +168,6 @@ def torchtitan_sums(sheet: Sheet) -> None:
     if tokens and length and tokens % length:
         key = "training.num_tokens_per_microbatch_per_dp_rank"
         sheet.fault(key, str(tokens), f"a multiple of the sequence length ({length})")
-    step = (tokens or 1) * (int(replicas) if replicas and replicas.isdigit() else 1) * (passes or 1)
+    step = (tokens or 1) * (int(replicas) if replicas and is_whole(replicas) else 1) * (passes or 1)
     if tokens and whole and whole > 0 and step > 0 and whole % step:
         sheet.fault("training.num_tokens_per_train_step", str(whole), f"a multiple of {step} tokens")

@@ -14,6 +14,7 @@ from typing import Final
 
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.schemas import Kind, check_kinds
+from planner.units import is_whole
 
 
 def _whole(value: object) -> bool:
@@ -124,5 +125,5 @@ def check_tokens(sheet: Sheet, tp: int, cp: int, sequence_parallel: bool) -> Non
     key = "training.num_tokens_per_microbatch_per_dp_rank"
     tokens = str(sheet.values.get(key, ""))
     parts = (tp if sequence_parallel else 1) * (2 * cp if cp > 1 else 1)
-    if tokens.isdigit() and parts > 0 and int(tokens) % parts:
+    if is_whole(tokens) and parts > 0 and int(tokens) % parts:
         sheet.fault(key, tokens, f"a multiple of {parts}, for sequence and context parallelism")

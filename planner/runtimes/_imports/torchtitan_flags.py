@@ -22,6 +22,7 @@ from planner.runtimes._imports.titan_schema import KINDS
 from planner.runtimes._imports.torchtitan import P, done, mesh, plain, rest, stages
 from planner.runtimes._imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.registry import REGISTRY, Entry
+from planner.units import is_whole
 
 
 def from_flags(
@@ -142,7 +143,7 @@ def _command(training: Training, path: Path, vocab: int | None) -> Imported:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() and len(text) < 9 else None
+    return int(text) if text is not None and is_whole(text) and len(text) < 9 else None
 
 
 def _registered(entry: Entry, flags: Mapping[str, str], gpus: int | None, path: Path) -> Imported:

@@ -24,6 +24,7 @@ from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training, training_of
 from planner.runtimes._imports.places import find_beside
 from planner.runtimes._imports.trainer_layout import Launch
+from planner.units import is_whole
 
 Reader = Callable[[Mapping[str, Any], Path, Launch], Imported]
 
@@ -135,7 +136,7 @@ def _launch(training: Training, path: Path) -> Launch:
 def _processes(training: Training, before: Mapping[str, str]) -> int | None:
     """Return the accelerators of a command; None where it does not say."""
     for flag in PROCESSES:
-        if before.get(flag, "").isdigit():
+        if is_whole(before.get(flag, "")):
             return int(before[flag])
     if training.gpus is not None:
         return training.gpus
@@ -152,12 +153,12 @@ def _processes(training: Training, before: Mapping[str, str]) -> int | None:
 def _devices(training: Training) -> list[str]:
     """Return the devices that a variable before the command leaves visible."""
     visible = training.environment.get("CUDA_VISIBLE_DEVICES", "")
-    return [word for word in visible.split(",") if word.strip().isdigit()]
+    return [word for word in visible.split(",") if is_whole(word.strip())]
 
 
 def _first(training: Training, names: tuple[str, ...]) -> int | None:
     found = (training.environment.get(name, "") for name in names)
-    return next((int(text) for text in found if text.isdigit()), None)
+    return next((int(text) for text in found if is_whole(text)), None)
 
 
 def _xtuner(training: Training, flags: Mapping[str, Any], path: Path, launch: Launch) -> Imported:

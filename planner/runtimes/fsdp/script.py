@@ -28,6 +28,7 @@ from accelerate import Accelerator, FullyShardedDataParallelPlugin, InitProcessG
 from accelerate.utils import set_seed
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from planner.units import is_whole
 
 # SETTINGS
 HERE = Path(__file__).resolve().parent
@@ -167,7 +168,7 @@ def more_arguments(parser):
 
 def last_saved(output):
     """Return the folder of the last whole checkpoint, or None."""
-    found = [path for path in Path(output).glob("step-*") if path.name.removeprefix("step-").isdigit()]
+    found = [path for path in Path(output).glob("step-*") if path.name.removeprefix("step-").isdecimal()]
     return max(found, key=lambda path: int(path.name.removeprefix("step-")), default=None)
 
 

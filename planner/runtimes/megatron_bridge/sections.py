@@ -13,8 +13,8 @@ from planner.runtimes._family import Job
 from planner.runtimes._run import Run
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
+from planner.runtimes.megatron_lm.context import context_method
 from planner.runtimes.megatron_lm.flags import (
-    CP_COMM,
     SHARDING,
     VOCAB_MULTIPLE,
     padded_vocab,
@@ -80,7 +80,7 @@ def model_section(plan: Plan, job: Job) -> Section:
         numeric_fields(job.model, arch),
         _experts(job.model, arch, job.workload),
         _delta(arch),
-        _parallel(plan, job.model, job.workload),
+        _parallel(plan, job),
         _recompute(plan),
         _offload(plan),
     ]
@@ -200,7 +200,8 @@ def _delta(arch: Architecture) -> Section:
     }
 
 
-def _parallel(plan: Plan, model: ModelSpec, work: Workload) -> Section:
+def _parallel(plan: Plan, job: Job) -> Section:
+    model, work = job.model, job.workload
     fields: Section = {
         "tensor_model_parallel_size": int(plan.tp),
         "pipeline_model_parallel_size": int(plan.pp),
@@ -213,7 +214,10 @@ def _parallel(plan: Plan, model: ModelSpec, work: Workload) -> Section:
     if plan.pp > 1:
         fields["pipeline_dtype"] = TORCH_DTYPES["fp16" if work.precision == "fp16" else "bf16"]
     if plan.cp > 1:
-        fields["cp_comm_type"] = CP_COMM[plan.cp_method]
+        kind, sizes = context_method(plan, job)
+        fields |= {"cp_comm_type": kind} | (
+            {"hierarchical_context_parallel_sizes": [*sizes]} if sizes else {}
+        )
     if not is_even(plan, model):
         fields["pipeline_model_parallel_layout"] = layout_string(plan, model)
     if plan.vpp > 1:

@@ -14,6 +14,7 @@ from planner.runtimes._family import Job
 from planner.runtimes._offered import stage_layers
 from planner.runtimes._run import Run, run_of
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
+from planner.runtimes.megatron_lm.context import context_flags
 from planner.runtimes.megatron_lm.hybrid import hybrid_flags, is_hybrid
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
 from planner.runtimes.megatron_lm.numerics import (
@@ -40,7 +41,6 @@ MUON_SHARDS_SINCE: Final = "0.18"
 MUON_OVERLAPS_SINCE: Final = "0.17"
 """Release since which ``dist_muon`` takes overlapped messages."""
 
-CP_COMM: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a"}
 SHARDING: Final = {2: "optim_grads", 3: "optim_grads_params"}
 PRECISION: Final[dict[str, tuple[str, ...]]] = {
     "bf16": (),
@@ -65,7 +65,7 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
         *vocabulary_flags(plan, model),
         *_mixer_flags(model, arch),
         *_expert_flags(model, arch, work),
-        *parallel_flags(plan, model, arch),
+        *parallel_flags(plan, job, arch),
         *sharding_flags(plan, work, version),
         *recompute_flags(plan),
         *hosted_flags(plan),
@@ -203,8 +203,9 @@ def _expert_flags(model: ModelSpec, arch: Architecture, work: Workload) -> list[
     return flags + [flag for flag, wanted in switches.items() if wanted]
 
 
-def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str]:
+def parallel_flags(plan: Plan, job: Job, arch: Architecture) -> list[str]:
     """Return the degrees, the pipeline's cut and the method of context parallelism."""
+    model = job.model
     flags = [
         *("--tensor-model-parallel-size", f"{plan.tp:.0f}"),
         *("--pipeline-model-parallel-size", f"{plan.pp:.0f}"),
@@ -214,7 +215,7 @@ def parallel_flags(plan: Plan, model: ModelSpec, arch: Architecture) -> list[str
         flags += ["--expert-model-parallel-size", f"{plan.ep:.0f}"]
         flags += ["--expert-tensor-parallel-size", f"{plan.etp:.0f}"]
     flags += ["--sequence-parallel"] if plan.sequence_parallel and plan.tp > 1 else []
-    flags += ["--cp-comm-type", CP_COMM[plan.cp_method]] if plan.cp > 1 else []
+    flags += context_flags(plan, job)
     if is_hybrid(model):
         flags += hybrid_flags(plan, model)
     elif not is_even(plan, model):

@@ -10,6 +10,7 @@ import numpy as np
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.units import is_whole
 
 
 def activation_layers(offload: str) -> int:
@@ -21,7 +22,7 @@ def activation_layers(offload: str) -> int:
     (20, 0)
     """
     name, _, argument = offload.partition(":")
-    return int(argument) if name == "activations" and argument.isdigit() else 0
+    return int(argument) if name == "activations" and is_whole(argument) else 0
 
 
 def offload_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

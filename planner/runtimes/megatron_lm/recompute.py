@@ -11,6 +11,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.megatron_lm.architecture import Architecture
+from planner.units import is_whole
 
 MODULES: Final = {
     "norm": "layernorm",
@@ -46,7 +47,7 @@ def granularity(recompute: str) -> Granularity | None:
 def recompute_rules(plan: Plan, workload: Workload, arch: Architecture) -> list[Rule]:
     """Return the rules on recompute."""
     name, _, argument = plan.recompute.partition(":")
-    counted = name in ("full", "every-layer") and (not argument or (argument.isdigit() and int(argument) > 0))
+    counted = name in ("full", "every-layer") and (not argument or (is_whole(argument) and int(argument) > 0))
     known = counted or name == "selective" or plan.recompute == "none"
     rules = [
         Rule(

@@ -19,6 +19,7 @@ from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._family import Job
 from planner.runtimes._offered import divisor_rule, exactly, fits_model, offered
 from planner.runtimes.megatron_lm.architecture import Architecture, known_architecture
+from planner.runtimes.megatron_lm.context import context_rules
 from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.numerics import unsaid
 from planner.runtimes.megatron_lm.offload import offload_rules
@@ -130,37 +131,6 @@ def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
                     f"sequence length {seq_len}",
                     f"at most the {positions} learned positions",
                     str(positions),
-                ),
-            )
-        )
-    return rules
-
-
-def context_rules(plan: Plan, arch: Architecture) -> list[Rule]:
-    """Return the rules on context parallelism, those of Transformer Engine's attention included."""
-    single = np.less_equal(plan.cp, 1)
-    latent = isinstance(arch.mixer, LatentAttention)
-    methods = {"ring", "all-gather", "all-to-all"}
-    if latent:
-        methods = {"ring"}
-    if arch.window is not None:
-        methods &= {"all-gather", "all-to-all"}
-    if arch.sinks:
-        methods &= {"all-to-all"}
-    rules = [
-        offered("cp-method-offered", "cp method", plan.cp_method, sorted(methods), np.logical_not(single))
-    ]
-    if plan.cp_method == "all-to-all":
-        heads = arch.mixer.heads / plan.tp
-        groups = np.maximum(1.0, arch.mixer.kv_heads / plan.tp)
-        rules.append(
-            Rule(
-                "cp-divides-heads",
-                single | (divides(plan.cp, heads) & divides(plan.cp, groups)),
-                lambda: (
-                    f"cp {plan.cp:g} by all-to-all",
-                    f"a divisor of the {heads:g} heads and {float(groups):g} query groups of a rank",
-                    f"cp {np.gcd(int(plan.cp), np.gcd(int(heads), int(groups)))}, or cp method ring",
                 ),
             )
         )

@@ -6,14 +6,17 @@ and of its keys and values together for one token, ``cp`` ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
 from planner.numeric import Num
+from planner.registry import find
+from planner.units import is_whole
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
 
@@ -27,6 +30,16 @@ Elapsed = Callable[[Num, Num, Num, Sequence[Tier]], Num]
 def equal_shares(cp: Num) -> Num:
     """Return one: all ranks of a causal sequence have the same work. [-]"""
     return 1.0 + 0.0 * cp
+
+
+def no_heads(cp: Num, heads: Num, kv_heads: Num, near: Num) -> Num:
+    """Return one: every rank computes all heads. [-]"""
+    return 1.0 + 0.0 * cp
+
+
+def all_heads(cp: Num, heads: Num, kv_heads: Num, near: Num) -> Num:
+    """Return cp: every rank computes its own heads. [-]"""
+    return 1.0 * cp
 
 
 def no_waits(cp: Num) -> Num:
@@ -58,10 +71,16 @@ class ContextMethod:
     sharded_calls : float
         Calls of a layer's sharded unit in a pass where its checkpoints do, each of which gathers the weights
         anew and reduces their gradients by itself. [-]
-    splits_heads : bool
-        Whether a rank computes some heads over the whole sequence, rather than all over a part.
+    head_ranks : callable
+        Ranks that share the heads of one part of the sequence, from (cp, query heads on a rank, key/value
+        heads on a rank, consecutive ranks of context parallelism that fast links join): one where every rank
+        computes all heads over its own part, cp where each computes some over the whole. [-]
+    heads_by : ContextMethod, optional
+        The method by which those ranks exchange heads, where it is not this one: this one then runs between
+        groups of them, over the heads of one rank.
     legal : callable
-        Mask from (cp, query heads on a rank, key/value heads on a rank): whether the heads can be split.
+        Mask from (cp, query heads on a rank, key/value heads on a rank, `head_ranks`): whether the heads can
+        be split so.
     forward_elements, backward_elements : Buffer
         Elements in the whole buffer of the collectives of one layer.
     backward_statistics : float
@@ -73,9 +92,11 @@ class ContextMethod:
     sent_share : callable
         Share of the buffer that one rank sends, from cp.
     gathered_elements : Buffer
-        Elements that a rank holds beside its own part while it computes attention.
+        Elements that a rank holds beside its own part in the backward of attention.
     idle_factor : callable
         Time of attention over that of equal shares of its work, from cp. [-]
+    searched_from : int
+        Length from which a search tries the method where the user names none. [token]
     waits : callable
         How often the host waits for the device in a pass of attention, from cp. [-]
     """
@@ -83,13 +104,14 @@ class ContextMethod:
     name: str
     cite: str
     overlaps: bool
-    splits_heads: bool
-    legal: Callable[[Num, Num, Num], Mask]
+    legal: Callable[[Num, Num, Num, Num], Mask]
     forward_elements: Buffer
     backward_elements: Buffer
     seconds: Elapsed
     sent_share: Callable[[Num], Num]
     gathered_elements: Buffer
+    head_ranks: Callable[[Num, Num, Num, Num], Num] = no_heads
+    heads_by: ContextMethod | None = None
     idle_factor: Callable[[Num], Num] = equal_shares
     waits: Callable[[Num], Num] = no_waits
     backward_statistics: float = 0.0
@@ -98,12 +120,29 @@ class ContextMethod:
     kernel: str = ""
     keeps_attention: bool = False
     sharded_calls: float = 1.0
+    searched_from: int = 0
     aliases: tuple[str, ...] = ()
 
+    @property
+    def splits_heads(self) -> bool:
+        """Whether every rank computes some heads over the whole sequence, rather than all over a part."""
+        return self.head_ranks is all_heads
 
-def any_heads(cp: Num, heads: Num, kv_heads: Num) -> Mask:
+    @property
+    def shares_heads(self) -> bool:
+        """Whether some ranks compute some of a part's heads each."""
+        return self.splits_heads or self.heads_by is not None
+
+
+def any_heads(cp: Num, heads: Num, kv_heads: Num, head_ranks: Num) -> Mask:
     """Return true: the heads of a rank stay together."""
     return np.greater_equal(cp * heads * kv_heads, 0)
+
+
+def splits_evenly(heads: Num, kv_heads: Num, head_ranks: Num) -> Mask:
+    """Whether ranks that share heads get the same whole number of query and of key/value heads each."""
+    both: Mask = np.equal(np.mod(heads, head_ranks), 0) & np.equal(np.mod(kv_heads, head_ranks), 0)
+    return both
 
 
 def two_chunks(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
@@ -111,6 +150,39 @@ def two_chunks(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
     return 2 * tokens * kv_width * np.where(cp > 1, 1.0, 0.0)
 
 
+def four_chunks(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
+    """Elements of two chunks of keys and values in flight and of two of their gradients. [element]
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine, ``attention/dot_product_attention/context_parallel.py``,
+       ``AttnFuncWithCPAndKVP2P.backward``: ``p2p_comm_buffers``, two of keys, values and both gradients.
+    """
+    return 2 * two_chunks(tokens, q_width, kv_width, cp)
+
+
 def ring_share(cp: Num) -> Num:
     """Share of the gathered buffer that one rank sends around a ring. [-]"""
     return (cp - 1) / cp
+
+
+def read_method(table: Mapping[str, ContextMethod], text: str, where: str = "--cp-method") -> ContextMethod:
+    """Read a method's name, or that of a mesh with the ranks that share heads, as ``usp:4``.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or has a number where the method has no mesh or that is no number.
+    """
+    name, colon, argument = text.partition(":")
+    entry = find(table, name, where)
+    if not colon:
+        return entry
+    if entry.heads_by is None:
+        meshes = ", ".join(f"{one.name}:N" for one in table.values() if one.heads_by is not None)
+        raise InputError(Problem(where, repr(text), f"no number but for a mesh ({meshes})", entry.name))
+    if not is_whole(argument) or not 0 < int(argument) < 10**7:
+        expected = "a whole number of ranks that share heads"
+        raise InputError(Problem(where, repr(text), expected, f"{entry.name}:2"))
+    ranks = float(int(argument))
+    return replace(entry, name=f"{entry.name}:{ranks:.0f}", head_ranks=lambda cp, *_: ranks + 0.0 * cp)

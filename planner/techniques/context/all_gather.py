@@ -19,15 +19,21 @@ def backward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
 
 
 def gathered_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
-    """Elements of the keys and values of the other ranks. [element]"""
-    return tokens * kv_width * (cp - 1)
+    """Elements of the keys and values of the other ranks, and of gradients for them. [element]
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine, ``attention/dot_product_attention/context_parallel.py``,
+       ``AttnFuncWithCPAndKVAllGather.backward``: ``dk`` and ``dv`` of the whole sequence before their
+       reduce-scatter, beside the gathered keys and values.
+    """
+    return 2 * tokens * kv_width * (cp - 1)
 
 
 ENTRY = ContextMethod(
     name="all-gather",
     cite="arXiv:2407.21783",
     overlaps=False,
-    splits_heads=False,
     legal=any_heads,
     forward_elements=forward_elements,
     backward_elements=backward_elements,

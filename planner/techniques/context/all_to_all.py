@@ -4,13 +4,12 @@ import numpy as np
 
 from planner.formulas.collectives import all_to_all_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, Mask, ring_share
+from planner.techniques.context._family import ContextMethod, Mask, all_heads, ring_share, splits_evenly
 
 
-def legal(cp: Num, heads: Num, kv_heads: Num) -> Mask:
+def legal(cp: Num, heads: Num, kv_heads: Num, head_ranks: Num) -> Mask:
     """Whether every rank gets the same whole number of query and of key/value heads."""
-    both: Mask = np.equal(np.mod(heads, cp), 0) & np.equal(np.mod(kv_heads, cp), 0)
-    return both
+    return splits_evenly(heads, kv_heads, head_ranks)
 
 
 def exchanged_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
@@ -27,12 +26,12 @@ ENTRY = ContextMethod(
     name="all-to-all",
     cite="arXiv:2309.14509",
     overlaps=False,
-    splits_heads=True,
     legal=legal,
     forward_elements=exchanged_elements,
     backward_elements=exchanged_elements,
     seconds=all_to_all_seconds,
     sent_share=ring_share,
     gathered_elements=gathered_elements,
+    head_ranks=all_heads,
     aliases=("a2a", "ulysses"),
 )

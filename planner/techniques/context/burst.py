@@ -32,7 +32,6 @@ ENTRY = ContextMethod(
     name="burst",
     cite="arXiv:2403.09347",
     overlaps=True,
-    splits_heads=False,
     legal=any_heads,
     forward_elements=forward_elements,
     backward_elements=backward_elements,

@@ -15,7 +15,7 @@ import numpy as np
 
 from planner.formulas.messages import shift_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, any_heads, ring_share, two_chunks
+from planner.techniques.context._family import ContextMethod, any_heads, four_chunks, ring_share
 
 
 def forward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
@@ -47,13 +47,12 @@ ENTRY = ContextMethod(
     name="lightseq",
     cite="arXiv:2310.03294",
     overlaps=True,
-    splits_heads=False,
     legal=any_heads,
     forward_elements=forward_elements,
     backward_elements=backward_elements,
     seconds=shift_seconds,
     sent_share=ring_share,
-    gathered_elements=two_chunks,
+    gathered_elements=four_chunks,
     idle_factor=idle_factor,
     waits=waits,
     exposed=0.0,

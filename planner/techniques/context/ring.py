@@ -5,7 +5,7 @@ Forward passes K and V around once; backward passes them again, and their gradie
 
 from planner.formulas.messages import shift_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, any_heads, ring_share, two_chunks
+from planner.techniques.context._family import ContextMethod, any_heads, four_chunks, ring_share
 
 
 def forward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
@@ -22,12 +22,11 @@ ENTRY = ContextMethod(
     name="ring",
     cite="arXiv:2310.01889",
     overlaps=True,
-    splits_heads=False,
     legal=any_heads,
     forward_elements=forward_elements,
     backward_elements=backward_elements,
     seconds=shift_seconds,
     sent_share=ring_share,
-    gathered_elements=two_chunks,
+    gathered_elements=four_chunks,
     aliases=("p2p", "ring-attention"),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
 from planner.numeric import Num
 from planner.registry import find
+from planner.units import is_whole
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def read_offload(table: Mapping[str, Offload], text: str, where: str = "--offloa
     """
     name, colon, argument = text.partition(":")
     entry = find(table, name, where)
-    if entry.counted and argument.isdigit() and int(argument) > 0:
+    if entry.counted and is_whole(argument) and int(argument) > 0:
         return entry.of(float(argument))
     if entry.counted:
         expected, hint = f"{entry.name}:N with N layers of each stage", f"{entry.name}:1"

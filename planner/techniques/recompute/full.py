@@ -3,11 +3,12 @@
 import math
 
 from planner.techniques.recompute._family import Recompute, RecomputeChoice
+from planner.units import is_whole
 
 
 def choice(argument: str) -> RecomputeChoice:
     """Take the number of layers of each stage that recompute; all of them where none is given."""
-    if argument and not (argument.isdigit() and int(argument) > 0):
+    if argument and not (is_whole(argument) and int(argument) > 0):
         raise ValueError("full, or full:N with N layers of each stage")
     return RecomputeChoice(whole_layer=True, modules=frozenset(), layers=float(argument or math.inf))
 

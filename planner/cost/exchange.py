@@ -1,0 +1,36 @@
+"""What one kind of communication of a layer takes and sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.numeric import Num
+
+ACTIVATION_BYTES = 2.0
+"""Activations travel in 16 bit. [byte]"""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One kind of communication of one layer and micro-batch.
+
+    Parameters
+    ----------
+    forward, backward : Num
+        Exposed time of each pass. [s]
+    forward_sent, backward_sent : Num
+        Bytes that one rank sends in each pass. [byte]
+    """
+
+    forward: Num = 0.0
+    backward: Num = 0.0
+    forward_sent: Num = 0.0
+    backward_sent: Num = 0.0
+
+    def __add__(self, other: Exchange) -> Exchange:
+        return Exchange(
+            self.forward + other.forward,
+            self.backward + other.backward,
+            self.forward_sent + other.forward_sent,
+            self.backward_sent + other.backward_sent,
+        )

@@ -13,8 +13,6 @@ from planner.calibrate.releases import named_runtime
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
-from planner.cli.launch import Launch, wanted_target, write_plan
-from planner.cli.simulate_synthesized import synthesise_schedule as _synthesise_schedule
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
 from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan
@@ -27,9 +25,11 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.question.axes import whole_plan
 from planner.question.job import DEFAULT_RUNTIME
+from planner.question.launch import Launch, wanted_target, write_plan
 from planner.question.names import plan_names
 from planner.question.question import question_about, request_of
 from planner.question.reading import KEYWORDS, Reading
+from planner.question.synthesis import synthesise_schedule as _synthesise_schedule
 from planner.question.traits import trait_changes
 from planner.report.as_json import Document
 from planner.report.explain import Explanation, explain
@@ -331,7 +331,7 @@ def emit_plan(  # noqa: PLR0913 (by name alone)
         If the plan does not fit and ``unfit`` is false.
     """
     launch = Launch(Path(folder), target, launcher, None, force, smoke)
-    wanted = wanted_target(launch, answer.runtime)
+    wanted = wanted_target(launch, answer.runtime, KEYWORDS)
     if not answer.feasible and not answer.violations and not unfit:
         raise Infeasible("the plan does not fit; unfit=True writes its files nevertheless")
     return write_plan(answer, plan_names(answer, model, hardware), wanted, launch)

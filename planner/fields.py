@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 Kind = Literal[
-    "amount", "context", "count", "counts", "dtype", "length", "memory", "name", "number", "offload", "recompute",
-    "split", "switch", "targets", "text", "word",
+    "amount", "context", "count", "counts", "dtype", "length", "memory", "name", "number", "offload",
+    "recompute", "split", "switch", "targets", "text", "word",
 ]  # fmt: skip
 """How a value is written and what it becomes: a method of `planner.question.reading.Reading`."""
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from planner.api import load_runtime, search_plans
 from planner.arguments import checked
-from planner.cli.hardware import cluster_rows
 from planner.cost.estimate import Estimate
 from planner.errors import InputError, Problem
 from planner.inputs.load import load_model, model_names
@@ -23,6 +22,7 @@ from planner.report.as_json import Document
 from planner.report.compare import Named, compare_document
 from planner.report.flat import flat_row
 from planner.report.goodput import SEEN_MTBF, Failing, goodput_document
+from planner.report.hardware_facts import cluster_rows
 from planner.report.mfu import Measured, mfu_document
 from planner.report.model_facts import model_row
 from planner.runtimes._family import Job, Runtime

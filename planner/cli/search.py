@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.config import KEYS
-from planner.cli.launch import Launch, LauncherOption, SmokeOption, TargetOption, wanted_target, write_best
+from planner.cli.launch import LauncherOption, SmokeOption, TargetOption, write_best
 from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
 from planner.cli.options import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from planner.cli.near import Beside
     from planner.cost.estimate import Estimate
     from planner.question.job import Files
+    from planner.question.launch import Launch
     from planner.question.question import Question
     from planner.report.made_order import MadeOrder
     from planner.search.optimise import SearchResult
@@ -92,6 +93,7 @@ def search(
     from planner.cli.reach import check_reached
     from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.files import check_place
+    from planner.question.launch import Launch
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
@@ -149,6 +151,7 @@ def tell_notes(requests: Iterable[Request], objective: str) -> None:
 def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
     """Return the runner's own flags of the best plan; None where there is no plan."""
     from planner.cli.flags import flags_of
+    from planner.question.launch import wanted_target
 
     if not result.plans:
         return None
@@ -254,6 +257,7 @@ def check_files(launch: Launch, request: Request, written: bool, flags: bool) ->
         If a name is unknown, or an option stands where it has no meaning.
     """
     from planner.errors import InputError, Problem
+    from planner.question.launch import wanted_target
 
     if launch.smoke and not written:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))

@@ -12,8 +12,8 @@ from planner.cli import complete
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
 
 if TYPE_CHECKING:
-    from planner.cli.launch import Launch
     from planner.question.job import JobAsked
+    from planner.question.launch import Launch
     from planner.question.reading import Reading
     from planner.runtimes.torchtitan.semi_sync import SemiSync
     from planner.search.sites.rank import Ranked, SitesResult
@@ -270,8 +270,8 @@ def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, lau
     UnsupportedPlan
         If no runner is known for it, or the runner refuses it.
     """
-    from planner.cli.launch import wanted_target, write_files
     from planner.errors import UnsupportedPlan
+    from planner.question.launch import wanted_target, write_files
     from planner.report.plan_file import Names
     from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
 

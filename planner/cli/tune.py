@@ -161,7 +161,7 @@ def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: boo
 
 def write(answer: Estimate, saved: PlanFile, folder: Path, launcher: str, force: bool) -> None:
     """Write the files that try a plan."""
-    from planner.cli.launch import Launch, wanted_target, write_plan
+    from planner.question.launch import Launch, wanted_target, write_plan
 
     launch = Launch(folder, None, launcher, None, force, smoke=True)
     write_plan(answer, saved.names, wanted_target(launch, answer.runtime), launch)

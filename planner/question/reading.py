@@ -43,6 +43,10 @@ def shown(value: object) -> str:
     return shown_value(value)
 
 
+def _flag(name: str) -> str:
+    return FIELDS[name].flag if name in FIELDS else f"--{name.replace('_', '-')}"
+
+
 @dataclass(frozen=True)
 class Door:
     """How those who ask at one door name a field, and a field with a value."""
@@ -57,7 +61,7 @@ class Door:
         return f"{self.place(name)}{self.joined}{value}"
 
 
-OPTIONS: Final = Door(lambda name: FIELDS[name].flag, " ", "true or false")
+OPTIONS: Final = Door(_flag, " ", "true or false")
 """The command line."""
 KEYWORDS: Final = Door(lambda name: name, "=", "True or False", repr)
 """The Python API."""

@@ -24,8 +24,8 @@ LAYERS = (
     ("plan",),
     ("inputs",),
     ("formulas",),
-    ("registry", "arguments", "fields", "files"),
-    ("numeric", "units", "errors", "remembered", "shown"),
+    ("registry", "arguments", "fields", "files", "folders"),
+    ("numeric", "units", "errors", "remembered", "shown", "printable"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""
 

@@ -195,7 +195,7 @@ def _global_batch(said: Said, seq_len: int, reading: Reading) -> int | None:
     if tokens is None:
         place, written = "global_batch", f"{sequences} sequences of {seq_len} tokens"
     if sequences is not None and (sequences > MOST_SEQUENCES or sequences * seq_len > MOST_TOKENS):
-        near = f"--global-batch-tokens {sequences}" if tokens is None else ""
+        near = reading.door.said("global_batch_tokens", sequences) if tokens is None else ""
         expected = f"at most {MOST_SEQUENCES:,} sequences and {MOST_TOKENS:,} tokens in a step"
         reading.fault(place, written, expected, near)
     return sequences

@@ -210,7 +210,10 @@ class Reading:
             return None
         if isinstance(given, tuple):
             return given if several or len(given) == 1 else self.counts(option, written_spans(given), several)
-        text = given if isinstance(given, str) else str(given)
+        if not isinstance(given, str):
+            number = self.count(option, given)
+            return None if number is None else ((number, number),)
+        text = given
         if not several or re.search(r",0", text):
             span = self._span(option, text)
             return None if span is None else (span,)

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 Kind = Literal[
-    "amount", "count", "counts", "dtype", "length", "memory", "name", "number", "offload", "recompute",
-    "split", "switch", "targets", "text", "word",
+    "amount", "context", "count", "counts", "dtype", "length", "memory", "name", "number", "offload",
+    "recompute", "split", "switch", "targets", "text", "word",
 ]  # fmt: skip
 """How a value is written and what it becomes: a method of `planner.question.reading.Reading`."""
 
@@ -267,7 +267,7 @@ AXES: Final = (
         help="Split norms and residuals along the sequence.", elsewhere="sp",
     ),
     Field(
-        "cp_method", "name", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
+        "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
         help="ring, all-gather, all-to-all, usp, burst or lightseq.",
     ),
     Field(
@@ -309,6 +309,14 @@ SEARCH: Final = (
     Field(
         "uniform", "switch", default=False,
         help="Keep one recompute choice for all layers: no assignment.",
+    ),
+    Field(
+        "allow", metavar="SETTING", several=True, gridded=False,
+        help="Let the search choose a setting that changes numerics, such as gradients.",
+    ),
+    Field(
+        "slowdown", "number", "X", gridded=False, otherwise="1.25",
+        help="With memory as the objective, times the fastest plan's step that a plan may take, or inf.",
     ),
 )  # fmt: skip
 """What a search minimises, and how."""

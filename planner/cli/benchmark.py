@@ -48,7 +48,7 @@ def rows_command(runs: RunsArgument, out: OutOption = None, force: ForceOption =
     """Write the rows of a run table without their results, in an order that says nothing about them."""
     from planner.calibrate.benchmark.blind import blinded, cells
     from planner.calibrate.runs.table import COLUMNS, Run
-    from planner.cli.files import check_place
+    from planner.files import check_place
 
     check_place(out, force, "--out")
     table = [row for row in _read(runs) if isinstance(row, Run)]
@@ -68,7 +68,7 @@ def predict_command(
     from planner.calibrate.constants import shipped_values
     from planner.calibrate.overlay import predictions_of
     from planner.calibrate.runs.catalogue import shipped_catalogue
-    from planner.cli.files import check_place
+    from planner.files import check_place
 
     check_place(out, force, "--out")
     skipped: list[Skip] = []
@@ -101,8 +101,8 @@ def score_command(
     from planner.calibrate.runs.catalogue import shipped_catalogue
     from planner.cli.benchmark_text import as_page, as_rows
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
     from planner.inputs.bounded import table_lines
+    from planner.question.reading import Reading
 
     reading, found = Reading(), dict[str, Mapping[str, Said]]()
 
@@ -164,7 +164,7 @@ def _tell_reasons(skipped: Iterable[Skip]) -> None:
 def _write(
     lines: Iterable[Mapping[str, object]], columns: tuple[str, ...], out: Path | None, force: bool
 ) -> None:
-    from planner.cli.files import write_whole
+    from planner.files import write_whole
 
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, lineterminator="\n")

@@ -138,7 +138,7 @@ def _telling(command: Any) -> Any:
 
         tell(ctx, settings())
         if SPOKEN & set(ctx.params):
-            from planner.cli.meant import tell_taken
+            from planner.cli.taken import tell_taken
 
             tell_taken(ctx)
         return plain(ctx)

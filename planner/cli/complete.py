@@ -64,7 +64,7 @@ def completion(
     from typer._completion_shared import get_completion_script
     from typer._completion_shared import install as add
 
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     chosen = reading.word("SHELL", shell, SHELLS)

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from planner.cli.files import PLAN_FORMAT, is_plan_file
 from planner.cli.options import Format, FormatOption
 from planner.cli.printable import to_stderr
 from planner.cli.variables import DEBUG, PREFIX
 from planner.fields import FIELDS
+from planner.files import PLAN_FORMAT, is_plan_file
 
 PROJECT_FILE: Final = "planner.yaml"
 

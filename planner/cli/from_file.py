@@ -160,7 +160,7 @@ class Request:
         """Return the names for a plan file; a model without a name is written beside it."""
         if self.model is None:
             return names
-        from planner.cli.files import write_whole
+        from planner.files import write_whole
         from planner.inputs.model_yaml import model_yaml
 
         path = plan.with_name(f"{plan.stem}.model.yaml")
@@ -185,13 +185,16 @@ def asked_of(
             )
             raise InputError(Problem("MODEL", "nothing", expected))
         return Request(job, plan)
-    from planner.cli.meant import meant
-    from planner.cli.reading import Reading
+    from planner.question.meant import meant
+    from planner.question.reading import Reading, written_spans
     from planner.runtimes._imports.dispatch import read_runner_file
 
     reading = Reading()
-    job = meant(job, reading)
+    said = meant(job.said, reading)
     reading.finish()
+    if isinstance(said["gpus"], tuple):
+        said["gpus"] = written_spans(said["gpus"])
+    job = job.but(**said)
     vocab = _vocabulary(job)
     found = read_runner_file(path, vocab)
     given = {name for options in (job, plan) for name in _given(options)}
@@ -229,10 +232,10 @@ def without_settings(job: JobOptions, found: Imported, context: typer.Context | 
 
 def _vocabulary(job: JobOptions) -> int | None:
     """Return what ``--vocab-size`` says."""
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
-    said = reading.count("--vocab-size", getattr(job, "vocab_size", None), most=10**9)
+    said = reading.count("--vocab-size", job.said.get("vocab_size"))
     reading.finish()
     return said
 
@@ -248,8 +251,6 @@ def _filled(options: Options, values: Mapping[str, str]) -> Options:
     own: dict[str, Any] = {
         field.name: values[field.name] for field in fields(options) if field.name in values
     }
-    if "sequence_parallel" in own:
-        own["sequence_parallel"] = own["sequence_parallel"] == "true"
     return options.but(**own)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
@@ -65,6 +65,11 @@ class Written:
 
         def __init__(self, *words: Any, **values: Any) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """The fields by name."""
+        return vars(self)
 
     def but(self, **values: Any) -> Self:
         """Return the same with some fields written otherwise."""

@@ -82,7 +82,7 @@ def tune(
     """
     from planner.cli.explain import read_saved
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     count = reading.count("--top", top, most=MOST)
@@ -161,7 +161,7 @@ def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: boo
 
 def write(answer: Estimate, saved: PlanFile, folder: Path, launcher: str, force: bool) -> None:
     """Write the files that try a plan."""
-    from planner.cli.launch import Launch, wanted_target, write_plan
+    from planner.question.launch import Launch, wanted_target, write_plan
 
     launch = Launch(folder, None, launcher, None, force, smoke=True)
     write_plan(answer, saved.names, wanted_target(launch, answer.runtime), launch)
@@ -214,7 +214,7 @@ def _gib(nbytes: float) -> float:
 
 def keep(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> None:
     """Write what is known, and the measured rows as one table."""
-    from planner.cli.files import write_whole
+    from planner.files import write_whole
 
     content = {"format": FORMAT, "job": job_key(saved), "trials": [asdict(one) for one in trials]}
     write_whole(out / STATE, json.dumps(content, indent=2) + "\n", True, "--out")

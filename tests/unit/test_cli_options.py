@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cli.job import range_counts
 from planner.cli.options import JobOptions, OutputOptions, PlanOptions, spread
-from planner.cli.reading import Reading
-from planner.cli.traits import trait_changes
 from planner.cost.estimate import estimate
 from planner.plan import Plan
+from planner.question.job import range_counts
+from planner.question.reading import Reading
+from planner.question.traits import trait_changes
 from planner.runtimes import runtimes
 from planner.runtimes._trait_values import expected, is_allowed, words_of
 from planner.runtimes._traits import TRAITS, Traits

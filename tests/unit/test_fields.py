@@ -84,8 +84,8 @@ def test_what_other_programs_call_a_field_means_one_option() -> None:
 
 @pytest.mark.parametrize("axis", [axis for axis in AXES if axis.kind == "count"], ids=lambda axis: axis.name)
 def test_bounds_hold_at_every_door(axis: Field) -> None:
-    from planner.cli.axes import read_axes
-    from planner.cli.reading import Reading
+    from planner.question.axes import read_axes
+    from planner.question.reading import Reading
 
     if axis.derived:
         return
@@ -96,6 +96,6 @@ def test_bounds_hold_at_every_door(axis: Field) -> None:
         (axis.most + 1, False),
     ):
         reading = Reading()
-        found = read_axes(PlanOptions(**{axis.name: str(value)}), reading)
+        found = read_axes({axis.name: str(value)}, reading)
         assert (found.get(axis.name) == value) == fine
         assert (not reading.problems) == fine

@@ -13,8 +13,8 @@ from tests.helpers import ROOT
 LAYERS = (
     ("__init__", "__main__"),
     ("notebook",),
-    ("api",),
-    ("cli",),
+    ("api", "cli"),
+    ("question",),
     ("sweep",),
     ("report", "launchers"),
     ("search", "calibrate", "simulate", "profile"),
@@ -25,8 +25,8 @@ LAYERS = (
     ("plan",),
     ("inputs",),
     ("formulas",),
-    ("registry", "arguments", "fields"),
-    ("numeric", "units", "errors", "remembered", "shown"),
+    ("registry", "arguments", "fields", "files", "folders"),
+    ("numeric", "units", "errors", "remembered", "shown", "printable"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""
 

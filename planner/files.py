@@ -6,12 +6,9 @@ import os
 import secrets
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from planner.errors import InputError, Problem
-
-if TYPE_CHECKING:
-    from planner.report.plan_file import PlanFile
 
 NAME_BYTES: Final = 255
 """The longest name of a file on the usual file systems. [byte]"""
@@ -31,23 +28,6 @@ def is_plan_file(path: Path) -> bool:
             return f"format: {PLAN_FORMAT}".encode() in stream.read(4096)
     except (OSError, ValueError):
         return False
-
-
-def read_plan(path: Path, text: str | None = None) -> PlanFile:
-    """Return what a plan file says, or standard input for ``-``: ``text``, where it has been read.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read or is wrong, all faults at once.
-    """
-    from planner.inputs.bounded import STANDARD_INPUT
-    from planner.inputs.yaml_file import read_text
-    from planner.report.plan_file import read_plan_file
-
-    if str(path) != "-":
-        return read_plan_file(path)
-    return read_plan_file(STANDARD_INPUT, read_text(path) if text is None else text)
 
 
 def check_place(path: Path | None, force: bool, option: str) -> None:

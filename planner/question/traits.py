@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from planner.cli.reading import Reading, shown
 from planner.errors import nearest
 from planner.inputs.workload import Workload
+from planner.question.reading import Reading, shown
 from planner.runtimes._trait_values import expected, is_allowed, words_of
 from planner.runtimes._traits import TRAITS
 from planner.techniques.settings import SETTINGS
@@ -17,28 +17,33 @@ from planner.units import parse
 _TRUTH: Final = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
-def trait_changes(texts: Iterable[str], reading: Reading) -> dict[str, Any]:
-    """Return the traits that ``texts`` such as ``attention=flash-2`` set; faults are noted.
+def trait_changes(given: Iterable[str] | Mapping[str, Any], reading: Reading) -> dict[str, Any]:
+    """Return the traits that ``attention=flash-2`` and the like set, or values by name; faults are noted.
 
     A name that a setting and a trait share has the setting's values and the trait's.
     """
     changes: dict[str, Any] = {}
-    for text in texts:
-        name, equals, word = _parts(text)
+    pairs = given.items() if isinstance(given, Mapping) else ((None, text) for text in given)
+    for key, value in pairs:
+        text = value if key is None else f"{key}={value}"
+        name, equals, word = _parts(text) if key is None else (_spelled(key), "=", value)
+        place = f"--set {name}" if key is None else name
         if not equals or (name not in TRAITS and name not in SETTINGS):
             found = shown(text) if equals else f"{shown(text)} without a value"
             near = nearest(name, (*SETTINGS, *TRAITS))
             names = "" if near else f", one of the settings {', '.join(SETTINGS)}, or a trait"
-            reading.fault("--set", found, f"NAME=VALUE, a setting or a trait{names}", near)
+            expects = f"NAME=VALUE, a setting or a trait{names}"
+            reading.fault("--set" if key is None else name, found, expects, near)
             continue
         values = SETTINGS[name].values if name in SETTINGS else {}
-        if word.lower() in values:
-            changes |= values[word.lower()]
-        elif name in TRAITS and is_allowed(name, value := _value(name, word)):
-            changes[name] = value
+        spelled = str(word).lower()
+        if spelled in values:
+            changes |= values[spelled]
+        elif name in TRAITS and is_allowed(name, typed := _value(name, word)):
+            changes[name] = typed
         else:
             known = f"one of {', '.join(values)}" if values else expected(name)
-            reading.fault(f"--set {name}", shown(word), known, nearest(word, values or words_of(name)))
+            reading.fault(place, shown(word), known, nearest(str(word), values or words_of(name)))
     return changes
 
 
@@ -63,18 +68,24 @@ def allowed_settings(names: Iterable[str], reading: Reading) -> tuple[str, ...]:
             found.append(name)
         else:
             expects = f"a setting that changes numerics: {', '.join(sorted(known))}"
-            reading.fault("--allow", shown(str(text)), expects, nearest(name, known))
+            reading.fault("allow", shown(str(text)), expects, nearest(name, known))
     return tuple(found)
 
 
 def _parts(text: str) -> tuple[str, str, str]:
     """Return name, equals sign and word."""
     name, equals, word = text.partition("=")
-    return name.strip().lower().replace("-", "_"), equals, word.strip()
+    return _spelled(name), equals, word.strip()
 
 
-def _value(name: str, word: str) -> Any:
-    """Return a word in the type of the trait, or what the trait cannot be."""
+def _spelled(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+def _value(name: str, word: Any) -> Any:
+    """Return a value, or the one that a word means in the type of the trait, or what the trait cannot be."""
+    if not isinstance(word, str):
+        return float(word) if isinstance(word, int) and not isinstance(word, bool) else word
     if TRAITS[name].kind is str:
         return word.lower()
     if TRAITS[name].kind is bool:

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from planner.calibrate.releases import named_runtime
-from planner.cli.config import KEYS
-from planner.cli.files import is_plan_file
-from planner.cli.meant import meant
-from planner.cli.options import JobOptions
-from planner.cli.reading import Reading, Span, shown
-from planner.cli.traits import trait_changes
 from planner.errors import nearest
+from planner.fields import default
+from planner.files import is_plan_file
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
-from planner.inputs.workload import DTYPE_BYTES, TARGETS, Workload, adapted_groups
+from planner.inputs.workload import Workload
+from planner.question.meant import meant
+from planner.question.reading import Reading, Span, shown
+from planner.question.traits import trait_changes
+from planner.question.values import read_value, read_values
 from planner.runtimes import runtimes
 from planner.runtimes._family import Runtime
-from planner.techniques.methods import METHODS
-from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 
-DEFAULT_RUNTIME: Final = KEYS["runtime"].default
+DEFAULT_RUNTIME: Final[str] = default("runtime")
+
+WORKLOAD: Final = (
+    "seq_len", "precision", "optimizer", "method", "lora_rank", "lora_targets", "document_tokens",
+    "imbalance", "tokens", "state_dtype", "master_dtype", "gradient_dtype",
+)  # fmt: skip
+"""Fields of a job that are those of its workload, but for the batch."""
+
+Said = Mapping[str, Any]
+"""Fields by name, each as a text or in its own type; None, or left out, where nobody says."""
 
 MOST_SEQUENCES: Final = 10**6
 MOST_TOKENS: Final = 5 * 10**8
@@ -51,93 +57,59 @@ class Files(NamedTuple):
 FILES: Final = Files()
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a command is asked about.
+class JobAsked(NamedTuple):
+    """What is planned, as `planner.question.question.Question` has it."""
 
-    Parameters
-    ----------
-    model_text : str
-        How the user named the model.
-    model : ModelSpec
-        The model.
-    clusters : tuple of (str, HardwareProfile)
-        How the user named each cluster, and the cluster.
-    gpu_counts : tuple of int, optional
-        Numbers of accelerators; None where neither the user nor the profile says.
-    gpus_per_node : int, optional
-        Accelerators of a node in use, where not all.
-    workload : Workload
-        Sequences, batch, precision, optimizer.
-    runtimes : tuple of Runtime
-        Training framework, traits changed as asked.
-    changes : tuple of str
-        The changes of traits, as written.
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    defaults : dict
-        What was taken because nothing was given.
-    """
-
-    model_text: str
     model: ModelSpec
-    clusters: tuple[tuple[str, HardwareProfile], ...]
+    clusters: Clusters
     gpu_counts: tuple[int, ...] | None
-    gpus_per_node: int | None
     workload: Workload
     runtimes: tuple[Runtime, ...]
-    changes: tuple[str, ...]
     memory_limit: float | None
     defaults: dict[str, Any]
 
-    def cluster_text(self, profile: HardwareProfile) -> str:
-        """Return how the user named a cluster."""
-        return next(text for text, known in self.clusters if known == profile)
-
 
 def read_job(
-    options: JobOptions, reading: Reading, files: Files = FILES, several: bool = True
-) -> Asked | None:
+    given: Mapping[str, Any], reading: Reading, files: Files = FILES, several: bool = True
+) -> JobAsked | None:
     """Return what is asked, or None where a fault was noted; ``several`` allows a list of accelerators."""
     defaults: dict[str, Any] = {}
-    options = meant(options, reading, files.cluster)
-    model = _model(options.model, reading, files)
-    clusters = _clusters(options, reading, files)
-    workload = _workload(options, model, reading, defaults)
-    chosen = _runtimes(options, workload, clusters, reading, defaults)
-    limit = reading.memory("--memory-limit", options.memory_limit)
-    spans = reading.counts("--gpus", options.gpus, several)
-    counts = _gpu_counts(options.gpus is not None, spans, clusters, reading, defaults)
+    said = meant(given, reading, files.cluster)
+    model = _model(said["model"], reading, files)
+    clusters = _clusters(said, reading, files)
+    workload = _workload(said, model, reading, defaults)
+    chosen = _runtimes(said, workload, clusters, reading, defaults)
+    limit = read_value("memory_limit", said.get("memory_limit"), reading)
+    spans = reading.counts("gpus", said.get("gpus"), several)
+    counts = _gpu_counts(said.get("gpus") is not None, spans, clusters, reading, defaults)
     for _, profile in clusters:
         check_precision(profile, workload, reading)
     if reading.problems or model is None or workload is None:
         return None
-    per_node = Reading().count("--gpus-per-node", options.gpus_per_node)
-    texts = tuple(options.changes or ())
-    return Asked(options.model, model, clusters, counts, per_node, workload, chosen, texts, limit, defaults)
+    return JobAsked(model, clusters, counts, workload, chosen, limit, defaults)
 
 
 def _model(text: str, reading: Reading, files: Files) -> ModelSpec | None:
     """Return the model that ``text`` names, or None where a fault was noted."""
     if text != "-" and is_plan_file(Path(text)):
         others = "`planner explain`, `simulate`, `compare`, `report` or `emit`"
-        reading.fault("MODEL", shown(text), f"a model; this is a plan, for {others}")
+        reading.fault("model", shown(text), f"a model; this is a plan, for {others}")
         return None
     return reading.attempt(files.model, text)
 
 
-def _clusters(options: JobOptions, reading: Reading, files: Files) -> tuple[tuple[str, HardwareProfile], ...]:
-    if not options.hardware:
-        reading.fault("--hardware", "nothing", "a cluster, such as dgx-h100 (see `planner hardware list`)")
-    per_node = reading.count("--gpus-per-node", options.gpus_per_node, most=1024)
+def _clusters(said: Said, reading: Reading, files: Files) -> tuple[tuple[str, HardwareProfile], ...]:
+    if not said.get("hardware"):
+        reading.fault("hardware", "nothing", "a cluster, such as dgx-h100 (see `planner hardware list`)")
+    per_node = reading.count("gpus_per_node", said.get("gpus_per_node"), most=1024)
     found = []
-    for text in dict.fromkeys(options.hardware or ()):
+    for text in dict.fromkeys(said.get("hardware") or ()):
         profile = reading.attempt(files.cluster, text, "cluster")
         if profile is not None and per_node is not None:
             profile = reading.attempt(profile.with_node_size, per_node)
         if profile is not None:
             found.append((text, profile))
-    return _at_own_prices(tuple(found), options.price or (), reading)
+    return _at_own_prices(tuple(found), said.get("price") or (), reading)
 
 
 def _at_own_prices(
@@ -147,16 +119,16 @@ def _at_own_prices(
     own: dict[str, float] = {}
     for text in prices:
         number, _, name = text.partition("=")
-        value = reading.number("--price", number.strip(), 0.0)
+        value = reading.number("price", number.strip(), 0.0)
         known = {
             spelled.lower(): given for given, one in clusters for spelled in (given, one.name, *one.aliases)
         }
         given = known.get(name.strip().lower(), "") if name else ""
         if "=" in text and not given and clusters:
             names = ", ".join(given for given, _ in clusters)
-            reading.fault("--price", shown(text), f"a cluster of --hardware: {names}", nearest(name, known))
+            reading.fault("price", shown(text), f"a cluster of --hardware: {names}", nearest(name, known))
         elif given in own:
-            reading.fault("--price", shown(text), f"one price for {given or 'all clusters'}")
+            reading.fault("price", shown(text), f"one price for {given or 'all clusters'}")
         elif value is not None:
             own[given] = value
     found = ((given, one, own.get(given, own.get(""))) for given, one in clusters)
@@ -171,39 +143,23 @@ def _plain_workload(model: ModelSpec | None) -> Workload:
 
 
 def _workload(
-    options: JobOptions, model: ModelSpec | None, reading: Reading, defaults: dict[str, Any]
+    said: Said, model: ModelSpec | None, reading: Reading, defaults: dict[str, Any]
 ) -> Workload | None:
-    given: dict[str, Any] = {
-        "seq_len": reading.length("--seq-len", options.seq_len, most=2**27),
-        "precision": _name(reading.named("--precision", options.precision, PRECISIONS)),
-        "optimizer": _name(reading.named("--optimizer", options.optimizer, OPTIMIZERS)),
-        "method": _name(reading.named("--method", options.method, METHODS)),
-        "lora_rank": reading.count("--lora-rank", options.lora_rank, most=65536),
-        "lora_targets": _targets(options, reading),
-        "document_tokens": reading.length("--document-tokens", options.document_tokens, most=2**27),
-        "imbalance": reading.number("--imbalance", options.imbalance, 1.0),
-        "tokens": reading.amount("--tokens", options.tokens),
-    }
-    given |= {
-        f"{kind}_dtype": reading.word(
-            f"--{kind}-dtype", getattr(options, f"{kind}_dtype"), tuple(DTYPE_BYTES)
-        )
-        for kind in ("state", "master", "gradient")
-    }
+    given = read_values(WORKLOAD, said, reading)
     for name in ("lora_rank", "lora_targets"):
         if given[name] is not None and (given["method"] or "full") == "full":
-            option = f"--{name.replace('_', '-')}"
-            reading.fault(option, "no adapters with --method full", "--method lora or --method qlora")
+            lora = " or ".join(reading.door.said("method", name) for name in ("lora", "qlora"))
+            reading.fault(name, f"no adapters with {reading.door.said('method', 'full')}", lora)
     plain = _plain_workload(model)
     seq_len = given["seq_len"] or plain.seq_len
     if (given["document_tokens"] or 0) > seq_len:
         found, most = f"{given['document_tokens']} tokens", f"at most the {seq_len} of a sequence"
-        reading.fault("--document-tokens", found, most, str(seq_len))
-    given["global_batch"] = _global_batch(options, seq_len, reading)
+        reading.fault("document_tokens", found, most, str(seq_len))
+    given["global_batch"] = _global_batch(said, seq_len, reading)
     if given["global_batch"] is None and plain.global_batch * seq_len > MOST_TOKENS:
         most = f"at most {MOST_TOKENS:,} tokens in a step"
         taken = f"nothing, which is {plain.global_batch} sequences of {seq_len} tokens"
-        reading.fault("--global-batch", taken, most, str(max(1, MOST_TOKENS // seq_len)))
+        reading.fault("global_batch", taken, most, str(max(1, MOST_TOKENS // seq_len)))
     if reading.problems:
         return None
     silent = {
@@ -220,48 +176,33 @@ def _workload(
     return plain.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
-def _targets(options: JobOptions, reading: Reading) -> tuple[str, ...] | None:
-    """Return the groups of linear layers that have adapters, or None where all or nothing is given."""
-    if options.lora_targets is None:
-        return None
-    try:
-        return adapted_groups(options.lora_targets) or None
-    except ValueError:
-        known = [name for names in TARGETS.values() for name in names]
-        near = nearest(options.lora_targets, (*TARGETS, *known))
-        reading.fault("--lora-targets", shown(options.lora_targets), f"some of {', '.join(TARGETS)}", near)
-        return None
-
-
-def _name(entry: Any) -> str | None:
-    return None if entry is None else str(entry.name)
-
-
-def _global_batch(options: JobOptions, seq_len: int, reading: Reading) -> int | None:
+def _global_batch(said: Said, seq_len: int, reading: Reading) -> int | None:
     """Return the sequences of a step, given as such or in tokens."""
-    sequences = reading.length("--global-batch", options.global_batch)
-    tokens = reading.amount("--global-batch-tokens", options.global_batch_tokens, binary=True)
+    sequences: int | None = read_value("global_batch", said.get("global_batch"), reading)
+    tokens: float | None = read_value("global_batch_tokens", said.get("global_batch_tokens"), reading)
     if sequences is not None and tokens is not None:
-        reading.fault("--global-batch-tokens", "a second batch beside --global-batch", "one of the two")
+        reading.fault(
+            "global_batch_tokens", f"a second batch beside {reading.place('global_batch')}", "one of the two"
+        )
     elif tokens is not None:
         if tokens % seq_len:
             low = max(1, int(tokens // seq_len)) * seq_len
             expected = f"a multiple of the {seq_len} tokens of a sequence"
-            reading.fault("--global-batch-tokens", f"{tokens:.0f}", expected, f"{low} or {low + seq_len}")
+            reading.fault("global_batch_tokens", f"{tokens:.0f}", expected, f"{low} or {low + seq_len}")
         else:
             sequences = int(tokens // seq_len)
-        option, written = "--global-batch-tokens", f"{tokens:.0f}"
+        place, written = "global_batch_tokens", f"{tokens:.0f}"
     if tokens is None:
-        option, written = "--global-batch", f"{sequences} sequences of {seq_len} tokens"
+        place, written = "global_batch", f"{sequences} sequences of {seq_len} tokens"
     if sequences is not None and (sequences > MOST_SEQUENCES or sequences * seq_len > MOST_TOKENS):
-        near = f"--global-batch-tokens {sequences}" if tokens is None else ""
+        near = reading.door.said("global_batch_tokens", sequences) if tokens is None else ""
         expected = f"at most {MOST_SEQUENCES:,} sequences and {MOST_TOKENS:,} tokens in a step"
-        reading.fault(option, written, expected, near)
+        reading.fault(place, written, expected, near)
     return sequences
 
 
 def _runtimes(
-    options: JobOptions,
+    said: Said,
     workload: Workload | None,
     clusters: Clusters,
     reading: Reading,
@@ -269,15 +210,15 @@ def _runtimes(
 ) -> tuple[Runtime, ...]:
     """Return the runtimes that are asked for, or else all that train so where the usual one does not."""
     usual = usual_runtimes(workload.method if workload is not None else "full")
-    if not options.runtime:
+    if not said.get("runtime"):
         defaults["runtime"] = ", ".join(usual)
-    texts = [with_version(text, options.target_version, reading) for text in options.runtime or usual]
+    texts = [with_version(text, said.get("target_version"), reading) for text in said.get("runtime") or usual]
     found = [_named_runtime(text, workload, clusters, reading) for text in texts]
     chosen = {(runtime.name, runtime.release): runtime for runtime in found if runtime is not None}
     silent = [runtime for text, runtime in zip(texts, found, strict=True) if runtime and "@" not in text]
     if silent:
         defaults["release"] = ", ".join(dict.fromkeys(runtime.release for runtime in silent))
-    changes = trait_changes(options.changes or (), reading)
+    changes = trait_changes(said.get("changes") or (), reading)
     return tuple(runtime.with_traits(**changes) for runtime in chosen.values())
 
 
@@ -287,7 +228,7 @@ def with_version(text: str, version: str | None, reading: Reading) -> str:
     if version is None or (at and release.strip() == version.strip()):
         return text
     if at:
-        reading.fault("--target-version", shown(version), f"one release beside --runtime {text}", release)
+        reading.fault("target_version", shown(version), f"one release beside --runtime {text}", release)
     return f"{name}@{version}"
 
 
@@ -303,7 +244,7 @@ def _named_runtime(
         other = reading.attempt(named_runtime, text, name, precision) if first is not None else None
         if first is not None and other is not None and other.traits != first.traits:
             said = f"a release that runs alike on {devices[0]} and {name}, or one of these clusters at a time"
-            reading.fault("--runtime", shown(text), said)
+            reading.fault("runtime", shown(text), said)
     return first
 
 
@@ -354,7 +295,7 @@ def _check_most(count: int, clusters: tuple[tuple[str, HardwareProfile], ...], r
         if count > most:
             holder = "the first pool of " if len(profile.pools) > 1 else ""
             expected = f"at most {most:.0f}, since {holder}{profile.name} has no more"
-            reading.fault("--gpus", str(count), expected, f"{most:.0f}")
+            reading.fault("gpus", str(count), expected, f"{most:.0f}")
             return
 
 
@@ -395,4 +336,4 @@ def check_precision(profile: HardwareProfile, workload: Workload | None, reading
         return
     found = f"{workload.precision!r} on {profile.pool.accelerator.name}"
     near = nearest(workload.precision, able) or able[0] if able else ""
-    reading.fault("--precision", found, f"one of {', '.join(able)}" if able else "nothing that it has", near)
+    reading.fault("precision", found, f"one of {', '.join(able)}" if able else "nothing that it has", near)

@@ -9,12 +9,12 @@ import pytest
 
 from planner.calibrate.constants import Key, predictions_with, shipped_values
 from planner.calibrate.fit import Factor
-from planner.calibrate.fit_all import timed_runs
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.sites.fit import SHARES
 from planner.calibrate.sites.solve import pinned
 from planner.calibrate.stages import STAGES
+from tests.lab.fit_all import timed_runs
 from tests.measured.matched import RUNS
 
 

@@ -18,9 +18,9 @@ from planner.search.assign.decompose import decompose
 from planner.search.assign.plan_costs import is_assignable
 from planner.search.assign.problem import Assignment, Problem, Segment, layer_kinds, price
 from planner.search.assign.program import GAP, Program, highs
-from planner.search.assign.strategies import Strategy, layout_of, strategy_problem
 from planner.techniques.offload._family import host_state_bytes
 from planner.units import GIB
+from tests.lab.strategies import Strategy, layout_of, strategy_problem
 from tests.unit.assign_cases import brute_force
 from tests.unit.cost_jobs import DENSE, GQA, MODELS, MOE, any_runtime, job, model, plan_of, random_plans
 from tests.unit.test_activation_offload import linked

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from planner.calibrate.accuracy.lines import Accuracy
 from planner.calibrate.constants import Key, predictions_with, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, WITHOUT_FOLDS, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
@@ -14,6 +13,7 @@ from planner.calibrate.runs.defaults import prepared
 from planner.calibrate.runs.table import Fault, Run, read_runs
 from planner.calibrate.stages import STAGES
 from planner.calibrate.validate import Fold, validate, validate_out_of_fold
+from tests.lab.accuracy.lines import Accuracy
 
 
 def read_folder(folder: Path) -> list[Run | Fault]:

@@ -1,4 +1,4 @@
-"""Fit every shipped constant: ``python -m planner.calibrate.fit_all RUNS_DIR``.
+"""Fit every shipped constant: ``python -m tests.lab.fit_all RUNS_DIR``.
 
 Reads all run tables of a folder, fits stage after stage, and writes constants and error bands to
 ``hardware_profiles/fitted/``: the same bytes each time on one machine.
@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from planner.calibrate.bands import bands_of, coverage_of, lent_errors, site_errors
 from planner.calibrate.constants import Key
 from planner.calibrate.fit import WITHOUT_FOLDS, Factor, Fitted, fit, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
@@ -23,8 +22,9 @@ from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.stages import STAGES, Stage, neutral_values
 from planner.inputs.fitted import Constant, all_constants, fitted_file
+from tests.lab.bands import bands_of, coverage_of, lent_errors, site_errors
 
-HEADER = """# Fitted to measured training runs by: python -m planner.calibrate.fit_all RUNS_DIR
+HEADER = """# Fitted to measured training runs by: python -m tests.lab.fit_all RUNS_DIR
 # standard_error is that of the logarithm; without is the error out of group with the constant left out.
 """
 
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
     unknown = set(only) - {stage.name for stage in STAGES}
     if unknown or not Path(folder).is_dir():
         names = "; ".join(stage.name for stage in STAGES)
-        usage = "usage: python -m planner.calibrate.fit_all RUNS_DIR [STAGE ...]"
+        usage = "usage: python -m tests.lab.fit_all RUNS_DIR [STAGE ...]"
         sys.stderr.write(f"{usage}; stages: {names}\n")
         return 2
     runs = known_runs(Path(folder))

@@ -24,7 +24,7 @@ from planner.cost.peaks import (
 )
 from planner.cost.stages import ENDS, Piece, Stages, whole_ends
 from planner.cost.whole_matrices import first_moments, padded_weights
-from planner.numeric import Num, ceiling, either, least, most
+from planner.numeric import Num, ceil, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.techniques.sharding._family import sharded_states
@@ -166,7 +166,7 @@ def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     layers: Num = 0.0
     for piece, count in stages.counts.items():
         layers = layers + count * (piece[0] not in ENDS)
-    share = ceiling(layers / plan.vpp) / most(layers, 1.0)
+    share = ceil(layers / plan.vpp) / most(layers, 1.0)
     trained = share * (
         stage_sum(costs, stages, "trained", False) + stage_sum(costs, stages, "expert_trained", False)
     )

@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.calibrate.accuracy.lines import Line, line_of
-from planner.calibrate.accuracy.runs import accuracy_of, read_folder
+from tests.lab.accuracy.lines import Line, line_of
+from tests.lab.accuracy.runs import accuracy_of, read_folder
 
 RUNS = Path(__file__).parent / "runs"
 ROOM = 1.03

@@ -7,11 +7,11 @@ from statistics import median
 
 import pytest
 
-from planner.calibrate.accuracy.lines import Accuracy, Line, line_of
-from planner.calibrate.accuracy.runs import accuracy_of, read_folder
 from planner.calibrate.validate import Outcome
 from planner.cost.fit import memory_band
 from planner.runtimes._traits import Traits
+from tests.lab.accuracy.lines import Accuracy, Line, line_of
+from tests.lab.accuracy.runs import accuracy_of, read_folder
 from tests.measured.limits import APART, LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
 from tests.measured.matched import RUNS
 

@@ -12,7 +12,7 @@ from planner.calibrate.eras.files import by_name, shipped
 from planner.calibrate.eras.shared import SHARED, read_shared
 from planner.calibrate.eras.statements import era_traits, stated_traits, statements, with_graphs
 from planner.calibrate.runs.checks import framework_names
-from planner.calibrate.stages import STAGES
+from planner.calibrate.stages import stages
 from planner.inputs.fitted import all_constants
 from planner.inputs.load import data_folder
 from planner.runtimes import runtimes
@@ -346,7 +346,7 @@ def test_recompute_of_llm_foundry_stops_early_where_its_pytorch_did() -> None:
 
 def test_what_the_runs_of_an_era_fit_is_no_trait_of_it() -> None:
     """A trait under a fitted constant of its name would be read before that fit alone."""
-    fitted = {key for stage in STAGES for factor in stage.factors for key in factor.keys}
+    fitted = {key for stage in stages() for factor in stage.factors for key in factor.keys}
     settings = [
         ("era", era.name, name)
         for era in eras()

@@ -8,8 +8,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from planner.calibrate import bands
-from planner.calibrate.bands import SiteErrors, band_of, calibrating, coverage, lent_errors
 from planner.cost.estimate import estimate
 from planner.inputs import fitted
 from planner.inputs.fitted import Band, MeasuredBand, error_band
@@ -19,6 +17,8 @@ from planner.inputs.record import Sourced
 from planner.plan import Plan
 from planner.report.estimate_page import trust
 from planner.runtimes import runtimes
+from tests.lab import bands
+from tests.lab.bands import SiteErrors, band_of, calibrating, coverage, lent_errors
 from tests.unit.cost_jobs import job
 
 CHIP = "a100-80gb-sxm"

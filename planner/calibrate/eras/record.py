@@ -143,7 +143,7 @@ class Era(Record):
         When it is this era of its program, in any of these cases; without one it is the usual one.
     traits : mapping
         Traits in which it differs from the runtime's own, but for those that its runs fit
-        (`planner.calibrate.stages`).
+        (``fitted/stages.yaml``).
     half_traits : mapping
         Further traits when training in fp16.
     sequence_traits : mapping

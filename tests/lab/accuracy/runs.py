@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from planner.calibrate.accuracy.lines import Accuracy
 from planner.calibrate.constants import Key, predictions_with, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, WITHOUT_FOLDS, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import prepared
 from planner.calibrate.runs.table import Fault, Run, read_runs
-from planner.calibrate.stages import STAGES
+from planner.calibrate.stages import stages
 from planner.calibrate.validate import Fold, validate, validate_out_of_fold
+from tests.lab.accuracy.lines import Accuracy
 
 
 def read_folder(folder: Path) -> list[Run | Fault]:
@@ -51,7 +51,7 @@ def errors_out_of_group(
     """
     runs = prepared(rows, shipped_catalogue(), [])
     errors: dict[Key, float] = {}
-    for stage in STAGES:
+    for stage in stages():
         wanted = stage.runs_of(runs)
         if len(wanted) < ROWS_PER_FACTOR * len(stage.factors):
             continue

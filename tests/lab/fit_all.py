@@ -1,4 +1,4 @@
-"""Fit every shipped constant: ``python -m planner.calibrate.fit_all RUNS_DIR``.
+"""Fit every shipped constant: ``python -m tests.lab.fit_all RUNS_DIR``.
 
 Reads all run tables of a folder, fits stage after stage, and writes constants and error bands to
 ``hardware_profiles/fitted/``: the same bytes each time on one machine.
@@ -14,17 +14,17 @@ from typing import Any
 
 import yaml
 
-from planner.calibrate.bands import bands_of, coverage_of, lent_errors, site_errors
 from planner.calibrate.constants import Key
 from planner.calibrate.fit import WITHOUT_FOLDS, Factor, Fitted, fit, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import read_runs
-from planner.calibrate.stages import STAGES, Stage, neutral_values
+from planner.calibrate.stages import Stage, neutral_values, stages
 from planner.inputs.fitted import Constant, all_constants, fitted_file
+from tests.lab.bands import bands_of, coverage_of, lent_errors, site_errors
 
-HEADER = """# Fitted to measured training runs by: python -m planner.calibrate.fit_all RUNS_DIR
+HEADER = """# Fitted to measured training runs by: python -m tests.lab.fit_all RUNS_DIR
 # standard_error is that of the logarithm; without is the error out of group with the constant left out.
 """
 
@@ -100,9 +100,9 @@ class Outcome:
 def fit_all(runs: Sequence[PricedRun], only: Sequence[str] = ()) -> Outcome:
     """Fit all stages, one after the other; where ``only`` names some, with the others as they ship."""
     shipped = {(entry.scope, entry.owner, entry.name): entry for entry in all_constants()}
-    values = neutral_values(STAGES) | ({key: entry.value for key, entry in shipped.items()} if only else {})
+    values = neutral_values(stages()) | ({key: entry.value for key, entry in shipped.items()} if only else {})
     outcome = Outcome()
-    for stage in STAGES:
+    for stage in stages():
         if only and stage.name not in only:
             outcome.constants += [shipped[key] for key in stage_keys(stage) if key in shipped]
             continue
@@ -129,10 +129,10 @@ def stage_keys(stage: Stage) -> list[Key]:
 def main(arguments: Sequence[str]) -> int:
     """Fit and write; return the exit code."""
     folder, *only = arguments or ("",)
-    unknown = set(only) - {stage.name for stage in STAGES}
+    unknown = set(only) - {stage.name for stage in stages()}
     if unknown or not Path(folder).is_dir():
-        names = "; ".join(stage.name for stage in STAGES)
-        usage = "usage: python -m planner.calibrate.fit_all RUNS_DIR [STAGE ...]"
+        names = "; ".join(stage.name for stage in stages())
+        usage = "usage: python -m tests.lab.fit_all RUNS_DIR [STAGE ...]"
         sys.stderr.write(f"{usage}; stages: {names}\n")
         return 2
     runs = known_runs(Path(folder))

@@ -1,6 +1,6 @@
 """Fit every kernel curve to the measured tables and write one file for each accelerator.
 
-Run as ``python -m planner.calibrate.kernels TABLES_DIR [--out FOLDER] [--page docs/explanation/kernels.md]``.
+Run as ``python -m tests.lab.kernels TABLES_DIR [--out FOLDER] [--page docs/explanation/kernels.md]``.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 import yaml
 
 from planner.calibrate.kernels.files import curve_files, render, write
-from planner.calibrate.kernels.page import with_tables
 from planner.calibrate.kernels.tables import rows
+from tests.lab.kernels.page import with_tables
 
 TABLES = ("gemm", "gemm_sustained", "attention", "moe", "collectives")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit, write, and tell the files."""
-    parser = argparse.ArgumentParser(prog="python -m planner.calibrate.kernels", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.kernels", description=__doc__)
     parser.add_argument("tables", type=Path, help="folder with gemm.csv, attention.csv and the others")
     parser.add_argument("--out", type=Path, default=Path("hardware_profiles/curves"))
     parser.add_argument("--page", type=Path, help="document whose tables are made anew")

@@ -1,4 +1,4 @@
-"""How far predictions are from measured runs, as a page: ``python -m planner.calibrate.accuracy RUNS_DIR``.
+"""How far predictions are from measured runs, as a page: ``python -m tests.lab.accuracy RUNS_DIR``.
 
 Prints ``docs/accuracy.md``. With ``--plot FILE.svg`` it also writes the plot that the page shows, and with
 ``--out-of-fold source model`` rows are priced with constants that have not seen their source, or their model:
@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from planner.calibrate.accuracy.page import page
-from planner.calibrate.accuracy.plot import scatter
-from planner.calibrate.accuracy.runs import accuracy_of, read_folder
 from planner.calibrate.validate import Fold
+from tests.lab.accuracy.page import page
+from tests.lab.accuracy.plot import scatter
+from tests.lab.accuracy.runs import accuracy_of, read_folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m planner.calibrate.accuracy", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.accuracy", description=__doc__)
     parser.add_argument("runs", type=Path, help="folder with run tables")
     parser.add_argument("--plot", type=Path, help="SVG file to write")
     parser.add_argument(

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 from typing import Any, Final
 
-from planner.calibrate.accuracy.lines import KINDS, Accuracy, Line, error_of
-from planner.calibrate.accuracy.risk import ABOUT, HEAD, risk_cells
 from planner.calibrate.constants import Key
 from planner.calibrate.runs.defaults import without_row
 from planner.calibrate.scores import GROUP_KEYS
@@ -16,6 +14,8 @@ from planner.calibrate.validate import Outcome
 from planner.inputs.fitted import Constant, all_constants, fitted_file, measured_bands
 from planner.inputs.yaml_file import read_yaml
 from planner.units import percent
+from tests.lab.accuracy.lines import KINDS, Accuracy, Line, error_of
+from tests.lab.accuracy.risk import ABOUT, HEAD, risk_cells
 
 WORST: Final = 10
 """Rows with the largest errors that the page lists. [-]"""
@@ -266,7 +266,7 @@ have a time and no mark, {marked} are marked and scored apart. The sources are l
 `tests/measured/runs/README.md`, where an extract of the tables lies; other sources are named as in their own
 tables.
 
-This page is made by `python -m planner.calibrate.accuracy RUNS_DIR --plot docs/accuracy.svg
+This page is made by `python -m tests.lab.accuracy RUNS_DIR --plot docs/accuracy.svg
 --out-of-fold source model accelerator`;
 `make bench` prints the first tables for the extract, or for the folder in the variable `RUNS_DIR`.
 

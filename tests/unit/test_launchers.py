@@ -357,7 +357,12 @@ def test_an_accelerator_without_a_name_in_skypilot_is_refused(tmp_path: Path) ->
 RAY = """
 import sys, types
 calls = {}
-ray = types.ModuleType("ray"); ray.init = lambda **k: calls.update(k)
+def init(**given):
+    import os, shutil
+    calls.update(given)
+    if folder := given["runtime_env"].get("working_dir"):
+        shutil.copytree(folder, "sent")
+ray = types.ModuleType("ray"); ray.init = init
 train = types.ModuleType("ray.train"); torch = types.ModuleType("ray.train.torch")
 train.RunConfig = train.ScalingConfig = lambda **k: k
 class TorchTrainer:
@@ -365,7 +370,8 @@ class TorchTrainer:
         calls.update(loop=loop, scaling=scaling_config)
     def fit(self):
         import os
-        os.environ.update(calls["runtime_env"]["env_vars"])
+        os.environ.update(calls["runtime_env"]["env_vars"], HERE="/elsewhere")
+        sys.path.insert(0, os.path.abspath("sent"))
         calls["loop"]()
 torch.TorchTrainer = TorchTrainer
 sys.modules.update({"ray": ray, "ray.train": train, "ray.train.torch": torch})
@@ -382,12 +388,18 @@ def test_ray_runs_the_program_in_every_worker(tmp_path: Path) -> None:
         files={"main.py": "import json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['ODD']]))\n"},
     )
     written("ray", tmp_path, own)
-    (tmp_path / "main.py").write_text((own.files or {})["main.py"])
+    (tmp_path / "checkpoint.bin").write_text("what an earlier run left")
     (tmp_path / "stub.py").write_text(RAY)
     start = [sys.executable, str(tmp_path / "stub.py"), str(tmp_path / "train_ray.py")]
     done = subprocess.run(
-        start, env={"DATA_PATH": "d", "OUTPUT_DIR": "o"}, capture_output=True, text=True, check=True
+        start,
+        env={"DATA_PATH": "d", "OUTPUT_DIR": "o"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
+    assert {path.name for path in (tmp_path / "sent").iterdir()} == {"main.py", "train_ray.py"}
     arguments, scaling = done.stdout.splitlines()
     assert json.loads(arguments) == [["--name", NASTY, "--data", "d", "--out", "o/a b"], NASTY]
     assert json.loads(scaling)["num_workers"] == 16

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.calibrate.constants import SCOPES, Key, Values, WithConstants
-from planner.calibrate.eras import ERAS
+from planner.calibrate.eras import eras
 from planner.calibrate.pricing import Prediction, Price, cost_predictions
 from planner.calibrate.runs.defaults import PricedRun, Skip
 from planner.errors import InputError, Problem, nearest
@@ -32,7 +32,7 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
 }
 _OWNERS: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "accelerator": accelerator_names,
-    "era": lambda: [era.name for era in ERAS],
+    "era": lambda: [era.name for era in eras()],
     "runtime": lambda: list(runtimes()),
 }
 _LARGEST: Final = 1e15

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field, make_dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from planner.cli import complete
-from planner.cli.options import Format, JobOptions, OutputOptions, Texts, spread
+from planner.cli.options import Format, JobOptions, OutputOptions, Texts, Written, of_fields, spread
+from planner.fields import FIELDS
 
 if TYPE_CHECKING:
     from planner.cli.reading import Reading
@@ -23,13 +24,10 @@ KEPT = (
 )  # fmt: skip
 """The options of a search that leave the model open."""
 
-if TYPE_CHECKING:
-    ClusterOptions = JobOptions
-else:
-    _HINTS = get_type_hints(JobOptions, include_extras=True)
-    ClusterOptions = make_dataclass(
-        "ClusterOptions", [(name, _HINTS[name], field(default=None)) for name in KEPT], frozen=True
-    )
+
+@of_fields(FIELDS[name] for name in KEPT)
+class ClusterOptions(Written):
+    """What is planned, as the user wrote it, the model left open."""
 
 
 @spread

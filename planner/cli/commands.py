@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "tune": ("tune", "tune", "The best few plans tried in turn, compared, and ranked again."),
     "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
+    "benchmark": ("benchmark", "app", "Measure any predictor of training runs by one rule."),
     "calibrate": ("calibrate", "calibrate", "Fit what a cluster reaches to runs made on it."),
     "profile": ("profile", "profile", "Measure the local device and write its profile."),
     "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),

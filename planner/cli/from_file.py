@@ -146,7 +146,7 @@ class Request:
             if self.model is not None:
                 path = Path(folder) / "model.yaml"
                 path.write_text(model_yaml(self.model), encoding="utf-8")
-                job = replace(job, model=str(path))
+                job = job.but(model=str(path))
             try:
                 return reader(job, self.plan)
             except InputError as error:
@@ -205,8 +205,7 @@ def asked_of(
     values = completed({**found.options, **user} | _node(found, job))
     taken = {name: value for name, value in values.items() if name not in user and name not in DERIVED}
     filled = _filled(job, taken)
-    filled = replace(
-        filled,
+    filled = filled.but(
         model=model,
         runtime=job.runtime or [found.runtime],
         changes=[*found.changes, *(job.changes or ())] or None,
@@ -225,7 +224,7 @@ def without_settings(job: JobOptions, found: Imported, context: typer.Context | 
         name for name, source in sources.items() if source is not None and source.name == "DEFAULT_MAP"
     }
     nothing: dict[str, Any] = dict.fromkeys(dropped)
-    return replace(job, **nothing)
+    return job.but(**nothing)
 
 
 def _vocabulary(job: JobOptions) -> int | None:
@@ -251,7 +250,7 @@ def _filled(options: Options, values: Mapping[str, str]) -> Options:
     }
     if "sequence_parallel" in own:
         own["sequence_parallel"] = own["sequence_parallel"] == "true"
-    return replace(options, **own)
+    return options.but(**own)
 
 
 def _node(found: Imported, job: JobOptions) -> dict[str, str]:

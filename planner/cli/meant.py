@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from planner.cli.options import JobOptions
@@ -35,7 +34,7 @@ def meant(options: JobOptions, reading: Reading, load: Loader = load_hardware) -
         name, count = _cluster(text)
         texts.append(name)
         counts += [] if count is None else [(f"--hardware {text}", ((count, count),))]
-    options = replace(options, hardware=texts or options.hardware)
+    options = options.but(hardware=texts or options.hardware)
     nodes, size = _nodes(options, reading, load)
     if nodes:
         counts = [one for one in counts if one[1] != ((size, size),)]
@@ -46,7 +45,7 @@ def meant(options: JobOptions, reading: Reading, load: Loader = load_hardware) -
         if spans != said[0][1]:
             reading.fault(said[0][0], _told(said[0][1]), f"as many accelerators as {place}: {_told(spans)}")
     gpus = options.gpus if options.gpus is not None or not counts else _text(counts[0][1])
-    return replace(options, gpus=gpus, nodes=None)
+    return options.but(gpus=gpus, nodes=None)
 
 
 def _cluster(text: str) -> tuple[str, int | None]:

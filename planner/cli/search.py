@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from planner.cli.config import KEYS
 from planner.cli.launch import Launch, LauncherOption, SmokeOption, TargetOption, wanted_target, write_best
 from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
-from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.options import (
+    ForceOption,
+    Format,
+    JobOptions,
+    OutputOptions,
+    PlanOptions,
+    option_of,
+    spread,
+)
 from planner.cli.printable import to_stderr
 from planner.cli.search_goodput import FailureOptions
 from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
+from planner.fields import FIELDS
 
 if TYPE_CHECKING:
     from planner.cli.job import Asked, Files
@@ -38,22 +48,10 @@ def search(
     failing: FailureOptions,
     sites: SiteOptions,
     near: NearOption = None,
-    objective: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="What to minimise: time, cost, memory or energy of a step; goodput: time with failures.",
-        ),
-    ] = "time",
-    top: Annotated[
-        str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
-    ] = "5",
-    oom_risk: Annotated[
-        str, typer.Option(metavar="SHARE", help="Accepted probability of running out of memory.")
-    ] = "0.05",
-    uniform: Annotated[
-        bool, typer.Option("--uniform", help="Keep one recompute choice for all layers: no assignment.")
-    ] = False,
+    objective: Annotated[str, option_of(FIELDS["objective"], shown=True)] = KEYS["objective"].default,
+    top: Annotated[str, option_of(FIELDS["top"], shown=True)] = KEYS["top"].default,
+    oom_risk: Annotated[str, option_of(FIELDS["oom_risk"], shown=True)] = KEYS["oom_risk"].default,
+    uniform: Annotated[bool, typer.Option("--uniform", help=FIELDS["uniform"].help)] = False,
     allow: Annotated[
         list[str] | None,
         typer.Option(
@@ -243,7 +241,7 @@ def _read(
 
 def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:
     """Return the options without a release that is that of ``--target``."""
-    return job if target is None else replace(job, target_version=None)
+    return job if target is None else job.but(target_version=None)
 
 
 def check_names(target: str | None, launcher: str) -> None:

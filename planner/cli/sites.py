@@ -176,7 +176,7 @@ def read_sites(
     steps = read_steps(options.inner_steps, reading)
     packed = reading.attempt(read_compression, options.compress) if options.compress is not None else None
     first = found[0].sites[0].cluster if found is not None else "dgx-h100"
-    inner = replace(job, hardware=[first], gpus="1", runtime=(job.runtime or [RUNTIME])[:1])
+    inner = job.but(hardware=[first], gpus="1", runtime=(job.runtime or [RUNTIME])[:1])
     known = read_job(inner, reading)
     allowed = allowed_settings(asked.allow, reading)
     batch = whole_batch(known, found[0].replicas, job, reading) if found and known else None

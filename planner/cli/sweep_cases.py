@@ -8,25 +8,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from planner.cli.axes import option
 from planner.cli.job import FILES, Files
 from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import read
 from planner.errors import InputError, Problem
+from planner.fields import FIELDS
 from planner.inputs.load import load_model, names_and_aliases
 from planner.inputs.load_hardware import hardware_folder, load_hardware
 from planner.report.plan_file import digest
 from planner.search.request import Request
-from planner.sweep.grid import Grid, Options, key_lines
+from planner.sweep.grid import OWN_KEYS, Grid, Options, key_lines
 from planner.sweep.row import REFUSED, Outcome
 from planner.sweep.run import Case
 from planner.sweep.solve import content_key, refused_key
 
-NAMES: Final = {"models": "model", "set": "changes"}
+NAMES: Final = {key: name for name, key in OWN_KEYS.items()}
 """Axes whose options are kept under another name."""
-SEVERAL: Final = ("hardware", "runtime", "changes", "price")
+SEVERAL: Final = tuple(field.name for field in FIELDS.values() if field.several)
 """Options that can be given several times."""
-FLAGS: Final = ("sequence_parallel", "uniform")
+FLAGS: Final = tuple(field.name for field in FIELDS.values() if field.kind == "switch" and not field.derived)
 PLANS: Final = "5"
 """Plans that a search ranks, as where it is run alone."""
 
@@ -83,7 +83,7 @@ def request_of(options: Options, files: Files = FILES) -> Request:
     for name in FLAGS:
         text = given.get(name)
         if text not in (None, "true", "false"):
-            problems.append(Problem(option(name), repr(text), "true or false"))
+            problems.append(Problem(FIELDS[name].flag, repr(text), "true or false"))
         given[name] = None if text is None else text == "true"
     objective, risk = given.pop("objective", None) or "time", given.pop("oom_risk", None) or "0.05"
     if objective.strip().lower() == "goodput":

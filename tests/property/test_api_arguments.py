@@ -159,6 +159,7 @@ ELSEWHERE = {
     "force": "save_plan",
     "flags": "emit_plan, whose scripts hold them",
     "failing": "plan_goodput",
+    "context": "the command alone",
     "near": "the command alone",
     "sites": "planner.search.sites.rank.search_sites",
     "job": "Job, Workload, load_hardware, load_runtime",

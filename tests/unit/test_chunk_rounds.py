@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from planner.calibrate.eras._common import FP16_GRADIENTS, GPT_2021
+from planner.calibrate.eras.files import by_name, shipped
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import Traffic, data_parallel_seconds, data_parallel_sent
 from planner.cost.estimate import Estimate, all_rules, estimate
@@ -187,7 +187,8 @@ def gain_over_megatron(batch: int) -> tuple[float, float]:
     A 52B GPT on 64 V100: Megatron-LM hides neither gradients nor messages; breadth-first, whose library
     does, shards over all ranks as it likes.
     """
-    old = any_runtime(**{**GPT_2021, **FP16_GRADIENTS, "scattered_messages": True})
+    era = by_name(shipped())["megatron-2020-22"]
+    old = any_runtime(**{**era.traits, **era.half_traits})
     own = old.with_traits(dp_exposed=runtime().traits.data.exposed, p2p_occupies=False, pp_exposed=0.0)
     asked = {"seq_len": 1024, "global_batch": batch, "precision": "fp16", "tp": (1, 2, 4, 8)}
     steps = [

@@ -24,7 +24,7 @@ LAYERS = (
     ("plan",),
     ("inputs",),
     ("formulas",),
-    ("registry", "arguments"),
+    ("registry", "arguments", "fields"),
     ("numeric", "units", "errors", "remembered", "shown"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""

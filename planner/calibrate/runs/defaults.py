@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -231,7 +231,8 @@ def era_of_run(run: Run) -> tuple[Era, Release | None]:
 def _as_files_run(era: Era, release: str) -> Era:
     """Return an era without traits of its own, for a release that is priced as the runtime itself."""
     name = f"{era.runtime}@{release}"
-    return replace(era, name=name, traits={}, half_traits={}, sequence_traits={}, hopper_traits={})
+    none = ("traits", "half_traits", "sequence_traits", "hopper_traits")
+    return era.model_copy(update={"name": name} | {kind: {} for kind in none})
 
 
 def filled(

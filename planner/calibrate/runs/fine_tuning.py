@@ -49,7 +49,7 @@ def fine_tuning(run: Run, era: Era) -> tuple[str, dict[str, object]]:
         return task, said
     usual = {
         name: value
-        for name, value in era.fine_tuning.items()
+        for name, value in era.blanks.fine_tuning.items()
         if not getattr(run, name) and name not in said and (name == "document_tokens" or task == "lora")
     }
     return task, said | usual

@@ -11,6 +11,7 @@ from planner.plan import Plan
 from planner.runtimes._family import Command, Job, StepLine
 
 NAME = "train_ray.py"
+WHERE = "Every worker gets a copy of the files; the folders are on storage that all nodes share."
 
 BODY = '''\
 def filled(part):
@@ -157,9 +158,7 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     """Return the Python script that Ray runs on its head node."""
     start = f"Start it on the head of a Ray cluster, {whence(command, settings.runtime)}: python {NAME}"
     text = (
-        comment(
-            f"{settings.title}\n{start}\nEvery worker gets a copy of the files; the folders are on storage that all nodes share."
-        )
+        comment(f"{settings.title}\n{start}\n{WHERE}")
         + "import os\nimport re\nimport runpy\nimport shutil\nimport sys\nimport tempfile\n\nimport ray\n"
         + "from ray.train import RunConfig, ScalingConfig\nfrom ray.train.torch import TorchTrainer\n\n"
         + _constants(command, job, settings)

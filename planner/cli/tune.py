@@ -144,7 +144,7 @@ def known_trials(out: Path, saved: PlanFile, force: bool) -> list[Trial]:
 def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: bool) -> list[Trial]:
     """Search the job, write the scripts of its best plans, the saved one first, and return their trials."""
     from planner.cli.explain import priced, request_of
-    from planner.report.estimate_page import layout
+    from planner.report.layout import layout
     from planner.search.optimise import search as ranked
 
     own = priced(saved, saved.plan.slug)
@@ -291,7 +291,7 @@ def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page
 
 
 def _ranking(plans: Sequence[Estimate]) -> Iterator[str]:
-    from planner.report.estimate_page import layout
+    from planner.report.layout import layout
     from planner.report.page import significant
 
     for number, answer in enumerate(plans, 1):

@@ -11,7 +11,6 @@ from planner.report.communicators import communicators_line
 from planner.report.estimate_page import (
     adapter_lines,
     job_line,
-    layout,
     left_out,
     memory_table,
     shown_stages,
@@ -29,6 +28,7 @@ from planner.report.explain import (
     operator_rows,
 )
 from planner.report.explain_ranks import leaving
+from planner.report.layout import layout
 from planner.report.longest import longest_line
 from planner.report.moments import moments_line
 from planner.report.page import Page, Table, listed, significant

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from planner.calibrate.releases import label_of
-from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
-from planner.report.estimate_page import adapter_lines, job_line, layout, trust
-from planner.report.limits import limits
+from planner.report.estimate_page import adapter_lines, job_line, trust
 from planner.report.page import Page, Table, counted, listed, significant, split_words
+from planner.report.plan_columns import (
+    LAYOUT,
+    LIMITED,
+    MFU,
+    PEAK,
+    RANK,
+    STEP,
+    TOKENS,
+    dollars,
+    named_layout,
+    plan_record,
+    ranked,
+)
+from planner.report.view import Column, View, figure
 from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import SearchResult, proof_clause
 from planner.search.request import Request
-from planner.units import GIB, percent
+from planner.units import percent
 
 
 def search_page(result: SearchResult, request: Request, defaults: Mapping[str, Any]) -> Page:
@@ -63,50 +75,22 @@ def within_line(result: SearchResult, request: Request) -> Page:
     ]
 
 
+def several(request: Request) -> bool:
+    """Return whether plans of several clusters or counts are ranked together."""
+    return len(request.clusters) * len(request.gpu_counts) > 1
+
+
+def peak_of(records: Sequence[Any]) -> Column:
+    """Return the column of memory, with that of the device in its heading where all have the same."""
+    sizes = {f"{row['capacity_gib']:.1f}" for row in records}
+    return PEAK.called(f"GiB of {sizes.pop()}") if len(sizes) == 1 else PEAK
+
+
 def _plans(result: SearchResult, request: Request) -> Table:
-    several = len(request.clusters) * len(request.gpu_counts) > 1
-    return Table(
-        tuple(_row(str(rank), answer, several, request) for rank, answer in enumerate(result.plans, 1))
-    )
-
-
-def _marked(dollars: float | None, mark: str, digits: int = 4) -> str:
-    """Return dollars with the mark of another seller's price, where they are known."""
-    return significant(dollars, digits) + (mark if dollars is not None else "")
-
-
-def dollars(answer: Estimate, digits: int = 4) -> dict[str, str]:
-    """Return what a step or the training costs, by its heading; a star marks another seller's price."""
-    bill, quote = answer.bill, quote_of(answer.job.hardware.pool)
-    mark = "*" if quote is not None and quote.lent else ""
-    if bill.days_to_train is None:
-        return {"$/step": _marked(bill.usd_per_step, mark, digits)}
-    return {
-        "days": significant(bill.days_to_train, 3),
-        "$ to train": _marked(bill.usd_to_train, mark, 3),
-    }
-
-
-def named_layout(answer: Estimate, several: bool, request: Request) -> str:
-    """Return a plan's layout, after its cluster and runtime where there are several."""
-    where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
-    who = [label_of(answer.runtime)] if len(request.runtimes) > 1 else []
-    return " ".join([*where, *who, layout(answer.plan)])
-
-
-def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
-    return (
-        {"#": rank}
-        | {
-            "layout": named_layout(answer, several, request),
-            "s/step": significant(answer.step),
-            "tokens/s on one": f"{answer.tokens_per_second:,.0f}",
-            "MFU": percent(answer.mfu),
-            f"GiB of {answer.capacity / GIB:.1f}" if not several else "GiB": f"{answer.peak / GIB:.1f}",
-        }
-        | dollars(answer)
-        | {"limited by": ", ".join(limits(answer))}
-    )
+    rows = ranked(result.plans)
+    many = several(request)
+    layouts, peak = named_layout(many, len(request.runtimes) > 1), PEAK if many else peak_of(rows)
+    return View([RANK, layouts, STEP, TOKENS, MFU, peak, *dollars(rows), LIMITED], rows).table()
 
 
 def price_line(result: SearchResult) -> Page:
@@ -131,25 +115,28 @@ def _uneven(result: SearchResult) -> Page:
     return ["\n".join(lines)] if lines else []
 
 
+BASELINE: Final = (
+    Column("baseline", "", "name", lambda row: row["name"].replace("-", " ")),
+    LAYOUT, STEP, PEAK, figure("verdict", "verdict", "", str),
+)  # fmt: skip
+"""What one would do without a search, beside the best plan."""
+
+
+def baseline_verdict(row: Mapping[str, Any], best: float | None) -> str:
+    """Return what stands against a baseline, or how much slower than the best it is."""
+    if row.get("left_out") or not row["feasible"]:
+        return str(row.get("left_out") or "does not fit")
+    return "fits" if best is None else f"{row['step_time_s'] / best:.2f} times the best"
+
+
 def _baselines(result: SearchResult) -> Table:
     best = result.plans[0].step if result.plans else None
     reasons = result.left_out or (None,) * len(result.baselines)
-    return Table(
-        tuple(
-            {
-                "baseline": name.replace("-", " "),
-                "layout": layout(answer.plan),
-                "s/step": significant(answer.step),
-                "GiB": f"{answer.peak / GIB:.1f}",
-                "verdict": reason or _against(answer, best),
-            }
-            for (name, answer), reason in zip(result.baselines, reasons, strict=True)
-        )
-    )
-
-
-def _against(answer: Estimate, best: float | None) -> str:
-    return "fits" if best is None else f"{answer.step / best:.2f} times the best"
+    rows = [
+        {"name": name} | plan_record(answer) | {"left_out": reason}
+        for (name, answer), reason in zip(result.baselines, reasons, strict=True)
+    ]
+    return View(BASELINE, [row | {"verdict": baseline_verdict(row, best)} for row in rows]).table()
 
 
 def nothing_fits(result: SearchResult) -> Page:

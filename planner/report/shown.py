@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 from planner.report.as_json import Document, search_document
-from planner.report.estimate_page import TIME_WORDS, layout
+from planner.report.estimate_page import TIME_WORDS
 from planner.report.explain import Explanation, explain_document
+from planner.report.layout import layout
 from planner.report.moments import whole_document
 from planner.report.page import significant
 from planner.search.optimise import SearchResult

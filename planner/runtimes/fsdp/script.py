@@ -28,7 +28,6 @@ from accelerate import Accelerator, FullyShardedDataParallelPlugin, InitProcessG
 from accelerate.utils import set_seed
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from planner.units import is_whole
 
 # SETTINGS
 HERE = Path(__file__).resolve().parent

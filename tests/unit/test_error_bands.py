@@ -11,8 +11,8 @@ import pytest
 from planner.calibrate import bands
 from planner.calibrate.bands import SiteErrors, band_of, calibrating, coverage, lent_errors
 from planner.cost.estimate import estimate
-from planner.inputs import fitted
-from planner.inputs.fitted import Band, MeasuredBand, error_band
+from planner.inputs import bands as known_bands
+from planner.inputs.bands import Band, MeasuredBand, error_band
 from planner.inputs.hardware import Calibration, HardwareProfile, Pool
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.record import Sourced
@@ -22,13 +22,13 @@ from planner.runtimes import runtimes
 from tests.unit.cost_jobs import job
 
 CHIP = "a100-80gb-sxm"
-KNOWN = MeasuredBand("megatron-lm", CHIP, 40, 0.06, 0.2, 3, 0.1, 38, 0.05, 0.15)
+KNOWN = MeasuredBand("megatron-lm", CHIP, "", 40, 0.06, 0.2, 3, 0.1, 38, 0.05, 0.15)
 
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitted, "measured_bands", lambda: {("megatron-lm", CHIP): KNOWN})
-    monkeypatch.setattr(fitted, "lent_error", lambda: 0.3)
+    monkeypatch.setattr(known_bands, "measured_bands", lambda: {("megatron-lm", CHIP, ""): KNOWN})
+    monkeypatch.setattr(known_bands, "lent_error", lambda: 0.3)
 
 
 @cache

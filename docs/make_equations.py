@@ -10,8 +10,11 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+from planner.formulas.pipeline import Pipe
 
 FOLDER = Path(__file__).parent / "explanation"
 """Where the pages stand."""
@@ -61,13 +64,19 @@ def parameters_of(docstring: str) -> Iterator[tuple[str, str]]:
         yield found[1], " ".join(found[2].split())
 
 
+def taken(function: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a function takes: what its docstring says, and the symbols of a pipeline."""
+    yield from parameters_of(inspect.getdoc(function) or "")
+    if inspect.get_annotations(function, eval_str=True).get("pipe") is Pipe:
+        yield from parameters_of(inspect.getdoc(Pipe) or "")
+
+
 def symbol_rows(paths: list[str]) -> Iterator[tuple[str, str, str, str]]:
     """Yield symbol, name, meaning and unit of what some functions take, each once."""
     seen = set()
     for path in paths:
         module, _, name = path.rpartition(".")
-        docstring = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
-        for names, text in parameters_of(docstring):
+        for names, text in taken(getattr(importlib.import_module(module), name)):
             unit = re.search(r" ?\[([^]]+)\]\.?$", text)
             said = re.findall(r":math:`([^`]+)`", text)
             symbol = f"${said[0]}$" if len(said) == 1 and "," not in names else ""

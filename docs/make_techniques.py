@@ -14,6 +14,7 @@ from planner.runtimes._family import Runtime
 from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.engines import ENGINES
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -99,6 +100,14 @@ def page() -> str:
             {"value_names": "values", "numerics": "changes numerics"},
         ),
         section("Sharding", "`--zero`, the number of the stage", SHARDINGS, {"stage": "`--zero`"}),
+        section(
+            "Engines",
+            "`--set engine=NAME`, who keeps weights, gradients and optimizer states. *Lasting*: gradients\n"
+            "live through the whole step where weights are whole; *at rest*: ZeRO-2 too shards weights\n"
+            "between steps; *by rows*: each parameter is cut and padded by itself.",
+            ENGINES,
+            {"lasting": "lasting", "at_rest": "at rest", "pads_rows": "by rows"},
+        ),
         section(
             "Recompute",
             "`--recompute`",

@@ -13,31 +13,30 @@ from planner.calibrate.releases import named_runtime
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
-from planner.cli.axes import whole_plan
-from planner.cli.files import write_whole
-from planner.cli.given import as_written, check_asked, check_limit, given_axes, pinned_by, plan_names
-from planner.cli.job import DEFAULT_RUNTIME
-from planner.cli.launch import Launch, wanted_target, write_plan
-from planner.cli.reading import Reading
-from planner.cli.simulate_synthesized import synthesise_schedule as _synthesise_schedule
-from planner.cli.traits import allowed_settings, trait_changes
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
 from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan
+from planner.files import write_whole
 from planner.inputs.bounded import table_lines
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model as _load_model
 from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
+from planner.question.axes import whole_plan
+from planner.question.job import DEFAULT_RUNTIME
+from planner.question.launch import Launch, wanted_target, write_plan
+from planner.question.names import plan_names
+from planner.question.question import question_about, request_of
+from planner.question.reading import KEYWORDS, Reading
+from planner.question.synthesis import synthesise_schedule as _synthesise_schedule
+from planner.question.traits import trait_changes
 from planner.report.as_json import Document
 from planner.report.explain import Explanation, explain
 from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
 from planner.report.shown import record
 from planner.runtimes._family import Job, Runtime
 from planner.search.optimise import SearchResult, search
-from planner.search.request import SLOWDOWN, Request
-from planner.search.settings import OpenSettings
 from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord
 
@@ -113,13 +112,13 @@ def load_runtime(name: str = DEFAULT_RUNTIME, job: Job | None = None, **traits: 
     InputError
         If a name or a value is unknown.
     """
-    reading = Reading()
+    reading = Reading(KEYWORDS)
     if "@" in name and job is None:
         reading.fault("job", "none", f"the job that {name} is for, since releases differ by accelerator")
     reading.finish()
     where = ("", "bf16") if job is None else (job.hardware.pool.accelerator.name, job.workload.precision)
     runtime = named_runtime(name, *where, label="runtime")
-    changes = trait_changes([f"{trait}={as_written(value)}" for trait, value in traits.items()], reading)
+    changes = trait_changes(traits, reading)
     reading.finish()
     return runtime.with_traits(**changes)
 
@@ -186,34 +185,12 @@ def search_plans(  # noqa: PLR0913 (by name alone)
     InputError
         If something is unknown or wrong, all faults at once.
     """
-    reading = Reading()
-    goal = reading.word("objective", objective, ("time", "cost", "memory", "energy"))
-    check_limit(memory_limit, reading)
-    check_asked(top, oom_risk, slowdown, objective, reading)
-    fixed = given_axes(axes, job, reading)
     several = [runtime] if isinstance(runtime, str | Runtime) else list(runtime)
-    if not several:
-        reading.fault("runtime", "none", "one runtime at least", DEFAULT_RUNTIME)
-    allowed = allowed_settings(allow, reading)
-    reading.finish()
-    chosen = tuple(_runtime(one, job) for one in several)
-    return search(
-        Request(
-            model=job.model,
-            clusters=(job.hardware,),
-            gpu_counts=(job.gpus,),
-            workload=job.workload,
-            runtimes=chosen,
-            fixed=fixed,
-            objective=str(goal),
-            top=top,
-            memory_limit=memory_limit,
-            oom_risk=oom_risk,
-            uniform=uniform,
-            slowdown=SLOWDOWN if slowdown is None else slowdown,
-            settings=OpenSettings(pinned_by(chosen, job), allowed),
-        )
-    )
+    said = {
+        "objective": objective, "top": top, "oom_risk": oom_risk, "memory_limit": memory_limit,
+        "uniform": uniform, "slowdown": slowdown, "allow": allow,
+    }  # fmt: skip
+    return search(request_of(question_about(job, several, said, axes, Reading(KEYWORDS))))
 
 
 @checked
@@ -245,12 +222,10 @@ def estimate_plan(
     UnsupportedPlan
         If the degrees do not cut model, batch and cluster into whole parts, so that there is no price.
     """
-    reading = Reading()
-    check_limit(memory_limit, reading)
-    chosen = given_axes(axes, job, reading)
-    reading.finish()
-    who = _runtime(runtime, job)
-    plan, _ = whole_plan(chosen, job, who)
+    said = {"memory_limit": memory_limit}
+    question = question_about(job, [runtime], said, axes, Reading(KEYWORDS))
+    who = question.runtimes[0]
+    plan, _ = whole_plan(question.axes, job, who)
     return _priced(plan, job, who, memory_limit)
 
 
@@ -280,7 +255,7 @@ def simulate_plan(answer: Estimate, jitter: float = 0.0, seed: int = 0) -> StepR
     UnsupportedPlan
         If the schedule cannot run the plan's degrees.
     """
-    reading = Reading()
+    reading = Reading(KEYWORDS)
     if not 0 <= jitter < math.inf:
         reading.fault("jitter", str(jitter), "a number from 0, such as 0.02", "0")
     if seed < 0:
@@ -356,7 +331,7 @@ def emit_plan(  # noqa: PLR0913 (by name alone)
         If the plan does not fit and ``unfit`` is false.
     """
     launch = Launch(Path(folder), target, launcher, None, force, smoke)
-    wanted = wanted_target(launch, answer.runtime)
+    wanted = wanted_target(launch, answer.runtime, KEYWORDS)
     if not answer.feasible and not answer.violations and not unfit:
         raise Infeasible("the plan does not fit; unfit=True writes its files nevertheless")
     return write_plan(answer, plan_names(answer, model, hardware), wanted, launch)
@@ -385,10 +360,6 @@ def validate_runs(path: str | Path) -> Document:
 def as_document(answer: Estimate | SearchResult | Explanation) -> Document:
     """Return an answer as the JSON document that the command of its name prints."""
     return record(answer)
-
-
-def _runtime(runtime: str | Runtime, job: Job) -> Runtime:
-    return load_runtime(runtime, job) if isinstance(runtime, str) else runtime
 
 
 def _priced(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None) -> Estimate:

@@ -79,7 +79,7 @@ def refuse(values: Mapping[str, object], kinds: Mapping[str, object], where: str
         With every value that is not.
     """
     problems = [
-        Problem(f"{where}{name}", _shown(value), _expected(kinds[name]), _near(value, kinds[name]))
+        Problem(f"{where}{name}", shown(value), _expected(kinds[name]), _near(value, kinds[name]))
         for name, value in values.items()
         if name in kinds and not is_of(value, kinds[name])
     ]
@@ -165,7 +165,8 @@ def _near(value: object, kind: object) -> str:
     return ""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as a message has it, and not too long."""
     try:
         text = repr(value)
     except Exception:

@@ -10,19 +10,19 @@ import numpy as np
 
 from planner.api import load_runtime, search_plans
 from planner.arguments import checked
-from planner.cli.axes import whole_plan
-from planner.cli.given import given_axes
-from planner.cli.hardware import cluster_rows
-from planner.cli.job import DEFAULT_RUNTIME
-from planner.cli.reading import Reading
 from planner.cost.estimate import Estimate
 from planner.errors import InputError, Problem
 from planner.inputs.load import load_model, model_names
 from planner.plan import DEGREES, Plan
+from planner.question.axes import whole_plan
+from planner.question.job import DEFAULT_RUNTIME
+from planner.question.question import given_axes
+from planner.question.reading import KEYWORDS, Reading
 from planner.report.as_json import Document
 from planner.report.compare import Named, compare_document
 from planner.report.flat import flat_row
 from planner.report.goodput import SEEN_MTBF, Failing, goodput_document
+from planner.report.hardware_facts import cluster_rows
 from planner.report.mfu import Measured, mfu_document
 from planner.report.model_facts import model_row
 from planner.runtimes._family import Job, Runtime
@@ -107,7 +107,7 @@ def _read(values: Mapping[str, Sequence[Any]], job: Job) -> dict[str, list[Any]]
     InputError
         With every fault of every value.
     """
-    reading, found = Reading(), dict[str, list[Any]]()
+    reading, found = Reading(KEYWORDS), dict[str, list[Any]]()
     for name, column in values.items():
         known = {
             one: given_axes({name: _plain(one)}, job, reading).get(name) for one in dict.fromkeys(column)

@@ -48,12 +48,12 @@ def most(one: Num, other: Num) -> Num:
     return np.maximum(one, other)
 
 
-def ceiling(number: Num) -> Num:
+def ceil(number: Num) -> Num:
     """Return the next whole number from a number up: `numpy.ceil`, without its price for one plan.
 
     Examples
     --------
-    >>> ceiling(1.5)
+    >>> ceil(1.5)
     2.0
     """
     if isinstance(number, PLAIN) and math.isfinite(number):
@@ -61,12 +61,12 @@ def ceiling(number: Num) -> Num:
     return np.ceil(number)
 
 
-def whole(number: Num) -> Num:
+def floor(number: Num) -> Num:
     """Return the next whole number from a number down: `numpy.floor`, without its price for one plan.
 
     Examples
     --------
-    >>> whole(1.5)
+    >>> floor(1.5)
     1.0
     """
     if isinstance(number, PLAIN) and math.isfinite(number):
@@ -89,12 +89,12 @@ def doublings(number: Num) -> Num:
     return np.frexp(number - 0.5)[1].astype(float)
 
 
-def root(number: Num) -> Num:
+def sqrt(number: Num) -> Num:
     """Return the square root: `numpy.sqrt`, without its price for one plan; both round correctly.
 
     Examples
     --------
-    >>> root(9.0)
+    >>> sqrt(9.0)
     3.0
     """
     if isinstance(number, float) and number >= 0:

@@ -14,14 +14,13 @@ from typing import Final
 import numpy as np
 
 from planner.arguments import refuse
+from planner.fields import AXES
 from planner.numeric import Num
 
-DEGREES: Final = (
-    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero_shards", "micro_batch", "num_microbatches",
-)  # fmt: skip
+DEGREES: Final = tuple(axis.name for axis in AXES if axis.kind == "count" and axis.name != "zero")
+"""Fields that are numbers, and columns in a batch."""
 
-
-NAMES: Final = ("recompute", "cp_method", "schedule", "offload")
+NAMES: Final = tuple(axis.name for axis in AXES if axis.table)
 """Fields that name a technique."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.calibrate.constants import SCOPES, Key, Values, WithConstants
-from planner.calibrate.eras import ERAS
+from planner.calibrate.eras import eras
 from planner.calibrate.pricing import Prediction, Price, cost_predictions
 from planner.calibrate.runs.defaults import PricedRun, Skip
 from planner.errors import InputError, Problem, nearest
@@ -32,7 +32,7 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
 }
 _OWNERS: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "accelerator": accelerator_names,
-    "era": lambda: [era.name for era in ERAS],
+    "era": lambda: [era.name for era in eras()],
     "runtime": lambda: list(runtimes()),
 }
 _LARGEST: Final = 1e15
@@ -95,19 +95,25 @@ def read_overlay(path: Path) -> Overlay:
 
 def _read_constant(entry: Mapping[str, Any], place: str) -> tuple[Key, float, list[Problem]]:
     scope, owner, name = (str(entry.get(key, "")) for key in ("scope", "owner", "name"))
-    faults = []
+    faults = faults_of(scope, owner, name, place)
     if scope not in SCOPES:
-        return (scope, owner, name), 0.0, [_fault(place, "scope", scope, list(SCOPES))]
-    if name not in _NAMES[scope]:
-        faults.append(_fault(place, "name", name, _NAMES[scope]))
-    owners = _OWNERS[scope]() if scope in _OWNERS else []
-    if not owner or (owners and owner not in owners):
-        faults.append(_fault(place, "owner", owner, owners or ["the source of a site's runs"]))
+        return (scope, owner, name), 0.0, faults
     value = entry.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LARGEST:
         faults.append(Problem(f"{place}.value", repr(value)[:60], "a finite number above 0"))
         value = math.nan
     return (scope, owner, name), float(value), faults
+
+
+def faults_of(scope: str, owner: str, name: str, place: str) -> list[Problem]:
+    """Return what is wrong with the scope, the owner and the name of a constant."""
+    if scope not in SCOPES:
+        return [_fault(place, "scope", scope, list(SCOPES))]
+    faults = [] if name in _NAMES[scope] else [_fault(place, "name", name, _NAMES[scope])]
+    owners = _OWNERS[scope]() if scope in _OWNERS else []
+    if not owner or (owners and owner not in owners):
+        faults.append(_fault(place, "owner", owner, owners or ["the source of a site's runs"]))
+    return faults
 
 
 def _fault(place: str, key: str, found: str, known: Sequence[str]) -> Problem:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.calibrate.eras import UNMEASURED
+from planner.calibrate.eras import unmeasured
 from planner.calibrate.runs.conventions import peak_rate
 from planner.calibrate.runs.defaults import PricedRun, Skip, in_row
 from planner.cost.allocator import shown_bytes
@@ -225,7 +225,7 @@ def _extrapolated(
 
 
 def _band_of(run: PricedRun, extrapolated: float, used: float, host_share: float) -> float | None:
-    if run.era in UNMEASURED and run.job.hardware.pool.calibration is None:
+    if run.era in unmeasured() and run.job.hardware.pool.calibration is None:
         return None
     pool = run.job.hardware.pool
     regime = regime_of(pool, run.job.gpus, host_share)

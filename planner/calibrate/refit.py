@@ -10,7 +10,7 @@ from planner.calibrate.fit import ROWS_PER_FACTOR, fit, values_of
 from planner.calibrate.overlay import Overlay, predictions_of
 from planner.calibrate.pricing import Price
 from planner.calibrate.runs.defaults import PricedRun
-from planner.calibrate.stages import STAGES, Stage, neutral_values
+from planner.calibrate.stages import Stage, neutral_values, stages
 from planner.inputs.fitted import SHARE
 
 
@@ -29,7 +29,7 @@ class Refit:
         Constants that hold whatever the runs say.
     """
 
-    stages: Sequence[Stage] = STAGES
+    stages: Sequence[Stage] = field(default_factory=stages)
     overlay: Overlay | None = None
     _known: dict[Hashable, Values] = field(default_factory=dict)
 

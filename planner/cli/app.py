@@ -97,7 +97,7 @@ def ended(error: BaseException) -> int:
 
 def message(error: Exception) -> str:
     """Return the text for standard error: one fault a line, counted where there are several."""
-    from planner.cli.printable import printable
+    from planner.printable import printable
 
     lines = printable(str(error)).splitlines() or [type(error).__name__]
     if len(lines) == 1:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import field, make_dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from planner.cli import complete
-from planner.cli.options import Format, JobOptions, OutputOptions, Texts, spread
+from planner.cli.options import Format, OutputOptions, Texts, Written, of_fields, spread
+from planner.fields import FIELDS
 
 if TYPE_CHECKING:
-    from planner.cli.reading import Reading
     from planner.inputs.model import ModelSpec
+    from planner.question.reading import Reading
     from planner.search.budget import Budget
     from planner.search.request import Request
     from planner.techniques.scaling_laws import ScalingLaw
@@ -23,13 +23,10 @@ KEPT = (
 )  # fmt: skip
 """The options of a search that leave the model open."""
 
-if TYPE_CHECKING:
-    ClusterOptions = JobOptions
-else:
-    _HINTS = get_type_hints(JobOptions, include_extras=True)
-    ClusterOptions = make_dataclass(
-        "ClusterOptions", [(name, _HINTS[name], field(default=None)) for name in KEPT], frozen=True
-    )
+
+@of_fields(FIELDS[name] for name in KEPT)
+class ClusterOptions(Written):
+    """What is planned, as the user wrote it, the model left open."""
 
 
 @spread
@@ -108,11 +105,10 @@ def read_budget(
     InputError
         With every fault of the options.
     """
-    from planner.cli.options import PlanOptions
-    from planner.cli.reading import Reading
     from planner.cli.search import read
     from planner.errors import InputError
     from planner.inputs.ladder import LADDERS
+    from planner.question.reading import Reading
     from planner.search.budget import Budget
     from planner.techniques.scaling_laws import SCALING_LAWS
 
@@ -124,10 +120,9 @@ def read_budget(
     if models and family is not None:
         reading.fault("--family", "models of your own too", "one of the two")
     reading.word("--family", family, tuple(LADDERS))
-    given = {name: getattr(cluster, name) for name in KEPT}
     lead = (models or ["llama3-8b" if family != "gpt" else "gpt3-175b"])[0]
     try:
-        asked, request = read(JobOptions(model=lead, **given), PlanOptions(), "time", "1", "0.05")
+        asked, request = read({**cluster.said, "model": lead, "top": 1, "uniform": True})
     except InputError as error:
         reading.problems += error.problems
     reading.finish()
@@ -135,7 +130,6 @@ def read_budget(
         raise AssertionError("a fault was not told")
     spending = Budget(*amounts)
     check_budget(request, spending, reading)
-    request = replace(request, uniform=True)
     sizes = _sizes(models, family, request, spending, chosen, reading)
     reading.finish()
     return request, sizes, spending, chosen, asked.defaults | _defaults(models, family)

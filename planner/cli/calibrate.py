@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from planner.cli.files import check_place, write_whole
 from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.errors import InputError, Problem
+from planner.files import check_place, write_whole
 
 
 def calibrate(

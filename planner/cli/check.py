@@ -45,7 +45,7 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Run one rank's share of a plan's layers here, and say by how much its estimate should move."""
-    from planner.cli.files import read_plan
+    from planner.cli.plans import read_plan
     from planner.cost.price import Unpriced, price
     from planner.errors import UnsupportedPlan
     from planner.launchers._emit import refusal

@@ -10,10 +10,10 @@ import typer
 from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
-    from planner.cli.reading import Reading
     from planner.inputs.jobs import TrainingJob
     from planner.inputs.model import ModelSpec
     from planner.inputs.workload import Workload
+    from planner.question.reading import Reading
     from planner.runtimes._family import Runtime
     from planner.search.shares import Objective
 
@@ -39,10 +39,10 @@ def cluster(
     """
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
     from planner.errors import Infeasible
     from planner.inputs.jobs import load_jobs
     from planner.inputs.load_hardware import load_hardware
+    from planner.question.reading import Reading
     from planner.report.as_json import plain
     from planner.report.cluster import Shared, cluster_document, cluster_page, run_record
     from planner.search.cluster_jobs import curves_of

@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "tune": ("tune", "tune", "The best few plans tried in turn, compared, and ranked again."),
     "simulate": ("simulate", "simulate", "Timeline of one step of a pipeline."),
     "validate": ("validate", "validate", "Compare predictions with a table of measured runs."),
+    "benchmark": ("benchmark", "app", "Measure any predictor of training runs by one rule."),
     "calibrate": ("calibrate", "calibrate", "Fit what a cluster reaches to runs made on it."),
     "profile": ("profile", "profile", "Measure the local device and write its profile."),
     "check": ("check", "check", "Run a plan's kernels on the local device, predicted against measured."),
@@ -137,7 +138,7 @@ def _telling(command: Any) -> Any:
 
         tell(ctx, settings())
         if SPOKEN & set(ctx.params):
-            from planner.cli.meant import tell_taken
+            from planner.cli.taken import tell_taken
 
             tell_taken(ctx)
         return plain(ctx)

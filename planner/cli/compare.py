@@ -73,9 +73,9 @@ def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[Named]:
         If a file or a cluster is wrong: all faults at once.
     """
     from planner.cli.explain import priced, read_saved
-    from planner.cli.job import check_precision
-    from planner.cli.reading import Reading
     from planner.inputs.load_hardware import load_hardware
+    from planner.question.job import check_precision
+    from planner.question.reading import Reading
     from planner.report.compare import Named
 
     reading = Reading()

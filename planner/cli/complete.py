@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
+
+from planner.fields import FIELDS, Field
 
 VARIABLE: Final = "_PLANNER_COMPLETE"
 """Environment variable by which a shell asks for words."""
@@ -24,51 +26,20 @@ def completing(names: Callable[[], Iterable[str]]) -> Complete:
     return words
 
 
-def _models() -> Iterable[str]:
-    from planner.inputs.load import model_names
-
-    return model_names()
-
-
-def _clusters() -> Iterable[str]:
-    from planner.inputs.load_hardware import cluster_names
-
-    return cluster_names()
-
-
 def _parts() -> Iterable[str]:
     from planner.inputs.load_hardware import accelerator_names
 
-    return [*_clusters(), *accelerator_names()]
-
-
-def _runtimes() -> Iterable[str]:
-    from planner.runtimes import runtimes
-
-    return runtimes()
+    return [*FIELDS["hardware"].names(), *accelerator_names()]
 
 
 def _techniques(family: str, table: str) -> Callable[[], Iterable[str]]:
-    def names() -> Iterable[str]:
-        from importlib import import_module
-
-        found: dict[str, Any] = getattr(import_module(f"planner.techniques.{family}"), table)
-        return list(found)
-
-    return names
+    return Field("", table=f"planner.techniques.{family}:{table}").names
 
 
-model = completing(_models)
-cluster = completing(_clusters)
+model = completing(FIELDS["model"].names)
+cluster = completing(FIELDS["hardware"].names)
+runtime = completing(FIELDS["runtime"].names)
 part = completing(_parts)
-runtime = completing(_runtimes)
-precision = completing(_techniques("precision", "PRECISIONS"))
-optimizer = completing(_techniques("optimizers", "OPTIMIZERS"))
-method = completing(_techniques("methods", "METHODS"))
-schedule = completing(_techniques("schedules", "SCHEDULES"))
-cp_method = completing(_techniques("context", "CONTEXT_METHODS"))
-recompute = completing(_techniques("recompute", "RECOMPUTES"))
-offload = completing(_techniques("offload", "OFFLOADS"))
 sync = completing(_techniques("sync", "SYNCS"))
 compress = completing(_techniques("compress", "COMPRESSIONS"))
 
@@ -93,7 +64,7 @@ def completion(
     from typer._completion_shared import get_completion_script
     from typer._completion_shared import install as add
 
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     chosen = reading.word("SHELL", shell, SHELLS)

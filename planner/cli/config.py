@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from planner.cli.files import PLAN_FORMAT, is_plan_file
 from planner.cli.options import Format, FormatOption
 from planner.cli.printable import to_stderr
 from planner.cli.variables import DEBUG, PREFIX
+from planner.fields import FIELDS
+from planner.files import PLAN_FORMAT, is_plan_file
 
 PROJECT_FILE: Final = "planner.yaml"
 
@@ -41,20 +42,10 @@ class Key:
 
 
 KEYS: Final[Mapping[str, Key]] = {
-    "hardware": Key(several=True),
-    "gpus": Key(),
-    "gpus_per_node": Key(),
-    "memory_limit": Key(),
-    "seq_len": Key("4096"),
-    "precision": Key("bf16"),
-    "optimizer": Key("adamw"),
-    "runtime": Key("megatron-lm", several=True),
-    "objective": Key("time"),
-    "oom_risk": Key("0.05"),
-    "top": Key("5"),
-    "launcher": Key("torchrun"),
-    "format": Key("table", parameter="output"),
-}
+    field.name: Key("" if field.default is None else str(field.default), several=field.several)
+    for field in FIELDS.values()
+    if field.configured
+} | {"launcher": Key("torchrun"), "format": Key("table", parameter="output")}
 """What may be configured, by its name in files; the variable is ``PLANNER_`` and the name in capitals."""
 
 

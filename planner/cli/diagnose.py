@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.files import is_plan_file
 from planner.cli.from_file import AnyJobOptions, FromOption
 from planner.cli.options import Format, OutputOptions, PlanOptions, StepTimeOption, TokenRateOption, spread
 from planner.cli.printable import to_stderr
+from planner.files import is_plan_file
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
@@ -46,8 +45,8 @@ def diagnose(
     """
     from planner.cli.mfu import above_zero
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
     from planner.inputs.run_logs import read_run_log
+    from planner.question.reading import Reading
     from planner.report.diagnose import diagnose as diagnosed
     from planner.report.diagnose import diagnosis_document, diagnosis_page
 
@@ -112,7 +111,7 @@ def answer_of(
         refuse_beside(job, plan)
         return priced(read_saved(path), path)
     if job.model and source is None and is_launch_file(job.model):
-        job, source = replace(job, model=""), path
+        job, source = job.but(model=""), path
     request = asked_of(source, job, plan, context)
     whole, chosen, runtime, _, names = request.read(read)
     for line in [] if quiet else request.notes():

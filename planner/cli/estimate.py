@@ -40,10 +40,10 @@ def estimate(
     With --from the options that a runner's own file stands for are read from it, those given here go before
     it, and the keys that were not understood are listed on standard error.
     """
-    from planner.cli.files import check_place, write_whole
     from planner.cli.from_file import asked_of
     from planner.cost.estimate import Estimate
     from planner.cost.price import price
+    from planner.files import check_place, write_whole
     from planner.report.plan_file import plan_yaml
 
     request = asked_of(source, job, plan, context)
@@ -73,30 +73,16 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
     InputError
         With every fault of the options.
     """
-    from planner.cli.axes import check_offload, count_of, one_count, read_axes, whole_plan
-    from planner.cli.job import read_job
-    from planner.cli.reading import Reading
-    from planner.report.plan_file import Names
-    from planner.runtimes._family import Job
+    from planner.question.question import read_question, single_of
+    from planner.question.reading import Reading
 
     reading = Reading()
-    for name, values in (("--hardware", job.hardware), ("--runtime", job.runtime)):
-        if len(values or ()) > 1:
-            reading.fault(name, ", ".join(values or ()), "one, since a single plan is priced")
-    axes = read_axes(plan, reading)
-    asked = read_job(job, reading, several=False)
-    counts = asked.gpu_counts if asked is not None else one_count(job.gpus)
-    gpus = count_of(axes, counts, reading) if asked is not None or counts is not None else None
-    check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)
+    question = read_question({**job.said, **plan.said}, reading, several=False)
     reading.finish()
-    if asked is None or gpus is None:
+    if question is None:
         raise AssertionError("a fault was not told")
-    (text, profile), runtime = asked.clusters[0], asked.runtimes[0]
-    whole = Job(runtime.trained(asked.model), profile, gpus, asked.workload)
-    chosen, told = whole_plan(axes, whole, runtime)
-    names = Names(asked.model_text, text, asked.gpus_per_node, asked.memory_limit)
-    untrained = {"prediction_layers": 0} if whole.model.prediction != asked.model.prediction else {}
-    return whole, chosen, runtime, asked.defaults | told | untrained, names
+    whole, chosen, runtime, defaults = single_of(question)
+    return whole, chosen, runtime, defaults, question.names(question.clusters[0][1])
 
 
 def _taken_split(asked: Plan, priced: Plan) -> dict[str, Any]:
@@ -115,9 +101,9 @@ def emit_estimate(
     """Write an estimate in the format asked for; ``told`` are the defaults that people are shown."""
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cost.price import Unpriced
-    from planner.report.as_json import estimate_document
     from planner.report.estimate_page import estimate_page
     from planner.report.flat import flat_row
+    from planner.report.moments import whole_document
     from planner.report.played import far_step, played_page
     from planner.report.remedies import lacks_memory, remedy_document, remedy_page
 
@@ -125,7 +111,7 @@ def emit_estimate(
     if output is Format.json:
         source = {"from": origin.as_dict()} if origin is not None else {}
         more = {"would_fit": remedy_document(short)} if short else {}
-        emit_document(estimate_document(answer, defaults) | source | more)
+        emit_document(whole_document(answer, defaults) | source | more)
     elif output is Format.csv:
         emit_rows([flat_row(answer)], output)
     else:

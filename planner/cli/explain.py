@@ -139,7 +139,7 @@ def request_of(saved: PlanFile) -> Request:
 def show_formulas(answer: Estimate, term: str | None, output: Format) -> None:
     """Write the formulas of all terms, or of one."""
     from planner.cli.output import emit_document, emit_page
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
     from planner.report.explain_formulas import formulas_document, formulas_page, terms_of
 
     known = terms_of(answer)
@@ -185,10 +185,10 @@ def priced(saved: PlanFile, label: object) -> Estimate:
 
 def read_saved(path: Path, among: bool = False, text: str | None = None) -> PlanFile:
     """Return what a plan file says, checked against its cluster; notes name a file ``among`` others."""
-    from planner.cli.axes import check_offload
-    from planner.cli.files import read_plan
-    from planner.cli.job import check_precision
-    from planner.cli.reading import Reading
+    from planner.cli.plans import read_plan
+    from planner.question.axes import check_offload
+    from planner.question.job import check_precision
+    from planner.question.reading import Reading
 
     saved = read_plan(path, text)
     reading = Reading()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from planner.cli.printable import printable
+from planner.printable import printable
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate

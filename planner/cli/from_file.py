@@ -146,7 +146,7 @@ class Request:
             if self.model is not None:
                 path = Path(folder) / "model.yaml"
                 path.write_text(model_yaml(self.model), encoding="utf-8")
-                job = replace(job, model=str(path))
+                job = job.but(model=str(path))
             try:
                 return reader(job, self.plan)
             except InputError as error:
@@ -160,7 +160,7 @@ class Request:
         """Return the names for a plan file; a model without a name is written beside it."""
         if self.model is None:
             return names
-        from planner.cli.files import write_whole
+        from planner.files import write_whole
         from planner.inputs.model_yaml import model_yaml
 
         path = plan.with_name(f"{plan.stem}.model.yaml")
@@ -185,13 +185,16 @@ def asked_of(
             )
             raise InputError(Problem("MODEL", "nothing", expected))
         return Request(job, plan)
-    from planner.cli.meant import meant
-    from planner.cli.reading import Reading
+    from planner.question.meant import meant
+    from planner.question.reading import Reading, written_spans
     from planner.runtimes._imports.dispatch import read_runner_file
 
     reading = Reading()
-    job = meant(job, reading)
+    said = meant(job.said, reading)
     reading.finish()
+    if isinstance(said["gpus"], tuple):
+        said["gpus"] = written_spans(said["gpus"])
+    job = job.but(**said)
     vocab = _vocabulary(job)
     found = read_runner_file(path, vocab)
     given = {name for options in (job, plan) for name in _given(options)}
@@ -205,8 +208,7 @@ def asked_of(
     values = completed({**found.options, **user} | _node(found, job))
     taken = {name: value for name, value in values.items() if name not in user and name not in DERIVED}
     filled = _filled(job, taken)
-    filled = replace(
-        filled,
+    filled = filled.but(
         model=model,
         runtime=job.runtime or [found.runtime],
         changes=[*found.changes, *(job.changes or ())] or None,
@@ -225,15 +227,15 @@ def without_settings(job: JobOptions, found: Imported, context: typer.Context | 
         name for name, source in sources.items() if source is not None and source.name == "DEFAULT_MAP"
     }
     nothing: dict[str, Any] = dict.fromkeys(dropped)
-    return replace(job, **nothing)
+    return job.but(**nothing)
 
 
 def _vocabulary(job: JobOptions) -> int | None:
     """Return what ``--vocab-size`` says."""
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
-    said = reading.count("--vocab-size", getattr(job, "vocab_size", None), most=10**9)
+    said = reading.count("--vocab-size", job.said.get("vocab_size"))
     reading.finish()
     return said
 
@@ -249,9 +251,7 @@ def _filled(options: Options, values: Mapping[str, str]) -> Options:
     own: dict[str, Any] = {
         field.name: values[field.name] for field in fields(options) if field.name in values
     }
-    if "sequence_parallel" in own:
-        own["sequence_parallel"] = own["sequence_parallel"] == "true"
-    return replace(options, **own)
+    return options.but(**own)
 
 
 def _node(found: Imported, job: JobOptions) -> dict[str, str]:

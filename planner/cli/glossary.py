@@ -44,8 +44,8 @@ def glossary(
     A word of a layout may have its number: tp4, mb2, zero1, GiB/80. A trait that --set takes is a word too.
     """
     from planner.cli.output import emit_document, emit_rows
-    from planner.cli.reading import Reading
     from planner.errors import nearest
+    from planner.question.reading import Reading
 
     known = {name.lower(): name for entry in entries() for name in entry.names}
     reading, found = Reading(), list[Entry]()

@@ -10,7 +10,7 @@ import typer
 from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
 
 @spread
@@ -80,8 +80,8 @@ def goodput(
     from planner.cli.goodput_nodes import goodput_nodes
     from planner.cli.goodput_stragglers import goodput_stragglers
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
     from planner.errors import Infeasible
+    from planner.question.reading import Reading
     from planner.report.as_json import plain
     from planner.report.goodput import SEEN_MTBF, Failing, goodput_document, goodput_page
 

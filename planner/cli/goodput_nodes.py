@@ -24,9 +24,9 @@ def goodput_nodes(
     from planner.cli.explain import priced, read_saved, request_of
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
     from planner.cli.search_goodput import read_rate
     from planner.errors import Infeasible
+    from planner.question.reading import Reading
     from planner.report.nodes import nodes_document, nodes_page
     from planner.search.nodes import KEPT, after_change
 

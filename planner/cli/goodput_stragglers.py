@@ -11,9 +11,9 @@ import typer
 from planner.cli.options import Format, OutputOptions
 
 if TYPE_CHECKING:
-    from planner.cli.reading import Reading
     from planner.cost.stragglers import Quantile
     from planner.numeric import Column
+    from planner.question.reading import Reading
 
 
 def goodput_stragglers(plan: Path, text: str, shown: OutputOptions) -> None:
@@ -26,8 +26,8 @@ def goodput_stragglers(plan: Path, text: str, shown: OutputOptions) -> None:
     """
     from planner.cli.explain import priced, read_saved
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
     from planner.cost.stragglers import Straggling
+    from planner.question.reading import Reading
     from planner.report.stragglers import stragglers_document, stragglers_page
 
     reading = Reading()

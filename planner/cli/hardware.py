@@ -17,16 +17,13 @@ from planner.errors import Infeasible, InputError, Problem
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.load import names_and_aliases
 from planner.inputs.load_hardware import (
-    accelerator_names,
-    clusters_with,
     hardware_folder,
     load_accelerator,
     load_hardware,
-    shipped_profiles,
 )
 from planner.inputs.record import Record, Sourced
 from planner.inputs.spoken_cluster import spoken_accelerator
-from planner.units import GB, GIB, TFLOP
+from planner.report.hardware_facts import accelerator_rows, cluster_rows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -112,7 +109,7 @@ def read_filters(memory: str | None, node: str | None, price: str | None) -> dic
     InputError
         With every one that is no number.
     """
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     wanted = {
@@ -175,55 +172,6 @@ def load_either(text: str) -> HardwareProfile | Accelerator:
     if spoken and text.strip().lower() not in names_and_aliases(hardware_folder()):
         return load_accelerator(spoken)
     return load_hardware(text)
-
-
-def cluster_rows() -> list[Row]:
-    """Return one row for each pool of the clusters that ship."""
-    return [
-        {
-            "name": profile.name,
-            "accelerator": pool.accelerator.name,
-            "vendor": pool.accelerator.vendor,
-            "gpus_per_node": pool.gpus_per_node,
-            "scaleup_domain": pool.scaleup_domain,
-            "memory_gib": round(pool.accelerator.memory_visible / GIB, 1),
-            "bf16_tflops": _peak_tflops(pool.accelerator),
-            "nic_gb_per_s": round(pool.nic_bandwidth / GB, 2) if pool.nic_bandwidth else None,
-            "price_usd_per_h": _number(pool.price_per_hour),
-            "template": profile.template,
-        }
-        for profile in shipped_profiles()
-        for pool in profile.pools
-    ]
-
-
-def accelerator_rows() -> list[Row]:
-    """Return one row for each accelerator that ships."""
-    return [
-        {
-            "name": part.name,
-            "vendor": part.vendor,
-            "memory_gib": round(part.memory_visible / GIB, 1),
-            "memory_tb_per_s": round(part.memory_bandwidth / GB / 1000, 3),
-            "bf16_tflops": _peak_tflops(part),
-            "power_w": _number(part.power),
-            "price_usd_per_h": _number(part.price),
-            "usual_cluster": part.cluster,
-            "clusters": len(clusters_with(part.name)),
-            "template": part.template,
-        }
-        for part in map(load_accelerator, accelerator_names())
-    ]
-
-
-def _peak_tflops(part: Accelerator) -> float | None:
-    """Dense 16-bit peak: of fp16 where there is no bf16. [TFLOP/s]"""
-    peak = part.peak.get("bf16", part.peak.get("fp16"))
-    return None if peak is None else round(peak / TFLOP, 1)
-
-
-def _number(value: Sourced | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def number_rows(record: Record) -> list[Row]:

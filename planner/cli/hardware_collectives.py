@@ -30,8 +30,8 @@ def collectives_command(
 ) -> None:
     """Predict time and bandwidth of collectives by size, to hold a run of nccl-tests against."""
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
     from planner.inputs.load_hardware import load_hardware
+    from planner.question.reading import Reading
     from planner.report.collectives import SIZES, collective_rows, collectives_page
 
     reading = Reading()

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from planner.cli.files import write_whole
 from planner.cli.options import ForceOption, Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.errors import InputError, Problem
+from planner.files import write_whole
 from planner.inputs.yaml_file import parse_yaml
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.fields import ASKED_AXES
+
 GROUPS: Final[Mapping[str, str]] = {
     "Model and cluster": "hardware gpus nodes gpus_per_node memory_limit price vocab_size source",
     "Workload": "seq_len global_batch global_batch_tokens precision tokens document_tokens imbalance",
     "Training": "method lora_rank lora_targets optimizer state_dtype master_dtype gradient_dtype",
     "Runtime": "runtime target_version changes",
-    "Layout (what is given is kept)": "tp pp vpp cp ep etp dp zero zero_shards micro_batch recompute "
-    "sequence_parallel cp_method schedule offload stage_layers",
+    "Layout (what is given is kept)": " ".join(axis.name for axis in ASKED_AXES),
     "Search": "near objective top oom_risk uniform allow slowdown synthesize front",
     "Failures": "failures recovery storage",
     "Measured": "step_time tokens_per_s tokens_per_s_per_gpu oom log",
@@ -26,7 +27,7 @@ LONG: Final = 15
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
     "Plan": "search estimate explain compare sweep budget cluster",
     "Run": "emit tune diagnose mfu goodput resume report simulate",
-    "Measure": "validate calibrate profile check",
+    "Measure": "validate benchmark calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",
 }
 """Headings of commands, with those below each."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from planner.cli.notes import vendor_notes
-from planner.cli.options import ForceOption, Format, QuietOption, VerboseOption
+from planner.cli.options import ForceOption, QuietOption, VerboseOption
 from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
-    from planner.cli.job import Asked
-    from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
-    from planner.launchers._emit import Target
-    from planner.launchers._saving import Saving
     from planner.plan import Plan
+    from planner.question.launch import Launch
+    from planner.question.question import Question
+    from planner.question.reading import Reading
     from planner.report.plan_file import Names, PlanFile
     from planner.runtimes._family import Job, Runtime
 
@@ -52,23 +51,6 @@ SmokeOption = Annotated[
 ]
 
 
-MODEL, CLUSTER = "model.yaml", "hardware.yaml"
-"""What the folder of a plan holds of a user's own inputs."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Where launch files go, and for whom; names as the user wrote them."""
-
-    out: Path
-    target: str | None
-    launcher: str
-    version: str | None
-    force: bool
-    smoke: bool = False
-    saving: Saving | None = None
-
-
 def emit(
     plan: Annotated[
         Path,
@@ -93,12 +75,13 @@ def emit(
     What only you know stands in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
     IMAGE, taken from the environment when the files are started. With SMOKE=1 there they try the plan first.
     """
-    from planner.cli.axes import check_offload
-    from planner.cli.files import read_plan
-    from planner.cli.job import check_precision
+    from planner.cli.plans import read_plan
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
     from planner.errors import UnsupportedPlan
+    from planner.question.axes import check_offload
+    from planner.question.job import check_precision
+    from planner.question.launch import Launch, wanted_target, write_files
+    from planner.question.reading import Reading
     from planner.units import GIB
 
     saved = read_plan(plan)
@@ -175,45 +158,20 @@ def _told_apart(saved: Runtime, target: Runtime) -> str:
     )
 
 
-def wanted_target(launch: Launch, runtime: Runtime) -> Target:
-    """Return the target that the user names.
-
-    Raises
-    ------
-    InputError
-        With every unknown name.
-    """
-    from planner.cli.reading import Reading
-    from planner.launchers import launchers
-    from planner.launchers._emit import target
-    from planner.runtimes import runtimes
-
-    reading = Reading()
-    named = reading.named("--target", launch.target, runtimes())
-    files_for = named if named is not None and named.name != runtime.name else runtime
-    starter = reading.named("--launcher", launch.launcher, launchers())
-    wanted = reading.attempt(target, files_for, starter, launch.version) if files_for and starter else None
-    reading.finish()
-    if wanted is None:
-        raise AssertionError("a fault was not told")
-    return wanted
-
-
 def write_best(
     best: Estimate,
-    asked: Asked,
+    asked: Question,
     save: Path | None,
     launch: Launch | None,
     force: bool,
     order: str | None = None,
 ) -> None:
     """Write the plan file and the launch files of the best plan, where asked for; with its order, if made."""
-    from planner.cli.files import write_whole
-    from planner.report.plan_file import Names, plan_yaml
+    from planner.files import write_whole
+    from planner.question.launch import wanted_target, write_files
+    from planner.report.plan_file import plan_yaml
 
-    names = Names(
-        asked.model_text, asked.cluster_text(best.job.hardware), asked.gpus_per_node, asked.memory_limit
-    )
+    names = asked.names(best.job.hardware)
     if save is not None:
         write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names, order), force, "--save")
     if launch is not None:
@@ -223,56 +181,3 @@ def write_best(
             best = priced(best.plan, best.job, wanted.runtime, names)
             order = order if wanted.runtime.order_command is not None else None
         typer.echo(write_files(best, names, wanted, launch, order), err=True)
-
-
-def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str], Names]:
-    """Return copies of a model and a cluster that do not ship, and the names that lead to the copies."""
-    from planner.inputs.load import data_folder, model_file
-    from planner.inputs.model_yaml import model_yaml
-    from planner.inputs.yaml_file import read_text
-
-    inputs = {}
-    if model_file(names.model)[0].parent != data_folder("models_zoo"):
-        inputs[MODEL] = model_yaml(answer.job.model)
-        names = replace(names, model=str(out.resolve() / MODEL))
-    hardware = Path(names.hardware).expanduser()
-    if hardware.is_file():
-        inputs[CLUSTER] = read_text(hardware)
-        names = replace(names, hardware=str(out.resolve() / CLUSTER))
-    return inputs, names
-
-
-def write_files(
-    answer: Estimate, names: Names, wanted: Target, launch: Launch, order: str | None = None
-) -> str:
-    """Write the files of a priced plan, and return in words what to do with them."""
-    written = ", ".join(path.name for path in write_plan(answer, names, wanted, launch, order))
-    return f"wrote {launch.out}: {written}; start with: {wanted.launcher.start}"
-
-
-def write_plan(
-    answer: Estimate, names: Names, wanted: Target, launch: Launch, order: str | None = None
-) -> list[Path]:
-    """Write the files of a priced plan with copies of the user's own inputs, and return their paths."""
-    from planner.cli.emit import write_folder
-    from planner.cli.output import page_text
-    from planner.launchers._card import Card
-    from planner.launchers._emit import launch_files
-    from planner.report.estimate_page import estimate_page, first_steps
-    from planner.report.plan_file import plan_yaml
-
-    inputs, names = own_inputs(answer, names, launch.out)
-    saved = plan_yaml(answer.job, answer.runtime, answer.plan, names, order)
-    summary = page_text(estimate_page(answer, {}), Format.table)
-    if order is None:
-        expected = first_steps(answer)
-    else:
-        from planner.report.made_order import ordered_first_steps
-
-        summary += (
-            f"\nThese are the figures of {answer.plan.schedule}; those of the order made for it are below.\n"
-        )
-        expected = ordered_first_steps(answer, order)
-    card = Card(saved, summary, expected)
-    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke, launch.saving)
-    return write_folder({**files, **inputs}, launch.out, launch.force)

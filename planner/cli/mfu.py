@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.files import is_plan_file
 from planner.cli.options import (
     Format,
     JobOptions,
@@ -21,11 +20,12 @@ from planner.cli.options import (
     spread,
 )
 from planner.cli.versions import version_notes
+from planner.files import is_plan_file
 
 if TYPE_CHECKING:
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
     from planner.cost.estimate import Estimate
+    from planner.question.reading import Reading
 
 
 @spread
@@ -46,7 +46,7 @@ def mfu(
     """
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
     from planner.report.as_json import plain
     from planner.report.mfu import Measured, mfu_document, mfu_page
 
@@ -118,9 +118,8 @@ def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> tuple
 
 def refuse_beside(job: JobOptions, plan: PlanOptions) -> None:
     """Refuse options that a plan file already answers."""
-    from planner.cli.axes import option
     from planner.cli.config import settings
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading, made = Reading(), settings()
     for record in (job, plan):
@@ -128,6 +127,7 @@ def refuse_beside(job: JobOptions, plan: PlanOptions) -> None:
             value = getattr(record, field.name)
             configured = field.name in made and made[field.name].value == value
             if field.name != "model" and value is not None and not configured:
-                name = "--set" if field.name == "changes" else option(field.name)
-                reading.fault(name, str(value), f"nothing beside the plan file {job.model}, which says it")
+                reading.fault(
+                    field.name, str(value), f"nothing beside the plan file {job.model}, which says it"
+                )
     reading.finish()

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from planner.cli.complete import model as complete
-from planner.cli.files import write_whole
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
+from planner.files import write_whole
 from planner.inputs.hf_config import read_hf_config
 from planner.inputs.load import load_model, model_names
 from planner.inputs.model_yaml import model_yaml

@@ -123,21 +123,21 @@ def recipe_of(
     from planner.cli.estimate import read
     from planner.search.near import axes_of
 
-    own = replace(job, gpus=None, hardware=(job.hardware or [])[:1] or None)
+    own = job.but(gpus=None, hardware=(job.hardware or [])[:1] or None)
     origin = asked_of(path, own, PlanOptions(), context)
     if origin.job.gpus is None and job.gpus is not None:
-        origin = asked_of(path, replace(own, gpus=job.gpus), PlanOptions(), context)
+        origin = asked_of(path, own.but(gpus=job.gpus), PlanOptions(), context)
     if saves and origin.model is not None:
         expected = "a name of the model before --near, since a plan file names it"
         raise InputError(Problem("MODEL", f"{path}, which describes a model without a name", expected))
     whole, own_plan, _, _, _ = origin.read(read)
-    filled = replace(origin.job, hardware=job.hardware, gpus=job.gpus or origin.job.gpus)
+    filled = origin.job.but(hardware=job.hardware, gpus=job.gpus or origin.job.gpus)
     notes = list(origin.notes())
     count = _count(job.gpus)
     given = job.global_batch is not None or job.global_batch_tokens is not None
     if not given and count is not None and count != whole.gpus:
         batch = _scaled(whole.workload, whole.gpus, count)
-        filled = replace(filled, global_batch=str(batch), global_batch_tokens=None)
+        filled = filled.but(global_batch=str(batch), global_batch_tokens=None)
         notes.append(
             f"Batch scaled with the accelerators: {whole.workload.global_batch:,} sequences on {whole.gpus:,}"
             f" -> {batch:,} on {count:,} (--global-batch says another)."

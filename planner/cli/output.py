@@ -5,27 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
-import re
 import sys
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from planner.cli.options import Format
-from planner.cli.printable import as_cell, printable
+from planner.printable import as_cell
 from planner.report.page import Page, Table
+from planner.report.text import bands, laid_out, markdown_part, page_text, paragraph, printable_page
 
 Rows = Sequence[Mapping[str, Any]]
-
-WIDTH: Final = 80
-"""Columns of a table where there is no terminal."""
-WIDEST_WORD: Final = 34
-"""Longest word that a column of text is not folded below."""
-
-_NUMBER: Final = re.compile(r"[-+$]?[\d,]+(\.\d+)?([eE][-+]?\d+)?[%x]?( B)?\*?|-")
 
 
 def emit_document(document: Any) -> None:
@@ -36,25 +26,9 @@ def emit_document(document: Any) -> None:
 def emit_page(page: Page, output: Format) -> None:
     """Write a page as Markdown, or as text: with rich on a terminal, plain elsewhere."""
     if output is Format.table and sys.stdout.isatty():
-        _rich(_printable(page))
+        _rich(printable_page(page))
     else:
-        sys.stdout.write(page_text(page, output))
-
-
-def page_text(page: Page, output: Format) -> str:
-    """Return a page as Markdown, or as plain text."""
-    as_text = _markdown_part if output is Format.markdown else _plain_part
-    return "\n".join(as_text(part) for part in _printable(page))
-
-
-def _printable(page: Page) -> Page:
-    """Return a page whose texts, some of which are of users' files, command no terminal."""
-    return [
-        printable(part)
-        if isinstance(part, str)
-        else replace(part, rows=tuple({k: printable(v) for k, v in row.items()} for row in part.rows))
-        for part in page
-    ]
+        sys.stdout.write(page_text(page, output is Format.markdown))
 
 
 def emit_rows(
@@ -78,7 +52,7 @@ def emit_rows(
     elif output is Format.csv:
         sys.stdout.write(as_csv(rows))
     elif output is Format.markdown:
-        sys.stdout.write(_markdown_part(_table(rows, {})) if rows else "")
+        sys.stdout.write(markdown_part(_table(rows, {})) if rows else "")
     else:
         short = {key: key.replace("_", " ") for key in (rows[0] if rows else {})} | dict(headings or {})
         page: Page = [_table(rows, short)] if rows else ["nothing differs"]
@@ -106,113 +80,6 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _markdown_part(part: str | Table) -> str:
-    if isinstance(part, str):
-        return f"{part}\n"
-    lines = [list(part.rows[0]), ["---"] * len(part.rows[0]), *(list(row.values()) for row in part.rows)]
-    escaped = ([cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines)
-    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
-
-
-def _plain_part(part: str | Table) -> str:
-    return "\n".join(_paragraph(part) if isinstance(part, str) else table_lines(part)) + "\n"
-
-
-def _paragraph(text: str, width: int = WIDTH) -> Iterable[str]:
-    for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()) + 4) if line.startswith(" ") else ""
-        yield from textwrap.wrap(
-            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        ) or [""]
-
-
-def table_lines(table: Table, width: int = WIDTH) -> list[str]:
-    """Return a table as lines of at most ``width`` columns; long cells are folded, numbers stand right."""
-    parts = [[*head, *rows] for head, rows in (_laid_out(part, width) for part in _bands(table, width))]
-    return [line for number, part in enumerate(parts) for line in ([""] if number else []) + part]
-
-
-def _bands(table: Table, width: int) -> list[Table]:
-    """Return a table whole, or in parts that are no wider, its first column in each, where it allows that."""
-    if not table.side_by_side:
-        return [table]
-    first, *others = table.rows[0]
-
-    def part(names: Sequence[str]) -> Table:
-        return Table(tuple({name: row[name] for name in (first, *names)} for row in table.rows))
-
-    def split(count: int) -> list[Table]:
-        size = math.ceil(len(others) / count)
-        return [part(others[start : start + size]) for start in range(0, len(others), size)]
-
-    def fits(one: Table) -> bool:
-        head, rows = _laid_out(one, width)
-        return max(map(len, (*head, *rows))) <= width
-
-    tries = (split(count) for count in range(1, len(others) + 1))
-    return next((parts for parts in tries if all(map(fits, parts))), split(len(others)))
-
-
-def _laid_out(table: Table, width: int) -> tuple[list[str], list[str]]:
-    """Return the lines of a table's headings, and those of its rows."""
-    heads = list(table.rows[0])
-    right = [all(_NUMBER.fullmatch(row[head]) or not row[head] for row in table.rows) for head in heads]
-    sizes, gap = _sizes(table, right, width)
-
-    def lines(cells: Sequence[str]) -> Iterator[str]:
-        folded = [_folded(cell, size) for cell, size in zip(cells, sizes, strict=True)]
-        for number in range(max(map(len, folded))):
-            parts = [column[number] if number < len(column) else "" for column in folded]
-            placed = zip(parts, sizes, right, strict=True)
-            padded = [f"{part:>{size}}" if end else f"{part:<{size}}" for part, size, end in placed]
-            yield gap.join(padded).rstrip()
-
-    return list(lines(heads)), [line for row in table.rows for line in lines([row[head] for head in heads])]
-
-
-def _sizes(table: Table, right: Sequence[bool], width: int) -> tuple[list[int], str]:
-    """Return the widths of columns and the gap between them.
-
-    Where the table is too wide, headings of several words that are wider than what stands below them fold;
-    then the widest column of text gives way, but keeps its words; then the gap.
-    """
-    heads = list(table.rows[0])
-    cells = [max(len(row[head]) for row in table.rows) for head in heads]
-    words = [[word for row in table.rows for word in row[head].split()] or [""] for head in heads]
-    leasts = [
-        size if numbers else min(max(map(len, column)), WIDEST_WORD)
-        for size, numbers, column in zip(cells, right, words, strict=True)
-    ]
-    whole = [_in_two_lines(head) for head in heads]
-    sizes = [max(len(head), size) for head, size in zip(heads, cells, strict=True)]
-    floors = [max(pair) for pair in zip(leasts, whole, strict=True)]
-    gap = 2 if sum(floors) + 2 * (len(sizes) - 1) <= width else 1
-    for least in ([max(pair) for pair in zip(cells, whole, strict=True)], floors):
-        while sum(sizes) + gap * (len(sizes) - 1) > width:
-            elastic = [number for number, size in enumerate(least) if sizes[number] > size]
-            if not elastic:
-                break
-            sizes[max(elastic, key=sizes.__getitem__)] -= 1
-    return sizes, " " * gap
-
-
-def _in_two_lines(head: str) -> int:
-    """Return the width in which a heading takes two lines at most.
-
-    Examples
-    --------
-    >>> _in_two_lines("GiB of 79.6"), _in_two_lines("layout")
-    (6, 6)
-    """
-    words = head.split()
-    cuts = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(len(words))]
-    return min((max(len(first), len(rest)) for first, rest in cuts), default=0)
-
-
-def _folded(cell: str, size: int) -> list[str]:
-    return textwrap.wrap(cell, size, break_on_hyphens=False) or [""]
-
-
 def _rich(page: Page) -> None:
     from rich.console import Console
     from rich.text import Text
@@ -222,12 +89,12 @@ def _rich(page: Page) -> None:
         if number:
             console.print()
         if isinstance(part, str):
-            console.print(Text("\n".join(_paragraph(part, console.width))), soft_wrap=True)
+            console.print(Text("\n".join(paragraph(part, console.width))), soft_wrap=True)
             continue
-        for place, band in enumerate(_bands(part, console.width)):
+        for place, band in enumerate(bands(part, console.width)):
             if place:
                 console.print()
-            head, rows = _laid_out(band, console.width)
+            head, rows = laid_out(band, console.width)
             longest = max(map(len, (*head, *rows)))
             console.print(Text("\n".join(head), style="bold"), soft_wrap=True)
             console.print(Text("─" * min(longest, console.width), style="dim"))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.files import write_whole
 from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_rows
 from planner.errors import InputError, Problem
+from planner.files import write_whole
 
 if TYPE_CHECKING:
     from planner.calibrate.measured.files import Files

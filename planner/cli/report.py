@@ -47,9 +47,9 @@ def report(
 
     It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
     """
-    from planner.cli.files import check_place, write_whole
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
+    from planner.files import check_place, write_whole
+    from planner.question.reading import Reading
     from planner.report.front import Patience
     from planner.report.html import library, page_html
     from planner.report.html_search import search_report

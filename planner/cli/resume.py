@@ -32,9 +32,9 @@ def resume(
     """
     from planner.cli.explain import priced, read_saved
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
     from planner.cli.search_goodput import read_rate
     from planner.cost.resume import Resume
+    from planner.question.reading import Reading
     from planner.report.resume import resume_document, resume_page
 
     reading = Reading()

@@ -67,8 +67,8 @@ def diff_command(
     Traits that the plan file sets hold on both. Exit code 1 tells that the plan breaks a rule or does not
     fit on one of them.
     """
-    from planner.cli.files import read_plan
     from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.plans import read_plan
     from planner.report.compare import compare_page
     from planner.report.flat import flat_row
     from planner.report.releases import diff_document

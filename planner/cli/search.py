@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,23 +10,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.launch import Launch, LauncherOption, SmokeOption, TargetOption, wanted_target, write_best
+from planner.cli.config import KEYS
+from planner.cli.launch import LauncherOption, SmokeOption, TargetOption, write_best
 from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
-from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.options import (
+    ForceOption,
+    Format,
+    JobOptions,
+    OutputOptions,
+    PlanOptions,
+    Text,
+    Texts,
+    option_of,
+    spread,
+)
 from planner.cli.printable import to_stderr
 from planner.cli.search_goodput import FailureOptions
 from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
+from planner.fields import FIELDS
 
 if TYPE_CHECKING:
-    from planner.cli.job import Asked, Files
     from planner.cli.near import Beside
     from planner.cost.estimate import Estimate
+    from planner.question.job import Files
+    from planner.question.launch import Launch
+    from planner.question.question import Question
     from planner.report.made_order import MadeOrder
     from planner.search.optimise import SearchResult
     from planner.search.request import Request
-
-OBJECTIVES = ("time", "cost", "memory", "energy", "goodput")
 
 
 @spread
@@ -38,39 +50,12 @@ def search(
     failing: FailureOptions,
     sites: SiteOptions,
     near: NearOption = None,
-    objective: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="What to minimise: time, cost, memory or energy of a step; goodput: time with failures.",
-        ),
-    ] = "time",
-    top: Annotated[
-        str, typer.Option(metavar="K", help="Plans to show, each of another mesh while there are such.")
-    ] = "5",
-    oom_risk: Annotated[
-        str, typer.Option(metavar="SHARE", help="Accepted probability of running out of memory.")
-    ] = "0.05",
-    uniform: Annotated[
-        bool, typer.Option("--uniform", help="Keep one recompute choice for all layers: no assignment.")
-    ] = False,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SETTING",
-            help="Let the search choose a setting that changes numerics, such as gradients.",
-            show_default=False,
-        ),
-    ] = None,
-    slowdown: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X",
-            help="With memory as the objective, times the fastest plan's step that a plan may take, or inf. "
-            "[default: 1.25]",
-            show_default=False,
-        ),
-    ] = None,
+    objective: Annotated[str, option_of(FIELDS["objective"], shown=True)] = KEYS["objective"].default,
+    top: Annotated[str, option_of(FIELDS["top"], shown=True)] = KEYS["top"].default,
+    oom_risk: Annotated[str, option_of(FIELDS["oom_risk"], shown=True)] = KEYS["oom_risk"].default,
+    uniform: Annotated[bool, typer.Option("--uniform", help=FIELDS["uniform"].help)] = False,
+    allow: Annotated[Texts, option_of(FIELDS["allow"])] = None,
+    slowdown: Annotated[Text, option_of(FIELDS["slowdown"])] = None,
     synthesize: Annotated[
         str | None,
         typer.Option(
@@ -104,11 +89,11 @@ def search(
 
     Exit code 1 tells that nothing fits; the answer then says what would.
     """
-    from planner.cli.files import check_place
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached
-    from planner.cli.reading import read_slowdown
     from planner.cli.search_goodput import read_conditions, search_goodput
+    from planner.files import check_place
+    from planner.question.launch import Launch
     from planner.report.front import memory_front
     from planner.report.made_order import best_first, made_orders
     from planner.search.optimise import search as ranked
@@ -118,13 +103,13 @@ def search(
         given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
         given |= {"save": save, "flags": flags, "uniform": uniform, "top": top != "5", "near": near}
         given["smoke"] = smoke and emit is None
-        own = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
-        search_over_sites(job, plan, shown, sites, own)
+        asked_sites = SitesAsked(objective, oom_risk, tuple(allow or ()), launch, given)
+        search_over_sites(job, plan, shown, sites, asked_sites)
         return
     recipe = recipe_of(near, job, plan, context, bool(save or emit))
-    reader = partial(_read, target, (objective, top, oom_risk), allow or ())
+    own = {"objective": objective, "top": top, "oom_risk": oom_risk, "uniform": uniform, "allow": allow}
+    reader = partial(_read, target, own | {"slowdown": slowdown})
     asked, request = recipe.job.read(reader) if recipe is not None else reader(job, plan)
-    request = replace(request, uniform=uniform, slowdown=read_slowdown(slowdown, objective))
     others = {"front": front, "synthesize": synthesize, "flags": flags or None, "near": near}
     conditions = read_conditions(failing, request, **others)
     points = read_front(front, request)
@@ -166,6 +151,7 @@ def tell_notes(requests: Iterable[Request], objective: str) -> None:
 def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
     """Return the runner's own flags of the best plan; None where there is no plan."""
     from planner.cli.flags import flags_of
+    from planner.question.launch import wanted_target
 
     if not result.plans:
         return None
@@ -195,7 +181,7 @@ def read_seconds(text: str | None, request: Request) -> float | None:
     InputError
         If it is no positive number, or no runtime that is searched takes such orders.
     """
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
     from planner.runtimes import runtimes
 
     reading = Reading()
@@ -220,7 +206,7 @@ def read_front(text: str | None, request: Request) -> int | None:
     InputError
         If it is no small number, or several clusters or counts are compared.
     """
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     points = reading.count("--front", text, least=2, most=64)
@@ -231,19 +217,15 @@ def read_front(text: str | None, request: Request) -> int | None:
 
 
 def _read(
-    target: str | None,
-    wanted: tuple[str, str, str],
-    allow: Iterable[str],
-    job: JobOptions,
-    plan: PlanOptions,
-) -> tuple[Asked, Request]:
-    """Return what is asked; ``wanted`` are the objective, the plans to show and the risk."""
-    return read(_for_runtimes(job, target), plan, *wanted, allow=allow)
+    target: str | None, own: Mapping[str, Any], job: JobOptions, plan: PlanOptions
+) -> tuple[Question, Request]:
+    """Return what is asked; ``own`` are the options of the search itself."""
+    return read({**_for_runtimes(job, target).said, **plan.said, **own})
 
 
 def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:
     """Return the options without a release that is that of ``--target``."""
-    return job if target is None else replace(job, target_version=None)
+    return job if target is None else job.but(target_version=None)
 
 
 def check_names(target: str | None, launcher: str) -> None:
@@ -256,8 +238,8 @@ def check_names(target: str | None, launcher: str) -> None:
     """
     if target is None and launcher == "torchrun":
         return
-    from planner.cli.reading import Reading
     from planner.launchers import launchers
+    from planner.question.reading import Reading
     from planner.runtimes import runtimes
 
     reading = Reading()
@@ -275,6 +257,7 @@ def check_files(launch: Launch, request: Request, written: bool, flags: bool) ->
         If a name is unknown, or an option stands where it has no meaning.
     """
     from planner.errors import InputError, Problem
+    from planner.question.launch import wanted_target
 
     if launch.smoke and not written:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
@@ -283,15 +266,7 @@ def check_files(launch: Launch, request: Request, written: bool, flags: bool) ->
         wanted_target(launch, runtime)
 
 
-def read(
-    job: JobOptions,
-    plan: PlanOptions,
-    objective: str,
-    top: str,
-    oom_risk: str,
-    files: Files | None = None,
-    allow: Iterable[str] = (),
-) -> tuple[Asked, Request]:
+def read(said: Mapping[str, Any], files: Files | None = None) -> tuple[Question, Request]:
     """Return what is asked and the request of the search; ``files`` loads models and clusters.
 
     Raises
@@ -299,44 +274,16 @@ def read(
     InputError
         With every fault of the options.
     """
-    from planner.cli.axes import check_offload, check_world, one_count, read_axes
-    from planner.cli.job import FILES, read_job
-    from planner.cli.reading import Reading
-    from planner.cli.traits import allowed_settings, pinned_settings
-    from planner.search.request import Request
-    from planner.search.settings import OpenSettings
+    from planner.question.job import FILES
+    from planner.question.question import read_question, request_of
+    from planner.question.reading import Reading
 
     reading = Reading()
-    axes = read_axes(plan, reading)
-    asked = read_job(job, reading, files or FILES)
-    goal = reading.word("--objective", objective, OBJECTIVES)
-    shown = reading.count("--top", top, most=1000)
-    risk = reading.number("--oom-risk", oom_risk, 0.0)
-    if risk is not None and not 0 < risk < 1:
-        reading.fault("--oom-risk", oom_risk, "a probability between 0 and 1, such as 0.05")
-    if asked is not None and asked.gpu_counts is None:
-        reading.fault("--gpus", "nothing", "the number of accelerators, such as --gpus 64")
-    elif counts := asked.gpu_counts if asked is not None else one_count(job.gpus):
-        check_world(axes, counts, reading)
-    allowed = allowed_settings(allow, reading)
-    check_offload(axes, (profile for _, profile in asked.clusters) if asked else (), reading)
+    question = read_question(said, reading, files or FILES)
     reading.finish()
-    if asked is None or asked.gpu_counts is None or goal is None or shown is None or risk is None:
+    if question is None:
         raise AssertionError("a fault was not told")
-    request = Request(
-        settings=OpenSettings(pinned_settings(job.changes or (), asked.workload), allowed),
-        model=asked.model,
-        clusters=tuple(profile for _, profile in asked.clusters),
-        gpu_counts=asked.gpu_counts,
-        workload=asked.workload,
-        runtimes=asked.runtimes,
-        fixed=axes,
-        objective=goal,
-        top=shown,
-        memory_limit=asked.memory_limit,
-        oom_risk=risk,
-    )
-    return asked, request
+    return question, request_of(question)
 
 
 def emit_search(

@@ -11,9 +11,9 @@ import typer
 from planner.cli.options import Format, OutputOptions
 
 if TYPE_CHECKING:
-    from planner.cli.job import Asked
-    from planner.cli.launch import Launch
-    from planner.cli.reading import Reading
+    from planner.question.launch import Launch
+    from planner.question.question import Question
+    from planner.question.reading import Reading
     from planner.search.goodput import Conditions, Reckoned
     from planner.search.request import Request
     from planner.techniques.recovery import Recovery
@@ -60,8 +60,8 @@ def read_conditions(options: FailureOptions, request: Request, **unused: object)
     InputError
         With every option that is missing, wrong, or there for another objective.
     """
-    from planner.cli.reading import Reading
     from planner.inputs.failures import load_failures
+    from planner.question.reading import Reading
     from planner.search.goodput import Conditions
 
     reading, objective, method = Reading(), request.objective, request.workload.method
@@ -132,7 +132,7 @@ def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bo
 
 
 def search_goodput(
-    asked: Asked,
+    asked: Question,
     request: Request,
     conditions: Conditions,
     shown: OutputOptions,

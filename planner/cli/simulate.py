@@ -11,19 +11,17 @@ import typer
 from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document
 from planner.cli.progress import Progress
-from planner.cli.reading import Reading, shown
 from planner.cli.simulate_asked import (
     MOST_PASSES,
-    MOST_RANKS,
     SYNTHESIZED,
     Answer,
     check_size,
-    fault_missing,
-    read_times,
 )
 from planner.cli.simulate_beside import Beside, Wanted, check_beside, play_beside, read_beside
 from planner.cli.simulation_page import document, figures, show
 from planner.errors import UnsupportedPlan
+from planner.question.reading import Reading, shown
+from planner.question.synthesis import MOST_RANKS, fault_missing, read_times
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.simulate.trace import trace

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from planner.cli.files import write_whole
 from planner.cli.options import Format
 from planner.cli.progress import Progress
-from planner.cli.reading import Reading, shown
 from planner.errors import InputError, Problem
+from planner.files import write_whole
+from planner.question.reading import Reading
 from planner.simulate.ascii import picture
 from planner.techniques.schedules._engine import Timeline
-from planner.techniques.schedules._family import PassTimes
 
-MOST_RANKS: Final = 4096
 MOST_PASSES: Final = 2_000_000
 SYNTHESIZED: Final = ("synthesized", "synthesised")
-LONGEST: Final = 1e12
-"""The longest pass of a bare pipeline, in its unit."""
 MOST_TRACED: Final = 100_000
 """Passes of a trace: about 100 MB, and as many as a viewer opens."""
-TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
 
 
 @dataclass(frozen=True)
@@ -68,30 +63,8 @@ class Answer:
         (sys.stderr if aside else sys.stdout).write("\n".join(lines) + "\n")
 
 
-def fault_missing(reading: Reading, given: Mapping[str, str | None]) -> None:
-    """Note every option without a value that a bare pipeline needs."""
-    for option, text in given.items():
-        if text is None:
-            reading.fault(option, "nothing", "a value: a bare pipeline has no default for it")
-
-
 def check_size(reading: Reading, chunks: int, microbatches: int, option: str) -> None:
     """Note a step with more passes than are played."""
     if 3 * chunks * microbatches > MOST_PASSES:
         most = max(1, MOST_PASSES // (3 * chunks))
         reading.fault(option, str(microbatches), f"at most {MOST_PASSES:,} passes on all ranks", str(most))
-
-
-def read_times(reading: Reading, text: str | None) -> PassTimes | None:
-    """Return pass times written ``F,B,W`` or ``F,B,W,P2P``; a fault is noted."""
-    if text is None:
-        return None
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    fine = len(numbers) in (3, 4) and all(0 <= number <= LONGEST for number in numbers) and numbers[0] > 0
-    if not fine:
-        reading.fault("--pass-times", shown(text), TIMES)
-        return None
-    return PassTimes(*numbers)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from planner.cli.reading import Reading, shown
+from planner.question.reading import Reading, shown
 from planner.report.page import Page, Table, significant
 from planner.simulate.bare import BarePipeline
 from planner.simulate.copies import CopiedStep

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.files import read_plan
-from planner.cli.job import check_precision
 from planner.cli.options import Format
 from planner.cli.output import emit_document
-from planner.cli.reading import Reading
+from planner.cli.plans import read_plan
 from planner.cli.simulate_asked import Answer, check_size
 from planner.cli.simulation_page import document, figures, show
 from planner.cli.versions import version_notes
 from planner.cost.case import case_of
 from planner.cost.legal import all_rules
 from planner.errors import Infeasible, UnsupportedPlan
+from planner.question.job import check_precision
+from planner.question.reading import Reading
 from planner.report.page import counted, significant
 from planner.rules import violations
 from planner.simulate.plan import play_plan

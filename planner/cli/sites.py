@@ -12,9 +12,9 @@ from planner.cli import complete
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
 
 if TYPE_CHECKING:
-    from planner.cli.job import Asked
-    from planner.cli.launch import Launch
-    from planner.cli.reading import Reading
+    from planner.question.job import JobAsked
+    from planner.question.launch import Launch
+    from planner.question.reading import Reading
     from planner.runtimes.torchtitan.semi_sync import SemiSync
     from planner.search.sites.rank import Ranked, SitesResult
     from planner.search.sites.request import SitesRequest
@@ -87,8 +87,8 @@ def is_over_sites(job: JobOptions, options: SiteOptions) -> bool:
     InputError
         If options for sites are given and no file of sites, or several clusters beside it.
     """
-    from planner.cli.reading import Reading
     from planner.inputs.sites import is_sites_file
+    from planner.question.reading import Reading
 
     names = list(dict.fromkeys(job.hardware or ()))
     found = [name for name in names if is_sites_file(name)]
@@ -158,11 +158,12 @@ def read_sites(
     InputError
         With every fault of options and file.
     """
-    from planner.cli.axes import read_axes
-    from planner.cli.job import read_job
-    from planner.cli.reading import Reading
-    from planner.cli.traits import allowed_settings, pinned_settings
     from planner.inputs.sites import load_sites
+    from planner.question.axes import read_axes
+    from planner.question.job import read_job
+    from planner.question.reading import Reading
+    from planner.question.traits import allowed_settings, pinned_settings
+    from planner.question.values import read_value
     from planner.search.settings import OpenSettings
     from planner.search.sites.request import SitesRequest
     from planner.techniques.compress import read_compression
@@ -170,14 +171,14 @@ def read_sites(
     reading = Reading()
     found = reading.attempt(load_sites, (job.hardware or [""])[0])
     _refuse_others(job, asked, reading)
-    axes = read_axes(plan, reading)
-    risk = reading.number("--oom-risk", asked.oom_risk, 0.0)
+    axes = read_axes(plan.said, reading)
+    risk = read_value("oom_risk", asked.oom_risk, reading)
     syncs = read_syncs(options.sync, reading)
     steps = read_steps(options.inner_steps, reading)
     packed = reading.attempt(read_compression, options.compress) if options.compress is not None else None
     first = found[0].sites[0].cluster if found is not None else "dgx-h100"
-    inner = replace(job, hardware=[first], gpus="1", runtime=(job.runtime or [RUNTIME])[:1])
-    known = read_job(inner, reading)
+    inner = job.but(hardware=[first], gpus="1", runtime=(job.runtime or [RUNTIME])[:1])
+    known = read_job(inner.said, reading)
     allowed = allowed_settings(asked.allow, reading)
     batch = whole_batch(known, found[0].replicas, job, reading) if found and known else None
     reading.finish()
@@ -225,7 +226,7 @@ def _refuse_others(job: JobOptions, asked: SitesAsked, reading: Reading) -> None
         reading.fault("--runtime", ", ".join(job.runtime or ()), "one runtime for all sites")
 
 
-def whole_batch(known: Asked, replicas: int, job: JobOptions, reading: Reading) -> int:
+def whole_batch(known: JobAsked, replicas: int, job: JobOptions, reading: Reading) -> int:
     """Return the sequences of an inner step over all replicas, a fault noted where they cannot share them."""
     batch = known.workload.global_batch
     less = batch // replicas * replicas
@@ -269,8 +270,8 @@ def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, lau
     UnsupportedPlan
         If no runner is known for it, or the runner refuses it.
     """
-    from planner.cli.launch import wanted_target, write_files
     from planner.errors import UnsupportedPlan
+    from planner.question.launch import wanted_target, write_files
     from planner.report.plan_file import Names
     from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
 

@@ -14,7 +14,7 @@ from planner.cli.versions import version_notes
 
 if TYPE_CHECKING:
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
     from planner.sweep.grid import Grid
     from planner.sweep.page import Asked
     from planner.sweep.row import Outcome, Row
@@ -81,8 +81,8 @@ def sweep(
     """
     from planner.cli.journal import Journal
     from planner.cli.progress import Progress
-    from planner.cli.reading import Reading
     from planner.cli.sweep_cases import read_grid
+    from planner.question.reading import Reading
     from planner.sweep.grid import load_grid
 
     plan = load_grid(grid)
@@ -218,9 +218,9 @@ def _listed(plan: Grid, asked: Asked, grid: Path) -> Grid:
 
 def _counts_of(plan: Grid) -> Callable[[int, int], Sequence[int]]:
     """Return what a range of accelerators stands for on the clusters of a grid."""
-    from planner.cli.job import range_counts
     from planner.errors import InputError
     from planner.inputs.load_hardware import load_hardware
+    from planner.question.job import range_counts
 
     pools = []
     for name in plan.hardware:
@@ -264,8 +264,8 @@ def _tell_known(cases: list[Case], known: Mapping[str, Row], lines: Path, progre
 
 
 def _write_csv(result: Sweep, table: Path) -> None:
-    from planner.cli.files import write_whole
     from planner.cli.output import as_csv
+    from planner.files import write_whole
     from planner.sweep.flat import flat_rows
 
     write_whole(table, as_csv(flat_rows(result.rows)), force=True)

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from planner.cli.axes import option
-from planner.cli.job import FILES, Files
-from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import read
 from planner.errors import InputError, Problem
+from planner.fields import FIELDS, default
 from planner.inputs.load import load_model, names_and_aliases
 from planner.inputs.load_hardware import hardware_folder, load_hardware
+from planner.question.job import FILES, Files
 from planner.report.plan_file import digest
 from planner.search.request import Request
-from planner.sweep.grid import Grid, Options, key_lines
+from planner.sweep.grid import OWN_KEYS, Grid, Options, key_lines
 from planner.sweep.row import REFUSED, Outcome
 from planner.sweep.run import Case
 from planner.sweep.solve import content_key, refused_key
 
-NAMES: Final = {"models": "model", "set": "changes"}
+NAMES: Final = {key: name for name, key in OWN_KEYS.items()}
 """Axes whose options are kept under another name."""
-SEVERAL: Final = ("hardware", "runtime", "changes", "price")
+SEVERAL: Final = tuple(field.name for field in FIELDS.values() if field.several)
 """Options that can be given several times."""
-FLAGS: Final = ("sequence_parallel", "uniform")
-PLANS: Final = "5"
-"""Plans that a search ranks, as where it is run alone."""
-
 Tell = Callable[[int], None]
 
 
@@ -79,24 +74,19 @@ def request_of(options: Options, files: Files = FILES) -> Request:
         if given.get(name) is not None:
             given[name] = given[name].split(",") if name in ("changes", "price") else [given[name]]
     given["price"] = own_prices(given.get("price") or (), str(given["hardware"][0]))
-    problems: list[Problem] = []
-    for name in FLAGS:
-        text = given.get(name)
-        if text not in (None, "true", "false"):
-            problems.append(Problem(option(name), repr(text), "true or false"))
-        given[name] = None if text is None else text == "true"
-    objective, risk = given.pop("objective", None) or "time", given.pop("oom_risk", None) or "0.05"
+    problems = []
+    objective = given.get("objective") or default("objective")
     if objective.strip().lower() == "goodput":
         expected = "one that a sweep ranks by: time, cost, memory or energy"
         problems.append(Problem("--objective", repr(objective), expected, "time"))
-    job, plan = JobOptions(**_of(JobOptions, given)), PlanOptions(**_of(PlanOptions, given))
+    said = {name: value for name, value in given.items() if value is not None}
     try:
-        _, request = read(job, plan, objective, PLANS, risk, files)
+        _, request = read(said, files)
     except InputError as error:
         raise InputError([*error.problems, *problems]) from None
     if problems:
         raise InputError(problems)
-    return replace(request, uniform=bool(given["uniform"]))
+    return request
 
 
 def own_prices(prices: Iterable[str], hardware: str) -> list[str]:
@@ -112,11 +102,6 @@ def shared(request: Request, once: dict[str, Any]) -> Request:
     """Return the request with the model and clusters of equal ones before it, to save memory."""
     clusters = tuple(once.setdefault(digest(cluster), cluster) for cluster in request.clusters)
     return replace(request, model=once.setdefault(digest(request.model), request.model), clusters=clusters)
-
-
-def _of(record: type[Any], given: dict[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(record)}
-    return {name: value for name, value in given.items() if name in names}
 
 
 def _faults(grid: Grid, cases: Sequence[tuple[Options, tuple[Problem, ...]]]) -> list[Problem]:

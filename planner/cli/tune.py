@@ -82,7 +82,7 @@ def tune(
     """
     from planner.cli.explain import read_saved
     from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.reading import Reading
+    from planner.question.reading import Reading
 
     reading = Reading()
     count = reading.count("--top", top, most=MOST)
@@ -144,7 +144,7 @@ def known_trials(out: Path, saved: PlanFile, force: bool) -> list[Trial]:
 def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: bool) -> list[Trial]:
     """Search the job, write the scripts of its best plans, the saved one first, and return their trials."""
     from planner.cli.explain import priced, request_of
-    from planner.report.estimate_page import layout
+    from planner.report.layout import layout
     from planner.search.optimise import search as ranked
 
     own = priced(saved, saved.plan.slug)
@@ -161,7 +161,7 @@ def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: boo
 
 def write(answer: Estimate, saved: PlanFile, folder: Path, launcher: str, force: bool) -> None:
     """Write the files that try a plan."""
-    from planner.cli.launch import Launch, wanted_target, write_plan
+    from planner.question.launch import Launch, wanted_target, write_plan
 
     launch = Launch(folder, None, launcher, None, force, smoke=True)
     write_plan(answer, saved.names, wanted_target(launch, answer.runtime), launch)
@@ -214,7 +214,7 @@ def _gib(nbytes: float) -> float:
 
 def keep(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> None:
     """Write what is known, and the measured rows as one table."""
-    from planner.cli.files import write_whole
+    from planner.files import write_whole
 
     content = {"format": FORMAT, "job": job_key(saved), "trials": [asdict(one) for one in trials]}
     write_whole(out / STATE, json.dumps(content, indent=2) + "\n", True, "--out")
@@ -291,7 +291,7 @@ def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page
 
 
 def _ranking(plans: Sequence[Estimate]) -> Iterator[str]:
-    from planner.report.estimate_page import layout
+    from planner.report.layout import layout
     from planner.report.page import significant
 
     for number, answer in enumerate(plans, 1):

@@ -10,7 +10,6 @@ import numpy as np
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.layout import piece_costs, priced_layers
-from planner.cost.peaks import PassBytes
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.formulas.activation_offload import (
     copied_bytes,
@@ -18,8 +17,9 @@ from planner.formulas.activation_offload import (
     device_bytes,
     offloaded_layers,
 )
-from planner.numeric import Num, ceiling, either, most
+from planner.numeric import Num, ceil, either, most
 from planner.plan import Plan
+from planner.techniques.engines._family import PassBytes
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> 
     if schedule.on_device_chunks is None:
         return flying
     kept = schedule.on_device_chunks(*degrees, rank)
-    largest = ceiling(layers.count / plan.vpp) * plan.vpp / most(layers.count, 1.0)
+    largest = ceil(layers.count / plan.vpp) * plan.vpp / most(layers.count, 1.0)
     return either(copied_share(case, plan, layers) <= 1.0, kept, flying) * largest
 
 
@@ -125,6 +125,6 @@ def _largest_stage(case: Case, plan: Plan) -> LayerPasses:
     }
     costs = piece_costs(case, plan, priced_layers(case, plan, counts), counts)
     every = layer_passes(costs, Stages(counts, np.asarray(0.0)))
-    count = ceiling(model.num_layers / (plan.pp * plan.vpp)) * plan.vpp
+    count = ceil(model.num_layers / (plan.pp * plan.vpp)) * plan.vpp
     share = count / model.num_layers
     return LayerPasses(count, every.saved * share, every.forward * share, every.backward * share)

@@ -7,9 +7,9 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.fit import overflow_probability
 from planner.cost.memory import StageMemory
-from planner.cost.peaks import GATHERED_BYTES, PassBytes
 from planner.numeric import Num, least
 from planner.plan import Plan
+from planner.techniques.engines._family import GATHERED_BYTES, PassBytes
 
 
 def bucket_elements(case: Case, passes: PassBytes) -> Num:

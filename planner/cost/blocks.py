@@ -23,7 +23,7 @@ from planner.inputs.model import (
     Mixer,
     Recurrent,
 )
-from planner.numeric import Num, ceiling, either, most, some, whole
+from planner.numeric import Num, ceil, either, floor, most, some
 
 
 def activation_input_bytes(case: Case, gated: bool) -> float:
@@ -74,7 +74,7 @@ def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     """Price grouped-query attention: projections, rotary embedding, core."""
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
-    local_heads = ceiling(mixer.heads / tp)
+    local_heads = ceil(mixer.heads / tp)
     queries = local_heads * mixer.head_dim
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
@@ -349,7 +349,7 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     moved = traffic.Traffic(case.traits.loss.traffic / 3, case.traits.loss.traffic * 2 / 3)
     product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
     if not case.traits.loss.padded_vocabulary:
-        product = slowed(product, misaligned_slowdown(whole(vocab)))
+        product = slowed(product, misaligned_slowdown(floor(vocab)))
     if tied:
         product = product.with_values(params=0.0, stored=0.0, trained=0.0)
     else:

@@ -22,6 +22,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
 from planner.techniques.context._family import read_method
+from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
 from planner.techniques.offload._family import read_offload
@@ -88,6 +89,11 @@ class Case:
         return self.runtime.traits
 
     @property
+    def engine(self) -> Engine:
+        """Who keeps weights, gradients and optimizer states."""
+        return ENGINES[self.traits.engine.name]
+
+    @property
     def plays(self) -> bool:
         """Whether unlike stages hide some of the bubble, so that no closed form of a step holds for them.
 
@@ -103,7 +109,7 @@ class Case:
 
         FSDP's hooks gather at each forward and let go after it, whatever the schedule.
         """
-        return self.schedule.rounds is not every_pass and not self.traits.engine.sharded_at_rest
+        return self.schedule.rounds is not every_pass and not self.engine.at_rest
 
     @cached_property
     def has_experts(self) -> bool:
@@ -287,7 +293,7 @@ def filled_expert_shards(case: Case, plan: Plan) -> Num:
     Accelerate cuts a layer's experts, one parameter in transformers 5, by whole experts (PyTorch FSDP2 chunks
     dimension 0 and pads the last shards).
     """
-    if not case.traits.engine.stacked_experts or not case.has_experts:
+    if not case.traits.experts.stacked or not case.has_experts:
         return plan.expert_shards
     experts = case.experts / plan.ep
     return experts / np.ceil(experts / plan.expert_shards)
@@ -301,7 +307,7 @@ def kept_attention(case: Case, plan: Plan) -> Num:
 
 def piped(case: Case, plan: Plan) -> Mask:
     """Whether a pipeline's passes leave gradients whole, and weights that stay gathered, until its end."""
-    return np.greater(plan.pp, 1) & (case.traits.engine.sharded_at_rest and case.sharding.shards_gradients)
+    return np.greater(plan.pp, 1) & (case.engine.at_rest and case.sharding.shards_gradients)
 
 
 @lru_cache(maxsize=16)
@@ -335,7 +341,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         recompute=read_choice(dict(RECOMPUTES), plan.recompute),
         context=read_method(CONTEXT_METHODS, plan.cp_method),
         schedule=find(SCHEDULES, plan.schedule, "--schedule"),
-        sharding=sharding_of(plan.zero, runtime.traits.engine.sharded_at_rest),
+        sharding=sharding_of(plan.zero, ENGINES[runtime.traits.engine.name].at_rest),
         offload=read_offload(OFFLOADS, plan.offload),
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),

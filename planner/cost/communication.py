@@ -15,7 +15,7 @@ from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, ceiling, doublings, either, most
+from planner.numeric import Num, ceil, doublings, either, most
 from planner.plan import Plan
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.recompute._family import RecomputeChoice
@@ -97,7 +97,7 @@ def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
         return half + loss_reductions(pricer)
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
     once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tensor.exposed
-    padded = ACTIVATION_BYTES * pricer.tokens * (ceiling(case.model.vocab / plan.tp) * plan.tp)
+    padded = ACTIVATION_BYTES * pricer.tokens * (ceil(case.model.vocab / plan.tp) * plan.tp)
     return half + Exchange(once, 0.0, ring_sent_bytes(padded, plan.tp), 0.0)
 
 

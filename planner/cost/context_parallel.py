@@ -9,7 +9,7 @@ from planner.cost.case import Case, head_ranks
 from planner.cost.exchange import ACTIVATION_BYTES, Exchange
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceiling, either, most
+from planner.numeric import Num, ceil, either, most
 from planner.plan import Plan
 from planner.techniques.context import ContextMethod
 
@@ -54,7 +54,7 @@ def legs(case: Case, plan: Plan, tokens: Num, mixer: Attention | LatentAttention
     heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
     shares = head_ranks(case, plan, mixer)
     if case.context.shares_heads:
-        heads, kv_heads = (shares * ceiling(number / shares) for number in (heads, kv_heads))
+        heads, kv_heads = (shares * ceil(number / shares) for number in (heads, kv_heads))
     kv_width = kv_heads * (mixer.qk_head_dim + mixer.value_head_dim)
     q_width = heads * (mixer.qk_head_dim + mixer.value_head_dim) / 2
     inner = case.context.heads_by

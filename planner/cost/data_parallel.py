@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from planner.cost.case import Case, filled_expert_shards, kept_attention, piped
 from planner.cost.memory import StageWeights
 from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
-from planner.cost.peaks import GATHERED_BYTES, gathered_bytes
+from planner.cost.peaks import gathered_bytes
 from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num, either, least, most, some
 from planner.plan import Plan
+from planner.techniques.engines._family import GATHERED_BYTES
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     sharded = case.sharding.stage > 0
     shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
     filled = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
-    if sharded and pads_rows(case) and not case.traits.engine.stacked_experts:
+    if sharded and pads_rows(case) and not case.traits.experts.stacked:
         filled = expert_padding(case, plan)
     trained = held.expert_trained * filled
     whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
@@ -78,7 +79,7 @@ def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
     if not pads_rows(case):
         return 0.0, 0.0
     padding = stage_padding(case, plan, held.counts)
-    if not case.traits.engine.head_stays_gathered or case.sharding.keeps_gathered:
+    if not case.engine.keeps_head or case.sharding.keeps_gathered:
         return padding, 0.0
     return padding, either(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
 
@@ -111,10 +112,10 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
     """
     layers = case.model.num_layers / plan.pp
     if not case.sharding.shards_parameters:
-        if case.traits.engine.parameters_apart and case.sharding.shards_optimizer:
-            return LAYER_PARAMETERS * layers
-        owned = case.traits.engine.owned_parameters and case.sharding.shards_optimizer
-        return least(plan.zero_shards, LAYER_PARAMETERS * layers) if owned else 1.0
+        if not case.sharding.shards_optimizer or case.engine.states == "buffer":
+            return 1.0
+        every = LAYER_PARAMETERS * layers
+        return least(plan.zero_shards, every) if case.engine.states == "owners" else every
     if case.traits.engine.prefetch_elements:
         buckets = gathered / (GATHERED_BYTES * case.traits.engine.prefetch_elements)
         return most(1.0, least(buckets, LAYER_PRODUCTS * layers))
@@ -212,7 +213,7 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
     calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
     again = most(float(traits.engine.recompute_gathers and whole), cut) * (not case.keeps_chunks)
     times = 1.0 if keeps else 2.0 + again
-    if traits.engine.sharded_at_rest:
+    if case.engine.at_rest:
         return either(piped(case, plan), 1.0, times - group.kept) * calls
     if not kept or not whole:
         return times * calls
@@ -349,7 +350,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
 def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:
     """Seconds of traffic in each pass, and in the last, with what travels once in a step beside. [s]"""
     sharding, reduce, gather = case.sharding, traffic.reduce, traffic.gather
-    if not case.traits.engine.sharded_at_rest:
+    if not case.engine.at_rest:
         last = reduce + gather
         each = last if sharding.shards_parameters else reduce * sharding.shards_gradients
         return each, last + traffic.exchange

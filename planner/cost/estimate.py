@@ -26,6 +26,7 @@ from planner.cost.step import (
 from planner.cost.whole_matrices import data_sent, padded_weights, tensor_sent
 from planner.errors import ImpossiblePrice
 from planner.inputs.bands import error_band, regime_of
+from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes._family import Job, Runtime
@@ -53,7 +54,7 @@ class TimeTerms:
 
 @dataclass(frozen=True)
 class StageBytes:
-    """Memory of one pipeline stage at its peak moment. [byte]"""
+    """Memory of one pipeline stage at its peak moment, and live tensors at all its moments. [byte]"""
 
     stage: int
     moment: str
@@ -66,6 +67,7 @@ class StageBytes:
     reserve: float
     framework: float
     total: float
+    moments: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -285,7 +287,7 @@ def phases_of(time: TimeTerms) -> Phases:
 
 
 MEMORY_COLUMNS = (
-    "weights", "gradients", "optimizer", "activations", "workspace", "allocated", "at_loss", "at_step",
+    "weights", "gradients", "optimizer", "activations", "workspace", "allocated",
 )  # fmt: skip
 """Fields of a stage's memory that an estimate tells."""
 
@@ -293,27 +295,27 @@ MEMORY_COLUMNS = (
 def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, ...]:
     """Return the memory of every stage at its peak moment."""
     memory = result.memory
-    columns = {
-        name: np.broadcast_to(np.asarray(getattr(memory, name), float), (ranks,)) for name in MEMORY_COLUMNS
-    }
-    reserve = np.broadcast_to(np.asarray(reserve_bytes(case, memory), float), (ranks,))
-    totals = np.broadcast_to(np.asarray(device_bytes(case, memory), float), (ranks,))
-    rows = []
-    for stage in range(ranks):
-        values = {name: float(column[stage]) for name, column in columns.items()}
-        at_loss, at_step = values.pop("at_loss"), values.pop("at_step")
-        moment = "optimizer" if at_step else "loss" if at_loss else "backward"
-        rows.append(
-            StageBytes(
-                stage=stage,
-                moment=moment,
-                reserve=float(reserve[stage]),
-                framework=case.traits.allocator.framework_bytes,
-                total=float(totals[stage]),
-                **values,
-            )
+
+    def on_stages(column: Num) -> Column:
+        return np.broadcast_to(np.asarray(column, float), (ranks,))
+
+    columns = {name: on_stages(getattr(memory, name)) for name in MEMORY_COLUMNS}
+    columns |= {"reserve": on_stages(reserve_bytes(case, memory))}
+    columns |= {"total": on_stages(device_bytes(case, memory))}
+    at_step = np.broadcast_to(memory.at_step, (ranks,))
+    passing = [one for one in memory.moments if one.phase != "optimizer"]
+    largest = np.argmax([on_stages(one.size) for one in passing], axis=0)
+    moments = {one.name: on_stages(memory.at(one)) for one in memory.moments}
+    return tuple(
+        StageBytes(
+            stage=stage,
+            moment="optimizer" if at_step[stage] else passing[largest[stage]].phase,
+            framework=case.traits.allocator.framework_bytes,
+            moments=tuple((name, float(column[stage])) for name, column in moments.items()),
+            **{name: float(column[stage]) for name, column in columns.items()},
         )
-    return tuple(rows)
+        for stage in range(ranks)
+    )
 
 
 def sent_bytes(parts: PlanParts) -> SentBytes:

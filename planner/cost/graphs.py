@@ -9,8 +9,9 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.operators import Operator, Pricer
-from planner.cost.peaks import PassBytes, Peak, passing_bytes
+from planner.cost.peaks import Peak, passing_bytes
 from planner.numeric import Num
+from planner.techniques.engines._family import PassBytes
 
 NOTHING: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
 

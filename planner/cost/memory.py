@@ -14,19 +14,19 @@ from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.graphs import GRAPHED, graph_bytes
 from planner.cost.padding import kept_padding
 from planner.cost.peaks import (
-    PassBytes,
     gathered_bytes,
-    lasting_peak,
-    passing_peak,
+    largest,
+    moments_of,
+    step_of,
     stepping_peak,
-    turning_peak,
     undivided_bytes,
 )
 from planner.cost.stages import ENDS, Piece, Stages, whole_ends
 from planner.cost.whole_matrices import first_moments, padded_weights
-from planner.numeric import Num, ceiling, either, least, most
+from planner.numeric import Num, ceil, either, least, most
 from planner.plan import Plan
 from planner.rules import Mask
+from planner.techniques.engines._family import Moment, Moments, PassBytes
 from planner.techniques.sharding._family import sharded_states
 
 
@@ -42,13 +42,13 @@ class StageMemory:
         What forward leaves for backward, for all micro-batches in flight.
     workspace : Num
         What exists at the peak moment only.
-    at_loss : Mask
-        Whether that moment is the loss rather than the backward of a layer.
     at_step : Mask
-        Whether it is the optimizer's step, whose flat buffers are the workspace then.
+        Whether that moment is the optimizer's step, whose flat buffers are the workspace then.
     idle : Num
         Memory that serves nothing else: freed gradients of the step before, and during the optimizer's step
         what CUDA graphs hold, as far as the peak is not higher without it.
+    moments : tuple of Moment
+        All that compete.
     """
 
     weights: Num
@@ -56,14 +56,20 @@ class StageMemory:
     optimizer: Num
     activations: Num
     workspace: Num
-    at_loss: Mask
     at_step: Mask = np.False_
     idle: Num = 0.0
+    moments: Moments = ()
 
     @property
     def allocated(self) -> Num:
         """Live tensors at the peak. [byte]"""
         return self.weights + self.gradients + self.optimizer + self.activations + self.workspace
+
+    def at(self, moment: Moment) -> Num:
+        """Live tensors at one of the moments. [byte]"""
+        whole = self.weights + self.optimizer + moment.size
+        whole = whole if moment.spans else whole + moment.activations
+        return whole if moment.gradients is not None else whole + self.gradients
 
 
 def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str, ends: bool | None = None) -> Num:
@@ -166,7 +172,7 @@ def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     layers: Num = 0.0
     for piece, count in stages.counts.items():
         layers = layers + count * (piece[0] not in ENDS)
-    share = ceiling(layers / plan.vpp) / most(layers, 1.0)
+    share = ceil(layers / plan.vpp) / most(layers, 1.0)
     trained = share * (
         stage_sum(costs, stages, "trained", False) + stage_sum(costs, stages, "expert_trained", False)
     )
@@ -208,16 +214,10 @@ def stage_memory(
     gradients = gradients * kept_bytes + undivided_bytes(case, plan, passes)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
-    if case.traits.engine.sharded_at_rest and sharding.shards_gradients:
+    if case.engine.at_rest and sharding.shards_gradients:
         gradients = either(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
-    lasting = case.traits.engine.persistent_gradients and not sharding.shards_parameters
-    if case.keeps_chunks and sharding.shards_gradients:
-        peak = turning_peak(case, plan, passes)
-    elif lasting:
-        peak = lasting_peak(case, passes)
-    else:
-        peak = passing_peak(case, plan, passes, gradients, gathered)
+    peak = largest(moments_of(case, step_of(case, plan, passes, gradients, gathered)))
     beyond = graph_bytes(case, peak, passes, states, gradients)
     peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
@@ -227,9 +227,9 @@ def stage_memory(
         optimizer=(states * case.optimizer_bytes + moments) * (not case.offload.optimizer),
         activations=peak.activations,
         workspace=peak.workspace,
-        at_loss=peak.at_loss,
         at_step=peak.at_step,
-        idle=(gradients - present if case.traits.engine.gradient_blocks_idle else 0.0) + beyond,
+        idle=(gradients - present if case.engine.idles_gradients else 0.0) + beyond,
+        moments=peak.moments,
     )
 
 

@@ -13,7 +13,7 @@ from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import tier_seconds
-from planner.numeric import Num, Truth, either, least, most, whole
+from planner.numeric import Num, Truth, either, floor, least, most
 from planner.plan import Plan, prediction_stage
 
 Placement = Callable[[int, int, int], int]
@@ -43,7 +43,7 @@ def crosses(domain: float, one: float, other: float, stride: float) -> bool:
     (True, False)
     """
     first, last = min(one, other) * stride, (max(one, other) + 1.0) * stride - 1.0
-    return one != other and whole(first / domain) != whole(last / domain)
+    return one != other and floor(first / domain) != floor(last / domain)
 
 
 def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float) -> int:

@@ -22,7 +22,7 @@ from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceiling, either
+from planner.numeric import Num, ceil, either
 from planner.plan import Plan
 from planner.runtimes._traits import Traits
 
@@ -244,7 +244,7 @@ class Pricer:
         qk_dim, value_dim, window = mixer.qk_head_dim, mixer.value_head_dim, mixer.window
         chunked = isinstance(mixer, Attention) and mixer.chunked
         shares = head_ranks(case, plan, mixer)
-        local_heads = ceiling(heads / shares) if case.context.shares_heads else heads
+        local_heads = ceil(heads / shares) if case.context.shares_heads else heads
         seq = float(case.workload.seq_len)
         share = shares / plan.cp
         rows = plan.micro_batch * local_heads

@@ -11,7 +11,7 @@ from planner.cost.case import Case
 from planner.cost.stages import Piece
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, ceiling
+from planner.numeric import Num, ceil
 from planner.plan import Plan
 
 
@@ -60,13 +60,13 @@ def padded_elements(parameters: list[Parameters], shards: Num) -> Num:
     """
     result: Num = 0.0
     for one in parameters:
-        result = result + (shards * ceiling(one.rows / shards) - one.rows) * one.columns
+        result = result + (shards * ceil(one.rows / shards) - one.rows) * one.columns
     return result
 
 
 def pads_rows(case: Case) -> bool:
     """Whether rows of sharded parameters are padded to the number of shards."""
-    return case.traits.engine.padded_rows and case.sharding.shards_parameters and case.method.trains_base
+    return case.engine.pads_rows and case.sharding.shards_parameters and case.method.trains_base
 
 
 def kept_padding(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
@@ -113,7 +113,7 @@ def expert_padding(case: Case, plan: Plan) -> Num:
     """
     experts = case.experts / plan.ep
     shards = np.maximum(plan.expert_shards, 1.0)
-    return np.where(shards > experts, 1.0, shards * ceiling(experts / shards) / experts)
+    return np.where(shards > experts, 1.0, shards * ceil(experts / shards) / experts)
 
 
 def piece_parameters(case: Case, plan: Plan, name: str) -> list[Parameters]:
@@ -168,7 +168,7 @@ def _recurrent(mixer: RecurrentMixer, hidden: int, tp: Num) -> list[Parameters]:
 
 
 def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
-    heads, kv_heads = ceiling(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
+    heads, kv_heads = ceil(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
     queries, keys, values = heads * mixer.head_dim, kv_heads * mixer.head_dim, kv_heads * mixer.value_head_dim
     queries = queries + mixer.output_gate * heads * mixer.value_head_dim
     columns = float(hidden + mixer.qkv_bias)

@@ -9,7 +9,7 @@ from planner.cost.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.recurrence import ScanKernel, scan_seconds, token_seconds
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import ceiling
+from planner.numeric import ceil
 
 SCANS: Final[Mapping[str, ScanKernel]] = {
     "hopper": ScanKernel(0.51, 0.85, 1.057e-6, 23.0e-6, 2.95, 3.46e-6, 41.0e-6),
@@ -75,7 +75,7 @@ def scan_operator(pricer: Pricer, mixer: RecurrentMixer) -> Operator:
     case, plan = pricer.case, pricer.plan
     kernel = scan_kernel(case.pool.accelerator.arch)
     seq = float(case.workload.seq_len)
-    heads = ceiling(mixer.state_heads / plan.tp) / plan.cp
+    heads = ceil(mixer.state_heads / plan.tp) / plan.cp
     rows = plan.micro_batch * heads
     peak = case.pool.accelerator.peak.get("bf16") or case.pool.accelerator.peak["fp16"]
     nbytes = kernel.traffic_share * STATE_BYTES * mixer.scan_elements

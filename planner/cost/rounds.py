@@ -32,7 +32,7 @@ def gatherings(case: Case, plan: Plan) -> Num:
     """How often a step gathers weights as often as `gathers` says: in every round or once. [-]"""
     if not case.sharding.shards_parameters:
         return 1.0
-    if not (case.traits.engine.sharded_at_rest and case.sharding.keeps_gathered):
+    if not (case.engine.at_rest and case.sharding.keeps_gathered):
         return rounds(case, plan)
     return either(piped(case, plan), 1.0, plan.num_microbatches)
 
@@ -41,7 +41,7 @@ def reductions(case: Case, plan: Plan) -> Num:
     """How often a step reduces the gradients: in every round where they are sharded, else once. [-]"""
     if not case.sharding.shards_gradients:
         return 1.0
-    if not case.traits.engine.sharded_at_rest:
+    if not case.engine.at_rest:
         return rounds(case, plan)
     return either(piped(case, plan), 1.0, plan.num_microbatches)
 
@@ -52,7 +52,7 @@ def copies_at_once(case: Case) -> tuple[float, float]:
     Each of two copies has half of the passes, so that one travels in a pass.
     """
     copies, sharding = case.schedule.weight_copies, case.sharding
-    at_rest = case.traits.engine.sharded_at_rest
+    at_rest = case.engine.at_rest
     reduced = copies if at_rest or not sharding.shards_gradients else 1.0
     once = not sharding.shards_parameters or (at_rest and sharding.keeps_gathered)
     return reduced, copies if once else 1.0

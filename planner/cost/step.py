@@ -28,11 +28,12 @@ from planner.cost.memory import (
     stage_weights,
 )
 from planner.cost.messages import are_unlike, hop_seconds
-from planner.cost.peaks import PassBytes
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Num, Truth, either, most, some
 from planner.plan import Plan
+from planner.techniques.engines._family import PassBytes
 
 
 @dataclass(frozen=True)
@@ -299,11 +300,10 @@ LEAST_FILL = 0.5
 def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[Num, Num, Num]) -> Num:
     """Seconds that the slowest stage waits in a step; a single stage stands for those that are not there."""
     others = either(plan.pp > 1, (everything - slowest) / most(plan.pp - 1, 1.0), slowest)
-    forward, data, weight = (others * part for part in share)
     schedule, apart = case.schedule, case.traits.pipeline.stages_end_apart
     bubble = schedule.span_bubble_seconds if apart else schedule.bubble_seconds
-    seconds = bubble(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
-    return most(seconds, 0.0)
+    pipe = Pipe(plan.pp, plan.vpp, plan.num_microbatches, *(others * part for part in share))
+    return most(bubble(pipe), 0.0)
 
 
 def piece_totals(ranks: Sequence[Counter[Piece]]) -> dict[Piece, Num]:

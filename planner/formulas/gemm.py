@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.formulas.roofline import roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected
-from planner.numeric import Num, ceiling, either, least
+from planner.numeric import Num, ceil, either, least
 
 Range = tuple[float, float]
 """Smallest and largest size that was measured. [element]"""
@@ -107,12 +107,12 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, sections on tile
        quantization and wave quantization.
     """
-    rows = {a: ceiling(m / a) for a in curve.tile_sides[0]}
-    columns = {b: ceiling(n / b) for b in curve.tile_sides[1]}
+    rows = {a: ceil(m / a) for a in curve.tile_sides[0]}
+    columns = {b: ceil(n / b) for b in curve.tile_sides[1]}
     best: Num = math.inf
     for a, b, each, wave in curve.tile_areas:
         count = rows[a] * columns[b]
-        best = least(best, each * count + wave * ceiling(count / curve.multiprocessors))
+        best = least(best, each * count + wave * ceil(count / curve.multiprocessors))
     return best
 
 

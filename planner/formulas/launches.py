@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.numeric import Num, least, most, root
+from planner.numeric import Num, least, most, sqrt
 
 
 def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
@@ -71,4 +71,4 @@ def floored_seconds(device: Num, floor: Num) -> Num:
     share: Num = shorter / longer
     for _ in range(4):
         share = share * share
-    return longer * root(root(root(root(1.0 + share))))
+    return longer * sqrt(sqrt(sqrt(sqrt(1.0 + share))))

@@ -7,7 +7,7 @@ same parameters; :math:`c` time of an inner step without them; :math:`W` rate of
 from __future__ import annotations
 
 from planner.formulas.overlap import exposed_seconds
-from planner.numeric import Num, least, most, root, whole
+from planner.numeric import Num, floor, least, most, sqrt
 
 
 def stream_bandwidth(bandwidth: Num, streams: Num, stream_window: Num, round_trip: Num) -> Num:
@@ -200,7 +200,7 @@ def quadratic_inner_steps(base_steps: Num, growth: Num, learning_rate: Num) -> N
     (16.0, 4.0)
     """
     ratio = growth / learning_rate
-    return most(base_steps, whole(ratio * ratio))
+    return most(base_steps, floor(ratio * ratio))
 
 
 def cosine_rounds(base_steps: Num, least_rate: Num) -> Num:
@@ -329,7 +329,7 @@ def slowest_seconds(step: Num, steps: Num, deviation: Num, slowest: Num) -> Num:
     >>> slowest_seconds(1.0, 100.0, 0.5, 0.0), slowest_seconds(1.0, 4.0, 0.5, 1.0)
     (100.0, 5.0)
     """
-    return steps * step + root(steps) * deviation * slowest * step
+    return steps * step + sqrt(steps) * deviation * slowest * step
 
 
 def boundary_bytes(tokens: Num, hidden: Num, activation_bytes: Num) -> Num:

@@ -1,17 +1,63 @@
 r"""Bubbles of pipeline schedules: what a step takes beyond the work of its busiest rank.
 
-Symbols: :math:`p` ranks, :math:`v` chunks per rank, :math:`m` micro-batches in a step; :math:`F, B, W`
-seconds of forward, input gradient and weight gradient of one micro-batch through the *whole slice* of one
-rank, :math:`T` their sum; :math:`c` latency of a message, which occupies nobody. Every bubble is makespan
-minus :math:`mT`; where a function says *span*, it is the longest time from first start to last end on one
-rank, minus :math:`mT`.
+Every closed form is a function of `Pipe`, the symbols of the papers; :math:`T = F + B + W`. Every bubble is
+makespan minus :math:`mT`; where a function says *span*, it is the longest time from first start to last end
+on one rank, minus :math:`mT`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from planner.numeric import Num
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    r"""The symbols of the papers, for one pipeline or a column of them.
+
+    Parameters
+    ----------
+    pp : Num
+        Pipeline ranks :math:`p`. [-]
+    vpp : Num
+        Chunks :math:`v` of the model on each rank. [-]
+    m : Num
+        Micro-batches :math:`m` in a step. [-]
+    F : Num
+        Forward :math:`F` of one micro-batch through the whole slice of one rank. [s]
+    B : Num
+        Input gradient :math:`B` of one micro-batch through the slice. [s]
+    W : Num
+        Weight gradient :math:`W` of one micro-batch through the slice. [s]
+    c : Num
+        Latency :math:`c` of a message, which occupies nobody. [s]
+
+    Examples
+    --------
+    >>> Pipe(4, 2, 8, 1.0, 1.2, 0.8).chunk
+    (0.5, 0.6, 0.4)
+    """
+
+    pp: Num
+    vpp: Num
+    m: Num
+    F: Num
+    B: Num
+    W: Num
+    c: Num = 0.0
+
+    @property
+    def backward(self) -> Num:
+        """Both gradients in one pass, :math:`B + W`. [s]"""
+        return self.B + self.W
+
+    @property
+    def chunk(self) -> tuple[Num, Num, Num]:
+        """The three passes of one chunk, :math:`f, b, w`. [s]"""
+        return self.F / self.vpp, self.B / self.vpp, self.W / self.vpp
 
 
 def round_microbatches(pp: Num, microbatches: Num) -> Num:
@@ -44,24 +90,10 @@ def round_microbatches(pp: Num, microbatches: Num) -> Num:
     return microbatches / np.maximum(1.0, np.floor(microbatches / pp))
 
 
-def gpipe_bubble_seconds(pp: Num, forward: Num, backward: Num, hop: Num) -> Num:
-    r"""Bubble when all forwards run before all backwards.
+def gpipe_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble when all forwards run before all backwards. [s]
 
     .. math:: (p-1)(F + B + W + 2c)
-
-    Parameters
-    ----------
-    pp : Num
-        Pipeline ranks :math:`p`. [-]
-    forward, backward : Num
-        :math:`F` and :math:`B + W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     References
     ----------
@@ -70,30 +102,16 @@ def gpipe_bubble_seconds(pp: Num, forward: Num, backward: Num, hop: Num) -> Num:
 
     Examples
     --------
-    >>> gpipe_bubble_seconds(4, 1.0, 2.0, 0.0)
+    >>> gpipe_bubble_seconds(Pipe(4, 1, 8, 1.0, 1.0, 1.0))
     9.0
     """
-    return (pp - 1) * (forward + backward + 2 * hop)
+    return (pipe.pp - 1) * (pipe.F + pipe.backward + 2 * pipe.c)
 
 
-def one_f_one_b_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: Num, hop: Num) -> Num:
-    r"""Bubble of 1F1B; its waits for messages grow with the micro-batches.
+def one_f_one_b_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of 1F1B; its waits for messages grow with the micro-batches. [s]
 
     .. math:: (p-1)(F + B + W) + 2c\,[\,p - 1 + m - 1 - \lceil (m-1)/p \rceil\,]
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, backward : Num
-        :math:`F` and :math:`B + W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -109,29 +127,17 @@ def one_f_one_b_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backwar
 
     Examples
     --------
-    >>> float(one_f_one_b_bubble_seconds(4, 8, 1.0, 2.0, 0.5))
+    >>> float(one_f_one_b_bubble_seconds(Pipe(4, 1, 8, 1.0, 1.0, 1.0, 0.5)))
     17.0
     """
-    waits = pp - 1 + (microbatches - 1) - np.ceil((microbatches - 1) / pp)
-    return (pp - 1) * (forward + backward) + 2 * hop * waits
+    waits = pipe.pp - 1 + (pipe.m - 1) - np.ceil((pipe.m - 1) / pipe.pp)
+    return (pipe.pp - 1) * (pipe.F + pipe.backward) + 2 * pipe.c * waits
 
 
-def pipedream_wait_seconds(pp: Num, microbatches: Num, hop: Num) -> Num:
-    r"""Waits of asynchronous 1F1B over :math:`m` micro-batches of its steady state.
+def pipedream_wait_seconds(pipe: Pipe) -> Num:
+    r"""Waits of asynchronous 1F1B over :math:`m` micro-batches of its steady state. [s]
 
     .. math:: 2cm(p-1)/p
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Time minus work; 0 where messages are free. [s]
 
     References
     ----------
@@ -140,33 +146,22 @@ def pipedream_wait_seconds(pp: Num, microbatches: Num, hop: Num) -> Num:
 
     Examples
     --------
-    >>> pipedream_wait_seconds(4, 8, 0.5)
+    >>> pipedream_wait_seconds(Pipe(4, 1, 8, 1.0, 1.0, 1.0, 0.5))
     6.0
     """
-    return 2 * hop * microbatches * (pp - 1) / pp
+    return 2 * pipe.c * pipe.m * (pipe.pp - 1) / pipe.pp
 
 
-def looped_bubble_seconds(pp: Num, vpp: Num, per_round: Num, forward: Num, backward: Num, hop: Num) -> Num:
-    r"""Bubble of a loop of chunks through which :math:`r` micro-batches go at a time.
+def looped_bubble_seconds(pipe: Pipe, per_round: Num) -> Num:
+    r"""Bubble of a loop of chunks through which :math:`r` micro-batches go at a time. [s]
 
     .. math::
        \frac{p-1}{v}(F + B + W) + 2(p-1)c + \frac{v-1}{v} \sum_{X \in \{F,\, B+W\}} \max(0,\; (p-r)X + pvc)
 
     Parameters
     ----------
-    pp, vpp : Num
-        :math:`p` and :math:`v`. [-]
     per_round : Num
         Micro-batches :math:`r` that go through a chunk before the next chunk starts. [-]
-    forward, backward : Num
-        :math:`F` and :math:`B + W` of a whole slice. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -182,9 +177,10 @@ def looped_bubble_seconds(pp: Num, vpp: Num, per_round: Num, forward: Num, backw
 
     Examples
     --------
-    >>> float(looped_bubble_seconds(4, 2, 4, 1.0, 2.0, 0.0))
+    >>> float(looped_bubble_seconds(Pipe(4, 2, 8, 1.0, 1.0, 1.0), 4))
     4.5
     """
-    late, hops = pp - per_round, pp * vpp * hop * np.minimum(1.0, pp - 1)
-    turns = np.maximum(0.0, late * forward + hops) + np.maximum(0.0, late * backward + hops)
-    return (pp - 1) / vpp * (forward + backward) + 2 * (pp - 1) * hop + (vpp - 1) / vpp * turns
+    pp, vpp, c, backward = pipe.pp, pipe.vpp, pipe.c, pipe.backward
+    late, hops = pp - per_round, pp * vpp * c * np.minimum(1.0, pp - 1)
+    turns = np.maximum(0.0, late * pipe.F + hops) + np.maximum(0.0, late * backward + hops)
+    return (pp - 1) / vpp * (pipe.F + backward) + 2 * (pp - 1) * c + (vpp - 1) / vpp * turns

@@ -1,37 +1,20 @@
-r"""Bubbles of schedules whose weight gradients wait until a rank would idle.
-
-The symbols are those of `planner.formulas.pipeline`.
-"""
+"""Bubbles of schedules whose weight gradients wait until a rank would idle."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from planner.formulas.pipeline import one_f_one_b_bubble_seconds
+from planner.formulas.pipeline import Pipe, one_f_one_b_bubble_seconds
 from planner.formulas.pipeline_split import last_rank_wait_seconds
 from planner.numeric import Num
 
 
-def delayed_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of 1F1B whose weight gradients wait until a rank would idle, or until the end.
+def delayed_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of 1F1B whose weight gradients wait until a rank would idle, or until the end. [s]
 
     .. math:: \max\{b_{1F1B}(F, B, c) - \min(p-1, m-1)\,W,\; (p-1)(F + c)\}
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     References
     ----------
@@ -39,35 +22,19 @@ def delayed_bubble_seconds(
 
     Examples
     --------
-    >>> float(delayed_bubble_seconds(4, 4, 1.0, 1.0, 1.0, 0.0))
+    >>> float(delayed_bubble_seconds(Pipe(4, 1, 4, 1.0, 1.0, 1.0)))
     3.0
     """
-    bubble = one_f_one_b_bubble_seconds(pp, microbatches, forward, input_gradient, hop)
-    hidden = np.minimum(pp - 1, microbatches - 1) * weight_gradient
-    return np.maximum(bubble - hidden, last_rank_wait_seconds(pp, forward, hop))
+    bubble = one_f_one_b_bubble_seconds(replace(pipe, W=0.0 * pipe.W))
+    hidden = np.minimum(pipe.pp - 1, pipe.m - 1) * pipe.W
+    return np.maximum(bubble - hidden, last_rank_wait_seconds(pipe))
 
 
-def zeropp_bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of units of :math:`p` micro-batches that run breadth-first one after the other.
+def zeropp_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of units of :math:`p` micro-batches that run breadth-first one after the other. [s]
 
     .. math::
        \frac{p-1}{v}[\,u(F + B) - 2(u-1)W\,] + c\,[\,2(vp-1) + (u-1)((v+2)p - 2)\,], \quad u = m/p
-
-    Parameters
-    ----------
-    pp, vpp, microbatches : Num
-        :math:`p`, :math:`v` and :math:`m`, a multiple of :math:`p`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -82,10 +49,10 @@ def zeropp_bubble_seconds(
 
     Examples
     --------
-    >>> float(zeropp_bubble_seconds(4, 2, 8, 2.0, 2.0, 2.0, 0.0))
+    >>> float(zeropp_bubble_seconds(Pipe(4, 2, 8, 2.0, 2.0, 2.0)))
     6.0
     """
-    units = microbatches / pp
-    waits = (pp - 1) / vpp * (units * (forward + input_gradient) - 2 * (units - 1) * weight_gradient)
+    pp, vpp, units = pipe.pp, pipe.vpp, pipe.m / pipe.pp
+    waits = (pp - 1) / vpp * (units * (pipe.F + pipe.B) - 2 * (units - 1) * pipe.W)
     hops = 2 * (vpp * pp - 1) + (units - 1) * ((vpp + 2) * pp - 2)
-    return waits + hop * hops * np.minimum(1.0, pp - 1)
+    return waits + pipe.c * hops * np.minimum(1.0, pp - 1)

@@ -1,44 +1,25 @@
-r"""Bubbles of schedules that send activations to the host.
+"""Bubbles of schedules that send activations to the host.
 
-The symbols are those of `planner.formulas.pipeline`; small letters are times of one chunk. Copies are hidden
-where the link is fast enough; what they expose otherwise only a played step tells.
+Copies are hidden where the link is fast enough; what they expose otherwise only a played step tells.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
 
 
-def group_interleaved_bubble_seconds(
-    pp: Num,
-    vpp: Num,
-    per_round: Num,
-    forward: Num,
-    input_gradient: Num,
-    weight_gradient: Num,
-    hop: Num,
-) -> Num:
-    r"""Bubble where groups of :math:`g` micro-batches take turns in the chunks of a rank, backward split.
+def group_interleaved_bubble_seconds(pipe: Pipe, per_round: Num) -> Num:
+    r"""Bubble where groups of :math:`g` micro-batches take turns in a rank's chunks, backward split. [s]
 
     .. math:: (p-1)(f + b + 2c) + (v-1)\{[p(f+c) - gf]^+ + [p(b+c) - g(b+w)]^+\}
 
     Parameters
     ----------
-    pp, vpp : Num
-        :math:`p` and :math:`v`. [-]
     per_round : Num
         Micro-batches of a group, :math:`\lceil p/2 \rceil \le g \le p`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -53,13 +34,13 @@ def group_interleaved_bubble_seconds(
 
     Examples
     --------
-    >>> float(group_interleaved_bubble_seconds(8, 2, 4, 2.0, 2.0, 2.0, 0.0))
+    >>> float(group_interleaved_bubble_seconds(Pipe(8, 2, 16, 2.0, 2.0, 2.0), 4))
     18.0
     """
-    f, b, w = forward / vpp, input_gradient / vpp, weight_gradient / vpp
-    down = np.maximum(0.0, pp * (f + hop) - per_round * f)
-    up = np.maximum(0.0, pp * (b + hop) - per_round * (b + w))
-    bubble: Num = (pp - 1) * (f + b + 2 * hop) + np.minimum(1.0, pp - 1) * (vpp - 1) * (down + up)
+    pp, c, (f, b, w) = pipe.pp, pipe.c, pipe.chunk
+    down = np.maximum(0.0, pp * (f + c) - per_round * f)
+    up = np.maximum(0.0, pp * (b + c) - per_round * (b + w))
+    bubble: Num = (pp - 1) * (f + b + 2 * c) + np.minimum(1.0, pp - 1) * (pipe.vpp - 1) * (down + up)
     return bubble
 
 
@@ -96,16 +77,8 @@ def falling_windows_seconds(first: Num, fall: Num, vpp: Num) -> Num:
     return idle
 
 
-def uniform_interleaved_bubble_seconds(
-    pp: Num,
-    vpp: Num,
-    lead: Num,
-    forward: Num,
-    input_gradient: Num,
-    weight_gradient: Num,
-    hop: Num,
-) -> Num:
-    r"""Bubble where every micro-batch enters one beat of :math:`v` after the last: no groups, even lifespans.
+def uniform_interleaved_bubble_seconds(pipe: Pipe, lead: Num) -> Num:
+    r"""Bubble where every micro-batch enters one beat of :math:`v` after the last; all live alike. [s]
 
     .. math::
        (p-1)(f + b + 2c) + S(x, kf) + S(y - vkf, k(b + w)) + S(x - vk(b+w), kf) + S(y, k(b + w)), \quad
@@ -113,25 +86,15 @@ def uniform_interleaved_bubble_seconds(
 
     Parameters
     ----------
-    pp, vpp : Num
-        :math:`p` and :math:`v \ge 2`. [-]
     lead : Num
         Beats from a micro-batch's first chunk on a rank to its last, :math:`\ell`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work, to about two chunk passes. [s]
 
     Notes
     -----
-    :math:`S(a, d)` is `falling_windows_seconds`. While the pipeline fills, window :math:`n` has :math:`n` of
-    :math:`v` forwards, then all forwards and :math:`n` of :math:`v` backwards; the other two sums are the
-    mirror image. The paper says no more than: less than :math:`(p-1)(F + B + W)`.
+    To about two chunk passes, for :math:`v \ge 2`. :math:`S(a, d)` is `falling_windows_seconds`. While the
+    pipeline fills, window :math:`n` has :math:`n` of :math:`v` forwards, then all forwards and :math:`n` of
+    :math:`v` backwards; the other two sums are the mirror image. The paper says no more than: less than
+    :math:`(p-1)(F + B + W)`.
 
     References
     ----------
@@ -140,15 +103,15 @@ def uniform_interleaved_bubble_seconds(
 
     Examples
     --------
-    >>> round(float(uniform_interleaved_bubble_seconds(8, 5, 16, 5.0, 5.0, 5.0, 0.0)), 9)
+    >>> round(float(uniform_interleaved_bubble_seconds(Pipe(8, 5, 48, 5.0, 5.0, 5.0), 16)), 9)
     57.2
     """
-    f, b, w = forward / vpp, input_gradient / vpp, weight_gradient / vpp
+    pp, vpp, c, (f, b, w) = pipe.pp, pipe.vpp, pipe.c, pipe.chunk
     stride = np.maximum(lead, 1.0) / np.maximum(vpp - 1.0, 1.0)
-    down, up = pp * (f + hop), pp * (b + hop)
+    down, up = pp * (f + c), pp * (b + c)
     ahead, behind = stride * f, stride * (b + w)
     fill = falling_windows_seconds(down, ahead / vpp, vpp)
     turn = falling_windows_seconds(up - ahead, behind / vpp, vpp)
     late = falling_windows_seconds(down - behind, ahead / vpp, vpp)
     drain = falling_windows_seconds(up, behind / vpp, vpp)
-    return (pp - 1) * (f + b + 2 * hop) + np.minimum(1.0, pp - 1) * (fill + turn + late + drain)
+    return (pp - 1) * (f + b + 2 * c) + np.minimum(1.0, pp - 1) * (fill + turn + late + drain)

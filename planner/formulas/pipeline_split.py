@@ -1,31 +1,17 @@
-r"""Bubbles of schedules that split the backward pass: weight gradients fill what others leave idle.
-
-The symbols are those of `planner.formulas.pipeline`.
-"""
+r"""Bubbles of schedules that split the backward pass: weight gradients fill what others leave idle."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
 
 
-def last_rank_wait_seconds(pp: Num, forward: Num, hop: Num) -> Num:
-    r"""Seconds until the last rank can start; it has all its work then.
+def last_rank_wait_seconds(pipe: Pipe) -> Num:
+    r"""Seconds until the last rank can start; it has all its work then. [s]
 
     .. math:: (p-1)(F + c)
-
-    Parameters
-    ----------
-    pp : Num
-        :math:`p`. [-]
-    forward, hop : Num
-        :math:`F`, and the latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        No makespan is shorter than this and the work. [s]
 
     References
     ----------
@@ -33,39 +19,23 @@ def last_rank_wait_seconds(pp: Num, forward: Num, hop: Num) -> Num:
 
     Examples
     --------
-    >>> last_rank_wait_seconds(8, 1.0, 0.5)
+    >>> last_rank_wait_seconds(Pipe(8, 1, 16, 1.0, 1.0, 1.0, 0.5))
     10.5
     """
-    return (pp - 1) * (forward + hop)
+    return (pipe.pp - 1) * (pipe.F + pipe.c)
 
 
-def _exposed_hops(pp: Num, microbatches: Num) -> Num:
+def _exposed_hops(pipe: Pipe) -> Num:
     """Messages in one direction that a rank of ZB-H1 waits for while the pipeline fills and drains. [-]"""
-    return pp - 1 + np.minimum(pp - 1, np.maximum(0.0, microbatches - 2))
+    return pipe.pp - 1 + np.minimum(pipe.pp - 1, np.maximum(0.0, pipe.m - 2))
 
 
-def zb_h1_span_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-H1 within the longest span of a rank.
+def zb_h1_span_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-H1 within the longest span of a rank. [s]
 
     .. math::
        \max\{(p-1)(F + B) - \min(p-1, m-1)\,W + 2c\,[\,p - 1 + \min(p-1, \max(0, m-2))\,],\; (p-1)(B + 2c)\}
        + \max(0, 2c - W)\,(n - \lceil n/p \rceil), \quad n = \max(0, m - p - 1)
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Longest span minus work. [s]
 
     Notes
     -----
@@ -78,37 +48,21 @@ def zb_h1_span_bubble_seconds(
 
     Examples
     --------
-    >>> float(zb_h1_span_bubble_seconds(8, 24, 18.522, 18.086, 9.337, 0.601))
+    >>> float(zb_h1_span_bubble_seconds(Pipe(8, 1, 24, 18.522, 18.086, 9.337, 0.601)))
     207.725
     """
-    hops = _exposed_hops(pp, microbatches)
-    fill = (pp - 1) * (forward + input_gradient) - np.minimum(pp - 1, microbatches - 1) * weight_gradient
-    late = np.maximum(0.0, microbatches - pp - 1)
-    stalls = np.maximum(0.0, 2 * hop - weight_gradient) * (late - np.ceil(late / pp))
-    bubble: Num = np.maximum(fill + 2 * hop * hops, (pp - 1) * (input_gradient + 2 * hop)) + stalls
+    pp, m, W, c = pipe.pp, pipe.m, pipe.W, pipe.c
+    fill = (pp - 1) * (pipe.F + pipe.B) - np.minimum(pp - 1, m - 1) * W
+    late = np.maximum(0.0, m - pp - 1)
+    stalls = np.maximum(0.0, 2 * c - W) * (late - np.ceil(late / pp))
+    bubble: Num = np.maximum(fill + 2 * c * _exposed_hops(pipe), (pp - 1) * (pipe.B + 2 * c)) + stalls
     return bubble
 
 
-def zb_h1_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-H1.
+def zb_h1_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-H1. [s]
 
     .. math:: \max\{\text{span bubble},\; (p-1)(F + c)\}
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -120,33 +74,16 @@ def zb_h1_bubble_seconds(
 
     Examples
     --------
-    >>> float(zb_h1_bubble_seconds(8, 16, 1.0, 1.0, 1.0, 0.0))
+    >>> float(zb_h1_bubble_seconds(Pipe(8, 1, 16, 1.0, 1.0, 1.0)))
     7.0
     """
-    span = zb_h1_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-    return np.maximum(span, last_rank_wait_seconds(pp, forward, hop))
+    return np.maximum(zb_h1_span_bubble_seconds(pipe), last_rank_wait_seconds(pipe))
 
 
-def zb_h2_span_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-H2 within the longest span of a rank.
+def zb_h2_span_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-H2 within the longest span of a rank. [s]
 
     .. math:: \max\{0,\; (p-1)(F + B + 2c) - \min(2p-2, m-1)\,W,\; (p-1)(B - F + 2c)\}
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Longest span minus work. [s]
 
     Notes
     -----
@@ -159,35 +96,18 @@ def zb_h2_span_bubble_seconds(
 
     Examples
     --------
-    >>> float(zb_h2_span_bubble_seconds(8, 24, 1.0, 1.0, 1.0, 0.0))
+    >>> float(zb_h2_span_bubble_seconds(Pipe(8, 1, 24, 1.0, 1.0, 1.0)))
     0.0
     """
-    fill = (pp - 1) * (forward + input_gradient + 2 * hop)
-    hidden = np.minimum(2 * (pp - 1), microbatches - 1) * weight_gradient
-    unequal = (pp - 1) * (input_gradient - forward + 2 * hop)
-    return np.maximum(np.maximum(0.0, fill - hidden), unequal)
+    n, F, B, c = pipe.pp - 1, pipe.F, pipe.B, pipe.c
+    fill = n * (F + B + 2 * c) - np.minimum(2 * n, pipe.m - 1) * pipe.W
+    return np.maximum(np.maximum(0.0, fill), n * (B - F + 2 * c))
 
 
-def zb_2p_span_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-2p within the longest span of a rank.
+def zb_2p_span_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-2p within the longest span of a rank. [s]
 
     .. math:: \max\{0,\; (p-1)(F + B + 2c) - (m-1)\,W,\; (p-1)(B + 2c) + pF - \min(2p, m)\,F\}
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Longest span minus work. [s]
 
     Notes
     -----
@@ -201,36 +121,20 @@ def zb_2p_span_bubble_seconds(
 
     Examples
     --------
-    >>> round(float(zb_2p_span_bubble_seconds(8, 24, 18.522, 18.086, 9.337, 0.601)), 3)
+    >>> round(float(zb_2p_span_bubble_seconds(Pipe(8, 1, 24, 18.522, 18.086, 9.337, 0.601))), 3)
     49.919
     """
-    fill = (pp - 1) * (forward + input_gradient + 2 * hop) - (microbatches - 1) * weight_gradient
-    ahead = np.minimum(2 * pp, microbatches) * forward
-    wait = (pp - 1) * (input_gradient + 2 * hop) + pp * forward - ahead
+    pp, m, F, B, c = pipe.pp, pipe.m, pipe.F, pipe.B, pipe.c
+    fill = (pp - 1) * (F + B + 2 * c) - (m - 1) * pipe.W
+    wait = (pp - 1) * (B + 2 * c) + pp * F - np.minimum(2 * pp, m) * F
     bubble: Num = np.maximum(np.maximum(0.0, fill), wait)
     return bubble
 
 
-def zb_2p_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-2p: no searched order has less.
+def zb_2p_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-2p: no searched order has less. [s]
 
     .. math:: \max\{\text{span bubble},\; (p-1)(F + c)\}
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -242,35 +146,18 @@ def zb_2p_bubble_seconds(
 
     Examples
     --------
-    >>> float(zb_2p_bubble_seconds(8, 24, 1.0, 1.0, 1.0, 0.0))
+    >>> float(zb_2p_bubble_seconds(Pipe(8, 1, 24, 1.0, 1.0, 1.0)))
     7.0
     """
-    span = zb_2p_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-    return np.maximum(span, last_rank_wait_seconds(pp, forward, hop))
+    return np.maximum(zb_2p_span_bubble_seconds(pipe), last_rank_wait_seconds(pipe))
 
 
-def zb_h2_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-H2.
+def zb_h2_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-H2. [s]
 
     .. math::
        \max\{\text{span bubble},\; (p-1)(F + c) + (p-1-\lfloor j/2 \rfloor)(B + c) - (j \bmod 2)\,W\}, \quad
        j = \min(m, 2p-1) - 1
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -283,47 +170,26 @@ def zb_h2_bubble_seconds(
 
     Examples
     --------
-    >>> float(zb_h2_bubble_seconds(8, 24, 1.0, 1.0, 1.0, 0.0))
+    >>> float(zb_h2_bubble_seconds(Pipe(8, 1, 24, 1.0, 1.0, 1.0)))
     7.0
     """
-    span = zb_h2_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-    ahead = np.minimum(microbatches, 2 * pp - 1) - 1
+    ahead = np.minimum(pipe.m, 2 * pipe.pp - 1) - 1
     pairs = np.floor(ahead / 2)
-    start = last_rank_wait_seconds(pp, forward, hop) + (pp - 1 - pairs) * (input_gradient + hop)
-    bubble: Num = np.maximum(span, start - (ahead - 2 * pairs) * weight_gradient)
+    start = last_rank_wait_seconds(pipe) + (pipe.pp - 1 - pairs) * (pipe.B + pipe.c)
+    bubble: Num = np.maximum(zb_h2_span_bubble_seconds(pipe), start - (ahead - 2 * pairs) * pipe.W)
     return bubble
 
 
-def interleaved_zb_bubble_seconds(
-    pp: Num,
-    vpp: Num,
-    microbatches: Num,
-    per_round: Num,
-    forward: Num,
-    input_gradient: Num,
-    weight_gradient: Num,
-    hop: Num,
-) -> Num:
-    r"""Bubble of ZB-H1 over a loop of chunks, :math:`r \ge p` micro-batches at a time.
+def interleaved_zb_bubble_seconds(pipe: Pipe, per_round: Num) -> Num:
+    r"""Bubble of ZB-H1 over a loop of chunks, :math:`r \ge p` micro-batches at a time. [s]
 
     .. math::
        \frac{p-1}{v}(F + B - W) + 2c\,[\,p - 1 + \min(p-1, \max(0, m-2))\,] + (v-1)\max(0,\; (p-r)F/v + pc)
 
     Parameters
     ----------
-    pp, vpp, microbatches : Num
-        :math:`p`, :math:`v` and :math:`m`. [-]
     per_round : Num
         Micro-batches :math:`r` that go through a chunk before the next chunk starts. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -338,14 +204,13 @@ def interleaved_zb_bubble_seconds(
 
     Examples
     --------
-    >>> float(interleaved_zb_bubble_seconds(8, 2, 16, 8, 2.0, 2.0, 2.0, 0.0))
+    >>> float(interleaved_zb_bubble_seconds(Pipe(8, 2, 16, 2.0, 2.0, 2.0), 8))
     7.0
     """
-    late = (vpp - 1) * np.maximum(0.0, pp - per_round) * input_gradient
-    all_hidden = late - (microbatches * vpp - 1) * weight_gradient
-    filled = np.maximum(all_hidden, -np.minimum(pp - 1, microbatches - 1) * weight_gradient)
-    hops = _exposed_hops(pp, microbatches)
-    round_trip = pp * vpp * hop * np.minimum(1.0, pp - 1)
-    turns = (vpp - 1) * np.maximum(0.0, (pp - per_round) * forward + round_trip)
-    fill = (pp - 1) * (forward + input_gradient) + filled
-    return (fill + turns) / vpp + 2 * hop * hops
+    pp, vpp, m, W, c = pipe.pp, pipe.vpp, pipe.m, pipe.W, pipe.c
+    late = (vpp - 1) * np.maximum(0.0, pp - per_round) * pipe.B
+    filled = np.maximum(late - (m * vpp - 1) * W, -np.minimum(pp - 1, m - 1) * W)
+    round_trip = pp * vpp * c * np.minimum(1.0, pp - 1)
+    turns = (vpp - 1) * np.maximum(0.0, (pp - per_round) * pipe.F + round_trip)
+    fill = (pp - 1) * (pipe.F + pipe.B) + filled
+    return (fill + turns) / vpp + 2 * c * _exposed_hops(pipe)

@@ -1,35 +1,17 @@
-r"""Bubbles of schedules whose micro-batches enter at both ends of the pipeline.
-
-The symbols are those of `planner.formulas.pipeline`.
-"""
+"""Bubbles of schedules whose micro-batches enter at both ends of the pipeline."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
 
 
-def dualpipe_bubble_seconds(
-    pp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of DualPipe where forward and backward of a pair run one after the other.
+def dualpipe_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of DualPipe where forward and backward of a pair run one after the other. [s]
 
     .. math:: \max\{n(F + B - W) + (5n + 2)c,\; n(2B - W) - F + (6n + 2)c\}, \quad n = p/2 - 1
-
-    Parameters
-    ----------
-    pp : Num
-        :math:`p`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W`. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     References
     ----------
@@ -37,33 +19,19 @@ def dualpipe_bubble_seconds(
 
     Examples
     --------
-    >>> float(dualpipe_bubble_seconds(8, 1.0, 1.0, 1.0, 0.0))
+    >>> float(dualpipe_bubble_seconds(Pipe(8, 1, 16, 1.0, 1.0, 1.0)))
     3.0
     """
-    n = pp / 2 - 1
-    even = n * (forward + input_gradient - weight_gradient) + (5 * n + 2) * hop
-    slow_backward = n * (2 * input_gradient - weight_gradient) - forward + (6 * n + 2) * hop
+    n = pipe.pp / 2 - 1
+    even = n * (pipe.F + pipe.B - pipe.W) + (5 * n + 2) * pipe.c
+    slow_backward = n * (2 * pipe.B - pipe.W) - pipe.F + (6 * n + 2) * pipe.c
     return np.maximum(even, slow_backward)
 
 
-def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: Num, hop: Num) -> Num:
-    r"""Bubble of BitPipe as released, units of :math:`p` micro-batches joined directly.
+def bitpipe_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of BitPipe as released, units of :math:`p` micro-batches joined directly. [s]
 
-    .. math:: \frac{p - 2}{2}[\,u B_f - (u-1)F\,] + (5p - 7)c + (u-1)(4p - 5)c, \quad u = m/p
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, backward : Num
-        :math:`F` and :math:`B_f` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
+    .. math:: \frac{p - 2}{2}[\,u B_f - (u-1)F\,] + (5p - 7)c + (u-1)(4p - 5)c, \quad u = m/p,\; B_f = B + W
 
     Notes
     -----
@@ -77,10 +45,10 @@ def bitpipe_bubble_seconds(pp: Num, microbatches: Num, forward: Num, backward: N
 
     Examples
     --------
-    >>> float(bitpipe_bubble_seconds(8, 8, 2.0, 4.0, 0.0))
+    >>> float(bitpipe_bubble_seconds(Pipe(8, 2, 8, 2.0, 2.0, 2.0)))
     12.0
     """
-    units = microbatches / pp
-    waits = (pp - 2) / 2 * (units * backward - (units - 1) * forward)
+    pp, units = pipe.pp, pipe.m / pipe.pp
+    waits = (pp - 2) / 2 * (units * pipe.backward - (units - 1) * pipe.F)
     hops = 5 * pp - 7 + (units - 1) * (4 * pp - 5) + units * np.maximum(0.0, 3 - pp)
-    return waits + hops * hop
+    return waits + hops * pipe.c

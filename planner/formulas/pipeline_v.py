@@ -1,32 +1,26 @@
 r"""Bubbles of schedules whose chunks lie in a V.
 
-The symbols are those of `planner.formulas.pipeline`; small letters are times of one chunk, half a slice.
-Every form is the largest of the critical paths that bind for some pass times.
+Small letters are times of one chunk, half a slice. Every form is the largest of the critical paths that bind
+for some pass times.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
 
 
-def v_fill_seconds(pp: Num, microbatches: Num, forward: Num, input_gradient: Num) -> Num:
-    r"""Bubble of no more than :math:`p` micro-batches in a V, weight gradients aside.
+def _full_beats(pipe: Pipe) -> Num:
+    """Beats of ZB-V in which every rank has work of both chunks, :math:`k`. [-]"""
+    return np.maximum(0.0, np.minimum(pipe.pp - 2, pipe.m - pipe.pp))
+
+
+def v_fill_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of no more than :math:`p` micro-batches in a V, weight gradients aside. [s]
 
     .. math:: 2(p - m)^+(f + b) + (\min(m, p) - 1)(b + \max(f, b))
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient : Num
-        :math:`F`, :math:`B` of a whole slice, two chunks. [s]
-
-    Returns
-    -------
-    Num
-        What the first micro-batch waits on its way down and up, less the others' passes. [s]
 
     References
     ----------
@@ -34,36 +28,20 @@ def v_fill_seconds(pp: Num, microbatches: Num, forward: Num, input_gradient: Num
 
     Examples
     --------
-    >>> float(v_fill_seconds(8, 8, 2.0, 2.0)), float(v_fill_seconds(8, 1, 2.0, 2.0))
-    (14.0, 28.0)
+    >>> [float(v_fill_seconds(Pipe(8, 2, m, 2.0, 2.0, 2.0))) for m in (8, 1)]
+    [14.0, 28.0]
     """
-    f, b = forward / 2, input_gradient / 2
-    alone = 2 * np.maximum(0.0, pp - microbatches) * (f + b)
-    return alone + (np.minimum(microbatches, pp) - 1) * (b + np.maximum(f, b))
+    pp, m, (f, b, _) = pipe.pp, pipe.m, pipe.chunk
+    alone = 2 * np.maximum(0.0, pp - m) * (f + b)
+    return alone + (np.minimum(m, pp) - 1) * (b + np.maximum(f, b))
 
 
-def zb_v_span_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-V within the longest span of a rank.
+def zb_v_span_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-V within the longest span of a rank. [s]
 
     .. math::
        2kc + \max\{0,\; 2n(b - w + 2c) + k(f-b)^+,\; n(f + b - 2w + 2c) + k(f-b)\}, \quad
        n = p - 1,\; k = (p-2)^+
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Longest span minus work. [s]
 
     Notes
     -----
@@ -77,41 +55,24 @@ def zb_v_span_bubble_seconds(
 
     Examples
     --------
-    >>> float(zb_v_span_bubble_seconds(8, 16, 2.0, 2.0, 2.0, 0.0))
+    >>> float(zb_v_span_bubble_seconds(Pipe(8, 2, 16, 2.0, 2.0, 2.0)))
     0.0
     """
-    f, b, w, n = forward / 2, input_gradient / 2, weight_gradient / 2, pp - 1
-    k = np.maximum(0.0, np.minimum(pp - 2, microbatches - pp))
-    beyond = np.maximum(0.0, microbatches - pp)
+    m, c, n, (f, b, w) = pipe.m, pipe.c, pipe.pp - 1, pipe.chunk
+    k, beyond = _full_beats(pipe), np.maximum(0.0, m - pipe.pp)
     filled = 2 * w * np.minimum(beyond, n) + np.minimum(1.0, beyond) * np.maximum(0.0, f - b)
-    fill = v_fill_seconds(pp, microbatches, forward, input_gradient) - filled + 4 * n * hop
-    late = n * (f + b - 2 * w + 2 * hop) + k * (f - b)
-    bubble: Num = np.maximum(np.maximum(0.0, fill), late) + 2 * k * hop
+    fill = v_fill_seconds(pipe) - filled + 4 * n * c
+    late = n * (f + b - 2 * w + 2 * c) + k * (f - b)
+    bubble: Num = np.maximum(np.maximum(0.0, fill), late) + 2 * k * c
     return bubble
 
 
-def zb_v_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of ZB-V.
+def zb_v_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of ZB-V. [s]
 
     .. math::
        \max\{\text{span bubble},\; 2kc + n(b + 3c) + k(f-b)^+,\; 2kc + n(f + c) + k(f-b)\}, \quad
        n = p - 1,\; k = (p-2)^+
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -123,39 +84,21 @@ def zb_v_bubble_seconds(
 
     Examples
     --------
-    >>> float(zb_v_bubble_seconds(8, 16, 2.0, 2.0, 2.0, 0.0))
+    >>> float(zb_v_bubble_seconds(Pipe(8, 2, 16, 2.0, 2.0, 2.0)))
     7.0
     """
-    f, b, n = forward / 2, input_gradient / 2, pp - 1
-    k = np.maximum(0.0, np.minimum(pp - 2, microbatches - pp))
-    span = zb_v_span_bubble_seconds(pp, microbatches, forward, input_gradient, weight_gradient, hop)
-    down = n * (b + 3 * hop) + k * np.maximum(0.0, f - b)
-    up = n * (f + hop) + k * (f - b)
-    return np.maximum(span, np.maximum(down, up) + 2 * k * hop)
+    c, n, k, (f, b, _) = pipe.c, pipe.pp - 1, _full_beats(pipe), pipe.chunk
+    down = n * (b + 3 * c) + k * np.maximum(0.0, f - b)
+    up = n * (f + c) + k * (f - b)
+    return np.maximum(zb_v_span_bubble_seconds(pipe), np.maximum(down, up) + 2 * k * c)
 
 
-def v_zb_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of V-ZB.
+def v_zb_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of V-ZB. [s]
 
     .. math::
        \max\{(p-1)(x + b - w + 4c),\; 2(p-m)^+(f + b) + (\min(m, p) - 1)(x + b) - mw + 4(p-1)c\}, \quad
        x = \max(f, b)
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -167,19 +110,16 @@ def v_zb_bubble_seconds(
 
     Examples
     --------
-    >>> float(v_zb_bubble_seconds(8, 16, 2.0, 2.0, 2.0, 0.0))
+    >>> float(v_zb_bubble_seconds(Pipe(8, 2, 16, 2.0, 2.0, 2.0)))
     7.0
     """
-    n, longer = pp - 1, np.maximum(forward, input_gradient)
-    few = v_fill_seconds(pp, microbatches, forward, input_gradient) - microbatches * weight_gradient / 2
-    full = n * ((longer + input_gradient - weight_gradient) / 2 + 4 * hop)
-    return np.maximum(full, few + 4 * n * hop)
+    c, n, (f, b, w) = pipe.c, pipe.pp - 1, pipe.chunk
+    few = v_fill_seconds(pipe) - pipe.m * w + 4 * n * c
+    return np.maximum(n * (np.maximum(f, b) + b - w + 4 * c), few)
 
 
-def v_half_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of V-Half, to about one chunk pass.
+def v_half_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of V-Half, to about one chunk pass. [s]
 
     .. math::
        \max\{(p+e)f + (3p-3)b,\; (2p + e')f + (2p - 4 + e')b\} - hw + e'(b - 2f)^+
@@ -187,20 +127,6 @@ def v_half_bubble_seconds(
 
     with :math:`e = \pm 1` and :math:`e' = 1, 0` for even and odd :math:`p`, and
     :math:`h = e' + \min(m, \lfloor 3p/4 \rfloor + 1)`.
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -215,51 +141,35 @@ def v_half_bubble_seconds(
 
     Examples
     --------
-    >>> float(v_half_bubble_seconds(8, 24, 2.0, 2.0, 2.0, 0.0))
+    >>> float(v_half_bubble_seconds(Pipe(8, 2, 24, 2.0, 2.0, 2.0)))
     22.0
-    >>> float(v_half_bubble_seconds(8, 1, 2.0, 2.0, 2.0, 0.0))
+    >>> float(v_half_bubble_seconds(Pipe(8, 2, 1, 2.0, 2.0, 2.0)))
     27.0
     """
-    f, b, w, even = forward / 2, input_gradient / 2, weight_gradient / 2, 1 - np.mod(pp, 2)
-    half = np.floor(pp / 2)
-    hidden = (np.minimum(np.floor(0.75 * pp) + 1, microbatches) + even) * w
-    turn = even * np.maximum(0.0, b - 2 * f) * np.minimum(1.0, np.maximum(0.0, microbatches - half))
+    pp, m, c, (f, b, w) = pipe.pp, pipe.m, pipe.c, pipe.chunk
+    even, half = 1 - np.mod(pp, 2), np.floor(pp / 2)
+    hidden = (np.minimum(np.floor(0.75 * pp) + 1, m) + even) * w
+    turn = even * np.maximum(0.0, b - 2 * f) * np.minimum(1.0, np.maximum(0.0, m - half))
     slow_backward = (pp - 1 + 2 * even) * f + (3 * pp - 3) * b
     slow_forward = (2 * pp + even) * f + (2 * pp - 4 + even) * b
     slow_forward = slow_forward - np.maximum(0.0, 3 - pp) * np.maximum(0.0, f - w)
-    stall = np.maximum(0.0, 2 * np.abs(b - f) + 2 * hop - w) * np.maximum(0.0, microbatches - half - 1)
-    many = np.maximum(slow_backward, slow_forward) - hidden + (5.5 * pp - 4) * hop + stall
-    few = (2 * pp - 2 + even) * (f + b) + 2 * (microbatches - 1 - even) * np.maximum(0.0, b - f) - hidden
+    stall = np.maximum(0.0, 2 * np.abs(b - f) + 2 * c - w) * np.maximum(0.0, m - half - 1)
+    many = np.maximum(slow_backward, slow_forward) - hidden + (5.5 * pp - 4) * c + stall
+    few = (2 * pp - 2 + even) * (f + b) + 2 * (m - 1 - even) * np.maximum(0.0, b - f) - hidden
     one = (2 * pp - 2) * (f + b) - w
-    few = np.where(np.less(microbatches, 2), one, few) + 4 * (pp - 1) * hop
-    bubble: Num = np.where(np.less_equal(microbatches, half + 1), few, many) + turn
+    few = np.where(np.less(m, 2), one, few) + 4 * (pp - 1) * c
+    bubble: Num = np.where(np.less_equal(m, half + 1), few, many) + turn
     return bubble * np.minimum(1.0, pp - 1)
 
 
-def v_min_bubble_seconds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of V-Min, to about one chunk pass; unequal passes and messages cost every micro-batch.
+def v_min_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of V-Min, to about one chunk pass; unequal passes and messages cost every micro-batch. [s]
 
     .. math::
        m\,[\,4x - 2y - 2w + (6 - 2/k)c\,] + 2py + (2p-6)x + w + z + (4p - 10)c, \quad
        x = \max(f, b),\; y = \min(f, b),\; k = \lfloor p/3 \rfloor
 
     where :math:`z = \max(y, 4y - 2x)` if 3 divides :math:`p`, else 0.
-
-    Parameters
-    ----------
-    pp, microbatches : Num
-        :math:`p` and :math:`m`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     Notes
     -----
@@ -272,44 +182,28 @@ def v_min_bubble_seconds(
 
     Examples
     --------
-    >>> float(v_min_bubble_seconds(8, 24, 2.0, 2.0, 2.0, 0.0))
+    >>> float(v_min_bubble_seconds(Pipe(8, 2, 24, 2.0, 2.0, 2.0)))
     27.0
-    >>> float(v_min_bubble_seconds(8, 1, 2.0, 2.0, 2.0, 0.0))
+    >>> float(v_min_bubble_seconds(Pipe(8, 2, 1, 2.0, 2.0, 2.0)))
     27.0
     """
-    x, y = np.maximum(forward, input_gradient) / 2, np.minimum(forward, input_gradient) / 2
-    w, k = weight_gradient / 2, np.maximum(1.0, np.floor(pp / 3))
-    triple = np.maximum(0.0, 1 - np.mod(pp, 3)) * np.minimum(1.0, microbatches - 1)
-    late = np.minimum(1.0, np.maximum(0.0, microbatches - k))
-    hops = (6 - 2 / k) * hop
+    pp, m, c, (f, b, w) = pipe.pp, pipe.m, pipe.c, pipe.chunk
+    x, y, k = np.maximum(f, b), np.minimum(f, b), np.maximum(1.0, np.floor(pp / 3))
+    triple = np.maximum(0.0, 1 - np.mod(pp, 3)) * np.minimum(1.0, m - 1)
+    late = np.minimum(1.0, np.maximum(0.0, m - k))
+    hops = (6 - 2 / k) * c
     steady = np.maximum(0.0, 4 * x - 2 * y - 2 * w + hops)
     ends = 2 * pp * y + (2 * pp - 6) * x + w + triple * np.maximum(late * y, 4 * y - 2 * x)
-    many = microbatches * steady + ends + np.maximum(0.0, 4 * pp - 10) * hop
-    pair = microbatches * np.maximum(0.0, 2 * x - y - w + hops) + 3 * y
+    many = m * steady + ends + np.maximum(0.0, 4 * pp - 10) * c
+    pair = m * np.maximum(0.0, 2 * x - y - w + hops) + 3 * y
     bubble: Num = np.where(np.less(pp, 3), pair, many)
     return bubble * np.minimum(1.0, pp - 1)
 
 
-def dualpipe_v_bubble_seconds(
-    pp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
-    r"""Bubble of DualPipeV where forward and backward of a pair run one after the other.
+def dualpipe_v_bubble_seconds(pipe: Pipe) -> Num:
+    r"""Bubble of DualPipeV where forward and backward of a pair run one after the other. [s]
 
     .. math:: \max\{(p-1)(f + b - w + 4c),\; (p-1)(2b - w + 6c) - f\}
-
-    Parameters
-    ----------
-    pp : Num
-        :math:`p`. [-]
-    forward, input_gradient, weight_gradient : Num
-        :math:`F`, :math:`B`, :math:`W` of a whole slice, two chunks. [s]
-    hop : Num
-        Latency of a message :math:`c`. [s]
-
-    Returns
-    -------
-    Num
-        Makespan minus work. [s]
 
     References
     ----------
@@ -318,8 +212,8 @@ def dualpipe_v_bubble_seconds(
 
     Examples
     --------
-    >>> float(dualpipe_v_bubble_seconds(8, 2.0, 2.0, 2.0, 0.0))
+    >>> float(dualpipe_v_bubble_seconds(Pipe(8, 2, 16, 2.0, 2.0, 2.0)))
     7.0
     """
-    f, b, w, n = forward / 2, input_gradient / 2, weight_gradient / 2, pp - 1
-    return np.maximum(n * (f + b - w + 4 * hop), n * (2 * b - w + 6 * hop) - f)
+    n, c, (f, b, w) = pipe.pp - 1, pipe.c, pipe.chunk
+    return np.maximum(n * (f + b - w + 4 * c), n * (2 * b - w + 6 * c) - f)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.numeric import Num, root
+from planner.numeric import Num, sqrt
 
 
 def roofline_seconds(compute: Num, memory: Num) -> Num:
@@ -39,7 +39,7 @@ def roofline_seconds(compute: Num, memory: Num) -> Num:
     """
     compute_squared = compute * compute
     memory_squared = memory * memory
-    return root(root(compute_squared * compute_squared + memory_squared * memory_squared))
+    return sqrt(sqrt(compute_squared * compute_squared + memory_squared * memory_squared))
 
 
 def memory_bound_seconds(nbytes: Num, bandwidth: Num, efficiency: Num, launch: Num) -> Num:

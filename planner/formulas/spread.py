@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.numeric import PLAIN, Column, Num, Truth, least, most, whole
+from planner.numeric import PLAIN, Column, Num, Truth, floor, least, most
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     """
     if gpus <= domain and (gpus > 0 or domain == np.inf):
         return Spread(1.0, ranks, ranks)
-    inside = least(ranks, most(1.0, whole(domain / stride)))
+    inside = least(ranks, most(1.0, floor(domain / stride)))
     block = stride * ranks
     filled = _divides(domain, block) & (_divides(domain, stride) | _divides(stride, domain))
     alike = filled | _divides(block, domain) | (most(block, gpus) <= domain)
@@ -96,7 +96,7 @@ def _divides(number: Num, other: Num) -> Truth:
     (True, False)
     """
     times = other / number
-    return times == whole(times)
+    return times == floor(times)
 
 
 def _counted(known: Spread, alike: Truth, tier: tuple[float, float], stride: Num, ranks: Num) -> Spread:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
 
+from planner.fields import default
 from planner.inputs.build import wrong_input
 from planner.inputs.record import Record
 
@@ -65,18 +66,18 @@ def adapted_groups(text: str) -> tuple[Target, ...]:
 class WorkloadFields(Record):
     """The fields of a `Workload`, whose faults a file that holds them tells with their place in it."""
 
-    seq_len: PositiveInt = 4096
-    global_batch: PositiveInt = 512
-    precision: str = "bf16"
-    optimizer: str = "adamw"
+    seq_len: PositiveInt = default("seq_len")
+    global_batch: PositiveInt = default("global_batch")
+    precision: str = default("precision")
+    optimizer: str = default("optimizer")
     state_dtype: Dtype | None = None
     master_dtype: Dtype | None = None
     gradient_dtype: Dtype | None = None
-    method: str = "full"
-    lora_rank: PositiveInt = 16
+    method: str = default("method")
+    lora_rank: PositiveInt = default("lora_rank")
     lora_targets: tuple[Target, ...] | None = None
     document_tokens: PositiveInt | None = None
-    imbalance: Annotated[float, Field(ge=1.0)] = 1.0
+    imbalance: Annotated[float, Field(ge=1.0)] = default("imbalance")
     tokens: PositiveFloat | None = None
 
 

@@ -11,6 +11,7 @@ from planner.plan import Plan
 from planner.runtimes._family import Command, Job, StepLine
 
 NAME = "train_ray.py"
+WHERE = "Every worker gets a copy of the files; the folders are on storage that all nodes share."
 
 BODY = '''\
 def filled(part):
@@ -39,8 +40,15 @@ def arguments():
     return [word for part in parts + CLOSING for word in words(part)]
 
 
+def own_folder():
+    """Return where this worker has the files: Ray puts their copy on its path, else storage is shared."""
+    places = (place for place in sys.path if os.path.isfile(os.path.join(place, FILES[0])))
+    return next(places, os.environ["HERE"])
+
+
 def train():
     """Run the program in one worker; Ray Train has set its rank and the address of the first."""
+    os.environ["HERE"] = own_folder()
     if os.path.isdir(os.environ["WORK"]):
         os.chdir(os.environ["WORK"])
     sys.path.insert(0, os.environ["HERE"])
@@ -69,12 +77,25 @@ def settle():
     os.environ["STORAGE_PATH"] = os.environ["STORAGE_PATH"] or os.environ["OUTPUT_DIR"]
 
 
+def join(here):
+    """Join the cluster, which gets a copy of the files alone, without results that may lie beside them."""
+    variables = ENVIRONMENT | {name: os.environ[name] for name in MEANINGS}
+    environment = {"env_vars": variables | {"HERE": here, "WORK": os.getcwd()}}
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:  # ray job submit has sent a folder of its own
+        ray.init(runtime_env=environment)
+        return
+    with tempfile.TemporaryDirectory() as copy:
+        for name in FILES:
+            os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
+            shutil.copy(os.path.join(here, name), os.path.join(copy, name))
+        ray.init(runtime_env=environment | {"working_dir": copy})
+
+
 def main():
     """Start the workers, and after a smoke run say how to hold it against the plan."""
     settle()
     here = os.path.dirname(os.path.abspath(__file__))
-    variables = ENVIRONMENT | {name: os.environ[name] for name in MEANINGS}
-    ray.init(runtime_env={"env_vars": variables | {"HERE": here, "WORK": os.getcwd()}})
+    join(here)
     scaling = ScalingConfig(
         num_workers=WORKERS, use_gpu=True, resources_per_worker={"GPU": 1}, placement_strategy="PACK"
     )
@@ -115,6 +136,7 @@ def _constants(command: Command, job: Job, settings: Settings) -> str:
             _mapping("DEFAULTS", command.defaults.items()),
             _literal("DEFAULT_SMOKE", "1" if settings.smoke else ""),
             _literal("NO_SMOKE", command.no_smoke if command.smoke is None else ""),
+            _listing("FILES", (NAME, *(command.files or {}))),
             _literal("PLAN", PLAN),
             _literal("MEASURE", f"{line.option} {'SECONDS' if line.option == '--step-time' else 'TOKENS'}"),
             _literal("JOB", settings.name),
@@ -136,8 +158,8 @@ def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[st
     """Return the Python script that Ray runs on its head node."""
     start = f"Start it on the head of a Ray cluster, {whence(command, settings.runtime)}: python {NAME}"
     text = (
-        comment(f"{settings.title}\n{start}\nThe folders are on storage that all nodes share.")
-        + "import os\nimport re\nimport runpy\nimport sys\n\nimport ray\n"
+        comment(f"{settings.title}\n{start}\n{WHERE}")
+        + "import os\nimport re\nimport runpy\nimport shutil\nimport sys\nimport tempfile\n\nimport ray\n"
         + "from ray.train import RunConfig, ScalingConfig\nfrom ray.train.torch import TorchTrainer\n\n"
         + _constants(command, job, settings)
         + "\n\n"

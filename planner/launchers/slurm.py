@@ -28,11 +28,16 @@ if [[ -z "${SLURM_JOB_ID:-}" ]]; then
   if [[ -n "${TIME_LIMIT}" ]]; then options+=(--time="${TIME_LIMIT}"); fi
   if [[ -n "${QOS}" ]]; then options+=(--qos="${QOS}"); fi
   if [[ -n "${RESERVATION}" ]]; then options+=(--reservation="${RESERVATION}"); fi
-  exec sbatch "${options[@]}" "${BASH_SOURCE[0]}"
+CHAINED  exec sbatch "${options[@]}" "${BASH_SOURCE[0]}"
 fi
 HERE=${HERE:-${SLURM_SUBMIT_DIR}}
 
 """
+
+CHAIN = """\
+  if [[ -n "${CHAIN}" ]]; then options+=(--array="1-${CHAIN}%1" --output="${OUTPUT_DIR}/slurm-%A_%a.out"); fi
+"""
+"""For clusters that let no job queue again: an array whose jobs run one after the other."""
 
 CLOCK = f"""\
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT={GRACE_SECONDS}
@@ -45,8 +50,15 @@ fi
 
 AGAIN = """\
 if [[ -n "${MINUTES}" ]] && ((SECONDS >= MINUTES * 60)); then
-  echo "Saved before the time limit; the job queues again and goes on from there."
-  scontrol requeue "${SLURM_JOB_ID}"
+  if [[ -n "${SLURM_ARRAY_JOB_ID:-}" ]]; then
+    echo "Saved before the time limit; the next job of the chain, if one is left, goes on from there."
+  else
+    echo "Saved before the time limit; the job queues again and goes on from there."
+    scontrol requeue "${SLURM_JOB_ID}"
+  fi
+elif [[ -n "${SLURM_ARRAY_JOB_ID:-}" ]]; then
+  echo "The run is over; jobs that are left of the chain are cancelled."
+  scancel --state=PENDING "${SLURM_ARRAY_JOB_ID}"
 fi
 """
 
@@ -110,22 +122,23 @@ def _together(pool: Pool, nodes: int) -> list[str]:
 def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
     """Return the batch script."""
     nodes, ranks = node_shape(job)
+    saves = _saves(command)
     start = f"Start it {whence(command, settings.runtime)}: bash {NAME} (it submits itself)"
     shebang, comments = head(settings, start).split("\n", 1)
     launch = ("--nnodes", str(nodes), "--nproc-per-node", str(ranks), "--master-port", str(settings.port))
     text = (
         f"{shebang}\n{_directives(command, job, settings)}{comments}"
         + "set -euo pipefail\n\n"
-        + variable_block(command, settings, NEEDS, OPTIONAL)
-        + SUBMIT
+        + variable_block(command, settings, NEEDS, (*OPTIONAL, "CHAIN") if saves else OPTIONAL)
+        + SUBMIT.replace("CHAINED", CHAIN if saves else "")
         + environment_block(command)
-        + (CLOCK if _saves(command) else "")
+        + (CLOCK if saves else "")
         + f"launch=(\n{argument_lines(launch)})\n"
         + training_block(command)
         + _container(command)
         + NODE
         + start_block(command, START, "${HERE}/", ends=False)
-        + (AGAIN if _saves(command) else "")
+        + (AGAIN if saves else "")
     )
     return {NAME: text, **(command.files or {})}
 

@@ -12,6 +12,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
 from planner.cost.settings import settings_of
+from planner.fields import AXES
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.search.optimise import SearchResult
@@ -22,12 +23,11 @@ Document = dict[str, Any]
 ESTIMATE: Final = "planner/estimate/1"
 SEARCH: Final = "planner/search/1"
 
-PLAN_KEYS: Final = (
-    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "zero_shards", "micro_batch", "num_microbatches",
-    "recompute", "sequence_parallel", "cp_method", "schedule", "offload", "stage_layers",
-)  # fmt: skip
 OPEN_PLAN_KEYS: Final = ("prediction_apart",)
 """Fields of a plan that its record has only where the plan says them."""
+
+PLAN_KEYS: Final = tuple(axis.name for axis in AXES if axis.name not in OPEN_PLAN_KEYS)
+"""Fields of a plan that its record always has."""
 
 TIME_KEYS: Final = (
     "compute", "tp_comm", "cp_comm", "ep_comm", "pp_comm", "dp_comm",
@@ -40,7 +40,7 @@ STAGE_KEYS: Final = (
 PRICE_KEYS: Final = ("usd_per_hour", "basis", "seller", "kind", "day", "source")
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
 OPTIMALITY_KEYS: Final = (
-    "method", "proved", "bound_s", "gap", "over", "model_bound_s", "played_bound_s", "within_s",
+    "method", "proved", "bound_s", "gap", "over", "proof", "played_bound_s", "within_s",
     "refined", "solver",
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from planner.inputs.jobs import JobsFile
 from planner.report.as_json import Document, plain, plan_record
-from planner.report.estimate_page import layout
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.search.cluster_jobs import Curve
 from planner.search.shares import Objective, Run, cost

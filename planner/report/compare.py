@@ -9,7 +9,8 @@ from typing import Final
 from planner.calibrate.releases import label_of
 from planner.cost.estimate import Estimate, StageBytes
 from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, estimate_document, plain
-from planner.report.estimate_page import TIME_WORDS, job_line, layout
+from planner.report.estimate_page import TIME_WORDS, job_line
+from planner.report.layout import layout
 from planner.report.limits import limits
 from planner.report.longest import longest_sequence
 from planner.report.page import Page, Table, significant

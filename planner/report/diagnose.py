@@ -11,8 +11,9 @@ from planner.cost.price import price
 from planner.inputs.record import Sourced
 from planner.plan import Plan
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import MEMORY_WORDS, job_line, layout
+from planner.report.estimate_page import MEMORY_WORDS, job_line
 from planner.report.explain_neighbours import Neighbour, changed, neighbours
+from planner.report.layout import layout
 from planner.report.limits import limits
 from planner.report.page import Page, Table, significant
 from planner.report.remedies import RISK, remedies, remedy_record, remedy_table

@@ -112,7 +112,6 @@ class _Space(_Document):
 class _Optimality(_Document):
     proved: bool
     gap: Amount | None
-    model_bound_s: Amount | None
     over: Word | None
 
 

@@ -13,15 +13,32 @@ from planner.inputs.bands import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.hosting import hosting_lines
-from planner.report.limits import limits
+from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant, split_words
+from planner.report.plan_columns import (
+    DAYS,
+    ENERGY,
+    HFU,
+    LIMITED,
+    MFU,
+    PEAK,
+    PER_STEP,
+    RATE,
+    RISK,
+    STEP,
+    TO_TRAIN,
+    TOKENS,
+    plan_record,
+)
 from planner.report.settings_line import settings_line, unproven_settings
+from planner.report.view import figure, figures
 from planner.runtimes._family import Job, Runtime
-from planner.techniques.schedules import PLAIN
 from planner.units import DAY, GIB, HOUR, TFLOP, percent, show
 
-MEGAJOULE: Final = 1e6
 MEGAWATT_HOUR: Final = 1e6 * HOUR
+
+PRICE: Final = figure("rate", "price of an accelerator", "", str)
+ENERGY_TO_TRAIN: Final = figure("energy_to_train", "energy to train, at most", "", str)
 
 MOST_STAGES: Final = 8
 """Stages up to which people are shown all."""
@@ -51,20 +68,6 @@ MEMORY_WORDS: Final = {
     "total": "total",
 }
 """What a stage holds at its peak moment, and the heads of its columns."""
-
-
-def layout(plan: Plan) -> str:
-    """Return a plan in short words, such as ``tp8 pp4 dp2 mb1 zero1 full``; what is 1 or none is left out."""
-    degrees = {name: getattr(plan, name) for name in ("tp", "pp", "vpp", "cp", "ep", "etp")}
-    words = [f"{name}{degree:.0f}" for name, degree in degrees.items() if degree > 1]
-    words += [f"dp{plan.dp:.0f}", f"mb{plan.micro_batch:.0f}", f"zero{plan.zero}"]
-    if plan.zero and plan.zero_shards != plan.dp * plan.cp:
-        words.append(f"shards{plan.zero_shards:.0f}")
-    words += ["sp"] * plan.sequence_parallel
-    words += [plan.cp_method] * (plan.cp > 1) + [plan.recompute] * (plan.recompute != "none")
-    words += [plan.schedule] * (plan.pp > 1 and plan.schedule not in PLAIN)
-    words += [f"offload-{plan.offload}"] * (plan.offload != "none")
-    return " ".join(words)
 
 
 def job_line(job: Job, runtime: Runtime) -> str:
@@ -140,27 +143,11 @@ def next_step(answer: Estimate | Unpriced) -> Page:
 
 
 def _figures(answer: Estimate) -> Table:
-    bill = answer.bill
-    figures = {
-        "step": f"{significant(answer.step)} s",
-        "tokens/s on one accelerator": f"{answer.tokens_per_second:,.0f}",
-        "model TFLOP/s on one accelerator": f"{answer.model_rate / TFLOP:.1f}",
-        "MFU (model FLOPs over dense peak)": percent(answer.mfu),
-        "HFU (recompute counted)": percent(answer.hfu),
-        "memory of the peak stage": f"{answer.peak / GIB:.1f} of {answer.capacity / GIB:.1f} GiB",
-        "probability of running out of memory": percent(answer.oom_probability),
-        "limited by": ", ".join(limits(answer)),
-        "price of an accelerator": rate(answer),
-        "cost of a step": money(bill.usd_per_step),
-        "energy of a step, at most": energy(bill.joules_per_step),
-    }
-    if bill.days_to_train is not None:
-        figures |= {
-            "time to train": f"{significant(bill.days_to_train)} days",
-            "cost to train": money(bill.usd_to_train),
-            "energy to train, at most": energy_to_train(answer),
-        }
-    return Table(tuple({"figure": name, "value": value} for name, value in figures.items()))
+    columns = [STEP, TOKENS, RATE, MFU, HFU, PEAK, RISK, LIMITED, PRICE, PER_STEP, ENERGY]
+    if answer.bill.days_to_train is not None:
+        columns += [DAYS, TO_TRAIN, ENERGY_TO_TRAIN]
+    said = {"rate": rate(answer), "energy_to_train": energy_to_train(answer)}
+    return figures(columns, plan_record(answer) | said)
 
 
 def adapter_lines(method: str) -> Page:
@@ -177,16 +164,6 @@ def rate(answer: Estimate) -> str:
     """Return what an accelerator costs for an hour, with seller, kind and day, or that it is not known."""
     quote = quote_of(answer.job.hardware.pool)
     return "not known" if quote is None else quote.text
-
-
-def money(usd: float | None) -> str:
-    """Return dollars, or that there is no price."""
-    return "no price known" if usd is None else f"${significant(usd)}"
-
-
-def energy(joules: float | None) -> str:
-    """Return megajoules, or that the rated power is not known."""
-    return "no rated power known" if joules is None else f"{significant(joules / MEGAJOULE)} MJ"
 
 
 def energy_to_train(answer: Estimate) -> str:

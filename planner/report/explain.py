@@ -26,6 +26,7 @@ from planner.report.communicators import communicators_record
 from planner.report.explain_neighbours import Neighbour, Price, neighbours
 from planner.report.limits import TIGHT, WORTH_TELLING
 from planner.report.longest import longest_sequence
+from planner.report.moments import moments_record
 from planner.report.waterfall import Anatomy, Part, waterfall
 from planner.shown import Shown
 from planner.units import GIB, TFLOP
@@ -302,6 +303,7 @@ def explain_document(told: Explanation) -> Document:
                 for part in told.parts
             ],
             "binds": list(binding(told)),
+            "moments": moments_record(answer),
             "arithmetic": list(arithmetic(answer)),
             "beside_step": beside_rows(anatomy),
             "communicators": communicators_record(answer),

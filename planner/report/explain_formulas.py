@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,13 +23,14 @@ from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_s
 from planner.formulas.messages import tier_seconds
 from planner.formulas.model_flops import model_flops
 from planner.formulas.overlap import exposed_seconds
+from planner.formulas.pipeline import Pipe
 from planner.inputs.model import Experts
 from planner.report.as_json import Document, plain
 from planner.report.formula_text import FormulaText, formula_text
 from planner.report.page import Page
 from planner.report.waterfall import Anatomy
 from planner.techniques.optimizers._family import step_traffic
-from planner.techniques.schedules._family import ClosedForm
+from planner.techniques.schedules._family import InRounds
 from planner.units import DIMENSIONS, show
 
 FORMULAS: Final = "planner/formulas/1"
@@ -67,8 +68,11 @@ class Use:
 
     @property
     def text(self) -> FormulaText:
-        """What its docstring says."""
-        return formula_text(self.function)
+        """What its docstring says, and that of the pipeline where it takes one."""
+        text = formula_text(self.function)
+        if any(isinstance(value, Pipe) for value in self.inputs.values()):
+            return replace(text, units=formula_text(Pipe).units | text.units)
+        return text
 
 
 def terms_of(answer: Estimate) -> tuple[Use, ...]:
@@ -208,8 +212,7 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
 
 def _bubble(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
-    form = case.schedule.bubble_seconds
-    if plan.pp <= 1 or not isinstance(form, ClosedForm) or anatomy.parts.is_played:
+    if plan.pp <= 1 or anatomy.parts.is_played:
         return
     others = float(np.sum(anatomy.parts.passes.micro) - np.max(anatomy.parts.passes.micro)) / (plan.pp - 1)
     costs = {"forward": 0.0, "weight_gradient": 0.0}
@@ -218,10 +221,14 @@ def _bubble(anatomy: Anatomy) -> Iterator[Use]:
             costs[field] += float(count) * float(getattr(anatomy.parts.costs[piece], field))
     everything = float(np.sum(anatomy.parts.passes.micro))
     forward, weight = (others * costs[field] / everything for field in ("forward", "weight_gradient"))
-    data = others - forward - weight
-    inputs = form.inputs(plan.pp, plan.vpp, plan.num_microbatches, forward, data, weight, 0.0)
+    pipe = Pipe(plan.pp, plan.vpp, plan.num_microbatches, forward, others - forward - weight, weight)
     what = f"{case.schedule.name}, whose other stages take their mean time"
-    yield Use("bubble", what, form.formula, inputs)
+    form = case.schedule.bubble_seconds
+    if isinstance(form, InRounds):
+        per_round = form.per_round(pipe.pp, pipe.m)
+        yield Use("bubble", what, form.formula, {"pipe": pipe, "per_round": per_round})
+    elif formula_text(form).equation:
+        yield Use("bubble", what, form, {"pipe": pipe})
 
 
 def _data(anatomy: Anatomy) -> Iterator[Use]:
@@ -328,6 +335,8 @@ def _value(value: Any) -> Any:
             "bandwidth": value.bandwidth,
             "latency": value.latency,
         }
+    if isinstance(value, Pipe):
+        return asdict(value)
     if isinstance(value, tuple):
         return [_value(item) for item in value]
     if isinstance(value, GemmCurve):
@@ -372,7 +381,8 @@ def _told(name: str, value: Any, text: FormulaText) -> str:
         )
     shown = _value(value)
     if isinstance(shown, Mapping):
-        named = ((key, _unit(float(number), CURVE_UNITS.get(key, ""))) for key, number in shown.items())
+        units = CURVE_UNITS | text.units
+        named = ((key, _unit(float(number), units.get(key, ""))) for key, number in shown.items())
         return ", ".join(f"{key.replace('_', ' ')} {number}" for key, number in named)
     return _unit(float(value), text.units.get(name, ""))
 

@@ -11,7 +11,6 @@ from planner.report.communicators import communicators_line
 from planner.report.estimate_page import (
     adapter_lines,
     job_line,
-    layout,
     left_out,
     memory_table,
     shown_stages,
@@ -29,7 +28,9 @@ from planner.report.explain import (
     operator_rows,
 )
 from planner.report.explain_ranks import leaving
+from planner.report.layout import layout
 from planner.report.longest import longest_line
+from planner.report.moments import moments_line
 from planner.report.page import Page, Table, listed, significant
 from planner.report.settings_line import settings_line
 from planner.search.request import Request
@@ -65,7 +66,7 @@ def explain_page(told: Explanation) -> Page:
         "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
     ]
     page += ["Memory at each stage's peak moment, GiB:", memory_table(shown_stages(answer, first=1))]
-    page += [*left_out(answer), _memory_line(told)]
+    page += [*left_out(answer), moments_line(answer), _memory_line(told)]
     page += [*beside_page(told.anatomy), communicators_line(answer), longest_line(answer)]
     if groups(answer):
         page += ["Who talks to whom:", groups_table(answer), *(f"Mind: {line}." for line in leaving(answer))]

@@ -8,8 +8,8 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.report.as_json import Document, plain, plan_record
 from planner.report.compare import Named, difference, differences
-from planner.report.estimate_page import layout
 from planner.report.html_figures import front
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.units import GIB, percent
 

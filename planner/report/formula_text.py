@@ -24,7 +24,7 @@ class FormulaText:
     Parameters
     ----------
     summary : str
-        Its first line.
+        Its first line, without its unit.
     equation : str
         Its equation in plain signs; empty where it has none.
     source : str
@@ -51,10 +51,11 @@ def formula_text(function: Callable[..., Any]) -> FormulaText:
     ):
         unit = _UNIT.findall(described)
         units |= {name.strip(): unit[-1] for name in names.split(",") if unit}
-    result = _UNIT.findall(named.get("Returns", ""))
+    summary = head.split("\n\n")[0]
+    result = _UNIT.findall(named.get("Returns", summary))
     references = re.sub(r"\.\. \[\d+\] ", "", named.get("References", ""))
     return FormulaText(
-        summary=_prose(head.split("\n\n")[0]),
+        summary=_prose(_UNIT.sub("", summary)),
         equation=plain_equation(found[1]) if found else "",
         source=_prose(references),
         units=units | ({"return": result[-1]} if result else {}),

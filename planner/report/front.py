@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from planner.cost.estimate import Estimate
 from planner.report.as_json import Document, plain, plan_record
-from planner.report.estimate_page import layout
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.search.optimise import search_counts
 from planner.search.request import Request

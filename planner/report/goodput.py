@@ -9,8 +9,10 @@ from planner.cost.estimate import Estimate
 from planner.cost.slowed import STUCK, Slowed
 from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import adapter_lines, job_line, layout, money, verdict
+from planner.report.estimate_page import adapter_lines, job_line, verdict
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
+from planner.report.plan_columns import money
 from planner.report.settings_line import settings_line
 from planner.units import DAY, HOUR, percent
 

@@ -10,7 +10,9 @@ from typing import Any, Final, Literal
 
 from planner.errors import InputError, Problem
 from planner.report.as_json import plain
-from planner.report.html_figures import Figure
+
+Figure = dict[str, Any]
+"""A picture as plotly has it."""
 
 EXTRA: Final = "pip install 'parallelism-planner[report]'"
 TEMPLATE: Final = Path(__file__).with_name("html_page.html")

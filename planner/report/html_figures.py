@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from planner.report.as_json import TIME_KEYS
 from planner.report.estimate_page import MEMORY_WORDS, TIME_WORDS
-
-Figure = dict[str, Any]
+from planner.report.html import Figure
 
 PALETTE: Final = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",

@@ -9,7 +9,7 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.cost.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds
 from planner.report.as_json import estimate_document
-from planner.report.estimate_page import job_line, layout, money, trust
+from planner.report.estimate_page import job_line, trust
 from planner.report.explain import (
     Explanation,
     arithmetic,
@@ -30,7 +30,9 @@ from planner.report.html_figures import (
     timeline_figure,
     waterfall_figure,
 )
+from planner.report.layout import layout
 from planner.report.page import listed, significant
+from planner.report.plan_columns import money
 from planner.report.settings_line import settings_line
 from planner.techniques.schedules._engine import play
 from planner.units import GIB, MIB, MICROSECOND, TFLOP, percent, show

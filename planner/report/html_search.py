@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.errors import InputError, Problem
-from planner.plan import DEGREES, Plan
-from planner.report.as_json import PLAN_KEYS, SEARCH, Document
+from planner.report.as_json import SEARCH, Document
 from planner.report.document import check_search
-from planner.report.estimate_page import layout
+from planner.report.flat import flat_document
 from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import Point, memory_figure, pareto_figure, terms_figure
-from planner.report.page import listed, significant
-from planner.report.search_page import assignment_lines, played_floor, shortfall
+from planner.report.layout import layout_of
+from planner.report.page import listed
+from planner.report.plan_columns import (
+    BAND,
+    HFU,
+    LAYOUT,
+    LIMITED,
+    MFU,
+    PEAK,
+    RANK,
+    RISK,
+    RUNTIME,
+    SETTINGS,
+    STEP,
+    TOKENS,
+    WHERE,
+    dollars,
+)
+from planner.report.search_page import (
+    BASELINE,
+    assignment_lines,
+    baseline_verdict,
+    peak_of,
+    proof,
+    shortfall,
+)
+from planner.report.view import View
 from planner.units import percent
 
 Found = Mapping[str, Any]
@@ -52,14 +76,14 @@ def _page(document: Document, version: str) -> HtmlPage:
     if plans:
         blocks += [Block("tiles", rows=tuple(_tiles(plans[0]))), _ranked(plans)]
     if lead is not None:
-        named = [(f"{rank}. {words(plan)}", plan) for rank, plan in enumerate(plans, 1)]
+        named = [(f"{rank}. {layout_of(plan['plan'])}", plan) for rank, plan in enumerate(plans, 1)]
         named += [(row["name"].replace("-", " "), row) for row in baselines]
         terms = terms_figure([name for name, _ in named], [row["time_s"] for _, row in named])
         memory = memory_figure(lead["memory"]["stages"], lead["memory"]["capacity_gib"])
         blocks += [
             _pareto(plans, baselines, document.get("front") or []),
             plot("terms", "Where the steps go", terms),
-            plot("memory", f"Memory of {words(lead)}", memory),
+            plot("memory", f"Memory of {layout_of(lead['plan'])}", memory),
             _baselines(baselines, plans),
         ]
     blocks += [_space(document), _trust(document, lead)]
@@ -68,11 +92,7 @@ def _page(document: Document, version: str) -> HtmlPage:
 
 def words(row: Found) -> str:
     """Return the plan of a document in short words."""
-    values = {name: row["plan"][name] for name in PLAN_KEYS}
-    numbers = {name: float(values[name] or 1) for name in DEGREES}
-    split = tuple(values["stage_layers"]) if values["stage_layers"] else None
-    apart = row["plan"].get("prediction_apart", False)
-    return layout(Plan(**(values | numbers | {"stage_layers": split, "prediction_apart": apart})))
+    return layout_of(row["plan"])
 
 
 def _job(row: Found) -> str:
@@ -94,50 +114,31 @@ def _outcome(document: Document) -> list[str]:
         if nearest.get("split"):
             more += f" However its layers are split, {shortfall(nearest['split'])}."
         return [f"No plan fits.{more}", *(assignment_lines(told) if told["solver"] else ())]
-    how = f"within {percent(told['gap'], 2)} of the bound, {significant(told['bound_s'])} s"
-    proof = f"The first plan is {'proved best' if told['proved'] else how}, over {told['over']}."
-    return [proof + played_floor(told), *assignment_lines(told)]
+    return [proof(told), *assignment_lines(told)]
 
 
 def _tiles(best: Found) -> list[tuple[str, str]]:
-    memory = best["memory"]
-    return [
-        ("best layout", words(best)),
-        ("seconds of a step", significant(best["step_time_s"])),
-        ("tokens/s on one accelerator", f"{best['tokens_per_s_per_gpu']:,.0f}"),
-        ("MFU", percent(best["mfu"])),
-        (f"GiB of {memory['capacity_gib']:.1f}", f"{memory['peak_gib']:.1f}"),
-        ("probability of running out of memory", percent(best["oom_probability"])),
-        (
-            "error band",
-            "never validated" if best["error_band"] is None else f"± {percent(best['error_band'])}",
-        ),
-    ]
+    figures = (STEP, TOKENS, MFU, PEAK, RISK, BAND)
+    return [("best layout", words(best)), *(one.item(flat_document(best)) for one in figures)]
 
 
 def _ranked(plans: list[Found]) -> Block:
-    several = len({(row["runtime"], row.get("release")) for row in plans}) > 1
-    heads = ("#", "layout", *(["runtime"] if several else []), "accelerators", "s/step",
-             "tokens/s on one",              "MFU", "HFU", "GiB", "out of memory", "$/step")  # fmt: skip
-    rows = [_row(number(rank, str(rank)), row, several) for rank, row in enumerate(plans, 1)]
-    return table("Plans", heads, rows, "Click a heading to sort.")
+    """Return the ranked plans; settings that all of them share stand in the note."""
+    rows = [{"rank": str(rank)} | flat_document(row) for rank, row in enumerate(plans, 1)]
+    rows, shared = own_settings(rows)
+    runtimes = {(row["runtime"], row.get("release")) for row in rows}
+    columns = [RANK, LAYOUT, *[RUNTIME] * (len(runtimes) > 1), WHERE, STEP, TOKENS, MFU, HFU, peak_of(rows),
+               RISK, *dollars(rows), LIMITED, *[SETTINGS] * any(row["settings"] for row in rows)]  # fmt: skip
+    common = f" All plans: {', '.join(shared)}." if shared else ""
+    return View(columns, rows).block("Plans", f"Click a heading to sort.{common}")
 
 
-def _row(first: Cell, row: Found, several: bool) -> tuple[Cell, ...]:
-    usd, where = row["cost_usd_per_step"], row["hardware"]
-    return (
-        first,
-        Cell(words(row)),
-        *([Cell(" ".join(filter(None, (row["runtime"], row.get("release")))))] if several else []),
-        number(where["gpus"], f"{where['gpus']} {where['name']}"),
-        number(row["step_time_s"], significant(row["step_time_s"])),
-        number(row["tokens_per_s_per_gpu"], f"{row['tokens_per_s_per_gpu']:,.0f}"),
-        number(row["mfu"], percent(row["mfu"])),
-        number(row["hfu"], percent(row["hfu"])),
-        number(row["memory"]["peak_gib"], f"{row['memory']['peak_gib']:.1f}"),
-        number(row["oom_probability"], percent(row["oom_probability"])),
-        number(usd, significant(usd)),
-    )
+def own_settings(rows: Sequence[Found]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return plans with only the settings in which they differ, and the settings that all share."""
+    each = [dict.fromkeys((row["settings"] or "").split()) for row in rows]
+    shared = [setting for setting in each[0] if all(setting in own for own in each)] if len(each) > 1 else []
+    left = [" ".join(setting for setting in own if setting not in shared) for own in each]
+    return [{**row, "settings": own} for row, own in zip(rows, left, strict=True)], shared
 
 
 def _pareto(plans: list[Found], baselines: list[Found], front: list[Found]) -> Block:
@@ -159,23 +160,13 @@ def _pareto(plans: list[Found], baselines: list[Found], front: list[Found]) -> B
 
 
 def _point(row: Found) -> Point:
-    return f"{row['name']}: {words(row)}", row["step_time_s"], row["memory"]["peak_gib"]
+    return f"{row['name']}: {layout_of(row['plan'])}", row["step_time_s"], row["memory"]["peak_gib"]
 
 
 def _baselines(baselines: list[Found], plans: list[Found]) -> Block:
-    heads = ("baseline", "layout", "s/step", "GiB", "verdict")
-    rows = []
-    for row in baselines:
-        times = f"{row['step_time_s'] / plans[0]['step_time_s']:.2f} times the best" if plans else "fits"
-        rows.append(
-            (
-                Cell(row["name"].replace("-", " ")), Cell(words(row)),
-                number(row["step_time_s"], significant(row["step_time_s"])),
-                number(row["memory"]["peak_gib"], f"{row['memory']['peak_gib']:.1f}"),
-                Cell(row.get("left_out") or (times if row["feasible"] else "does not fit")),
-            )
-        )  # fmt: skip
-    return table("Without a search", heads, rows)
+    best = plans[0]["step_time_s"] if plans else None
+    rows = [flat_document(row) | {"verdict": baseline_verdict(row, best)} for row in baselines]
+    return View(BASELINE, rows).block("Without a search")
 
 
 def _space(document: Document) -> Block:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import InputError, Problem
-from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
-from planner.report.html_figures import Figure, figure
+from planner.report.html import Block, Cell, Figure, HtmlPage, footer, number, plot, table
+from planner.report.html_figures import figure
 from planner.report.page import significant
 from planner.units import percent
 

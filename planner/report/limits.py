@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 
@@ -26,7 +27,13 @@ TERMS: Final = {
 
 def limits(answer: Estimate) -> tuple[str, ...]:
     """Return what limits a plan, the dearest first: ``compute`` where nothing else takes a share of note."""
-    shares = {words: getattr(answer.time, name) / answer.step for name, words in TERMS.items()}
+    terms = {name: getattr(answer.time, name) for name in TERMS}
+    return limits_of(terms, answer.step, answer.peak / answer.capacity)
+
+
+def limits_of(terms: Mapping[str, Any], step: float, full: float) -> tuple[str, ...]:
+    """Return the same from the terms of a step [s], the step [s] and the share of memory in use."""
+    shares = {words: (terms.get(name) or 0.0) / step for name, words in TERMS.items()}
     worst = max(shares, key=shares.__getitem__)
     first = f"{worst} {shares[worst]:.0%}" if shares[worst] >= WORTH_TELLING else "compute"
-    return (first, "memory") if answer.peak / answer.capacity >= TIGHT else (first,)
+    return (first, "memory") if full >= TIGHT else (first,)

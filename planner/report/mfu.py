@@ -10,7 +10,8 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.formulas.model_flops import model_flops
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import adapter_lines, job_line, layout
+from planner.report.estimate_page import adapter_lines, job_line
+from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.settings_line import settings_line
 from planner.report.waterfall import Anatomy, Part, waterfall

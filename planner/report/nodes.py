@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import layout
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.report.resume import moves_table, resume_document
 from planner.search.nodes import Changed

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import yaml
-from pydantic import Field
+from pydantic import Field, create_model
 
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
 from planner.errors import InputError, Problem, UnsupportedPlan
+from planner.fields import AXES
+from planner.fields import Field as Axis
 from planner.inputs.build import build
 from planner.inputs.hardware import OWN_PRICE, HardwareProfile
 from planner.inputs.load import load_model
@@ -67,25 +69,27 @@ class _Runtime(_Named):
     traits: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
-class _Axes(Record):
-    tp: Positive = 1
-    pp: Positive = 1
-    vpp: Positive = 1
-    cp: Positive = 1
-    ep: Positive = 1
-    etp: Positive = 1
-    dp: Positive
-    zero: Annotated[Count, Field(le=3)] = 0
-    zero_shards: Positive = 1
-    micro_batch: Positive = 1
-    num_microbatches: Positive
-    recompute: str = "none"
-    sequence_parallel: Flag = False
-    cp_method: str = "ring"
-    schedule: str = "1f1b"
-    offload: str = "none"
-    stage_layers: Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
-    prediction_apart: Flag = False
+_KINDS: Final[Mapping[str, Any]] = {
+    "switch": Flag,
+    "split": Annotated[tuple[Count, ...], Field(min_length=1)],
+}
+"""What kinds of fields are in a file, where not whole numbers or text."""
+
+
+def _in_file(axis: Axis) -> tuple[Any, Any]:
+    """Return the type of an axis in a file, and what is taken where it is left out; some may not be."""
+    kind: Any
+    if axis.kind == "count":
+        kind = Annotated[Count, Field(ge=int(axis.least), le=int(axis.most))]
+        return kind, ... if axis.default is None else axis.default
+    kind = _KINDS.get(axis.kind, str)
+    return (kind, axis.default) if axis.default is not None else (kind | None, None)
+
+
+if TYPE_CHECKING:
+    _Axes: TypeAlias = Any
+else:
+    _Axes = create_model("_Axes", __base__=Record, **{axis.name: _in_file(axis) for axis in AXES})
 
 
 class _Document(Record):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from planner.calibrate.eras import UNMEASURED, Era
-from planner.calibrate.eras._era import BEFORE_HOPPER
+from planner.calibrate.eras import Era, unmeasured
+from planner.calibrate.eras.record import BEFORE_HOPPER
 from planner.calibrate.releases import Release, era_of, releases
 from planner.inputs.bands import measured_bands
 from planner.inputs.fitted import fitted
@@ -101,7 +101,7 @@ def _era(era: Era) -> Document:
         "era": era.name,
         "about": era.about,
         "traits": dict(era.traits),
-        "compared": era.name not in UNMEASURED,
+        "compared": era.name not in unmeasured(),
         "fitted": [
             {"name": constant.name, "value": constant.value, "runs": constant.rows}
             for constant in fitted("era", era.name)

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from planner.cost.reliability import Reliable
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import layout, money
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
+from planner.report.plan_columns import money
 from planner.search.goodput import Reckoned
 from planner.units import GB, GIB, HOUR, percent
 

@@ -8,7 +8,7 @@ from typing import Final
 from planner.cost.migration import Move
 from planner.cost.resume import Resume
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import layout
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.units import GB, percent
 

@@ -10,21 +10,23 @@ from typing import Any, Final
 from planner.calibrate.releases import title_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
-from planner.report.estimate_page import layout, short_trust, unproven
+from planner.report.estimate_page import short_trust, unproven
+from planner.report.layout import layout
 from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, significant, split_words
+from planner.report.plan_columns import MFU, PEAK, RANK, STEP_BANDED, dollars, named_layout, ranked
 from planner.report.search_page import (
-    dollars,
     idle_lines,
-    named_layout,
     nothing_fits,
     other_runtimes,
+    several,
     within_line,
 )
 from planner.report.settings_line import own_settings, settings_line
+from planner.report.view import View
 from planner.search.optimise import SearchResult
 from planner.search.request import Request, objective_value
-from planner.units import GIB, percent
+from planner.units import percent
 
 TIE: Final = 0.01
 """Share of the best value of the objective within which plans are called a tie. [-]"""
@@ -40,9 +42,6 @@ FEWEST: Final = 2
 
 GAP: Final = 2
 """Letters between two columns. [-]"""
-
-FINE: Final = 0.01
-"""Error band below which seconds keep four digits; three say enough above it. [-]"""
 
 
 def search_answer(
@@ -109,8 +108,7 @@ def _head(result: SearchResult, request: Request) -> str:
     """Return model, accelerators and workload in one line."""
     job, runtime = (result.plans[0].job, result.plans[0].runtime) if result.plans else next(request.jobs())
     work, pool = job.workload, job.hardware.pool
-    several = len(request.clusters) * len(request.gpu_counts) > 1
-    where = "" if several else f" on {job.gpus:,} {pool.accelerator.name} ({job.hardware.name})"
+    where = "" if several(request) else f" on {job.gpus:,} {pool.accelerator.name} ({job.hardware.name})"
     who = f", {title_of(runtime)}" if len(request.runtimes) == 1 else ""
     how = [work.precision, *([work.method] if work.method != "full" else [])]
     return (
@@ -120,32 +118,10 @@ def _head(result: SearchResult, request: Request) -> str:
 
 
 def _table(result: SearchResult, request: Request) -> Table:
-    several = len(request.clusters) * len(request.gpu_counts) > 1
-    return Table(
-        tuple(_row(str(rank), answer, several, request) for rank, answer in enumerate(result.plans, 1))
-    )
-
-
-def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
-    return {
-        "#": rank,
-        "layout": named_layout(answer, several, request),
-        "s/step": seconds(answer),
-        "MFU": percent(answer.mfu),
-        "GiB" if several else f"GiB/{answer.capacity / GIB:.0f}": f"{answer.peak / GIB:.1f}",
-        **dollars(answer, 3),
-    }
-
-
-def seconds(answer: Estimate) -> str:
-    """Return the seconds of a step with as many digits as its band bears, and the band where it is known."""
-    band = answer.error_band
-    digits = 4 if band is not None and band < FINE else 3
-    told = significant(answer.step, digits)
-    if band is None:
-        return told
-    low, high = (significant(answer.step * (1 + side), digits) for side in (-band, band))
-    return f"{told} ({low}-{high})"
+    rows, many = ranked(result.plans), several(request)
+    peak = PEAK if many else PEAK.called(f"GiB/{rows[0]['capacity_gib']:.0f}")
+    layouts = named_layout(many, len(request.runtimes) > 1)
+    return View([RANK, layouts, STEP_BANDED, MFU, peak, *dollars(rows, 3)], rows).table()
 
 
 def _ties(result: SearchResult, objective: str) -> list[str]:
@@ -207,16 +183,8 @@ def priced_counts(result: SearchResult) -> str:
 
 
 def _proof(result: SearchResult) -> str:
-    """Return how good the best plan is proved to be, and of how many."""
-    told = result.optimality
-    counts = priced_counts(result)
-    if told.get("proved"):
-        return f"{counts}; none of them is better by this model."
-    gap = told.get("gap")
-    far = (
-        f"none can be better by more than {percent(float(str(gap)), 1)}" if gap is not None else "not proved"
-    )
-    return f"{counts}; {far} by this model."
+    """Return of how many plans the best is, and how good it is proved to be."""
+    return f"{priced_counts(result)}; {result.optimality['proof']}, by this model."
 
 
 def short_prices(result: SearchResult) -> list[str]:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from planner.calibrate.releases import label_of
-from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
-from planner.report.estimate_page import adapter_lines, job_line, layout, trust
-from planner.report.limits import limits
+from planner.report.estimate_page import adapter_lines, job_line, trust
 from planner.report.page import Page, Table, counted, listed, significant, split_words
+from planner.report.plan_columns import (
+    LAYOUT,
+    LIMITED,
+    MFU,
+    PEAK,
+    RANK,
+    STEP,
+    TOKENS,
+    dollars,
+    named_layout,
+    plan_record,
+    ranked,
+)
+from planner.report.view import Column, View, figure
 from planner.runtimes._offered import runtimes_with
-from planner.search.optimise import SearchResult
+from planner.search.optimise import SearchResult, proof_clause
 from planner.search.request import Request
-from planner.units import GIB, percent
+from planner.units import percent
 
 
 def search_page(result: SearchResult, request: Request, defaults: Mapping[str, Any]) -> Page:
@@ -63,50 +75,22 @@ def within_line(result: SearchResult, request: Request) -> Page:
     ]
 
 
+def several(request: Request) -> bool:
+    """Return whether plans of several clusters or counts are ranked together."""
+    return len(request.clusters) * len(request.gpu_counts) > 1
+
+
+def peak_of(records: Sequence[Any]) -> Column:
+    """Return the column of memory, with that of the device in its heading where all have the same."""
+    sizes = {f"{row['capacity_gib']:.1f}" for row in records}
+    return PEAK.called(f"GiB of {sizes.pop()}") if len(sizes) == 1 else PEAK
+
+
 def _plans(result: SearchResult, request: Request) -> Table:
-    several = len(request.clusters) * len(request.gpu_counts) > 1
-    return Table(
-        tuple(_row(str(rank), answer, several, request) for rank, answer in enumerate(result.plans, 1))
-    )
-
-
-def _marked(dollars: float | None, mark: str, digits: int = 4) -> str:
-    """Return dollars with the mark of another seller's price, where they are known."""
-    return significant(dollars, digits) + (mark if dollars is not None else "")
-
-
-def dollars(answer: Estimate, digits: int = 4) -> dict[str, str]:
-    """Return what a step or the training costs, by its heading; a star marks another seller's price."""
-    bill, quote = answer.bill, quote_of(answer.job.hardware.pool)
-    mark = "*" if quote is not None and quote.lent else ""
-    if bill.days_to_train is None:
-        return {"$/step": _marked(bill.usd_per_step, mark, digits)}
-    return {
-        "days": significant(bill.days_to_train, 3),
-        "$ to train": _marked(bill.usd_to_train, mark, 3),
-    }
-
-
-def named_layout(answer: Estimate, several: bool, request: Request) -> str:
-    """Return a plan's layout, after its cluster and runtime where there are several."""
-    where = [f"{answer.job.gpus} {answer.job.hardware.name}"] if several else []
-    who = [label_of(answer.runtime)] if len(request.runtimes) > 1 else []
-    return " ".join([*where, *who, layout(answer.plan)])
-
-
-def _row(rank: str, answer: Estimate, several: bool, request: Request) -> dict[str, str]:
-    return (
-        {"#": rank}
-        | {
-            "layout": named_layout(answer, several, request),
-            "s/step": significant(answer.step),
-            "tokens/s on one": f"{answer.tokens_per_second:,.0f}",
-            "MFU": percent(answer.mfu),
-            f"GiB of {answer.capacity / GIB:.1f}" if not several else "GiB": f"{answer.peak / GIB:.1f}",
-        }
-        | dollars(answer)
-        | {"limited by": ", ".join(limits(answer))}
-    )
+    rows = ranked(result.plans)
+    many = several(request)
+    layouts, peak = named_layout(many, len(request.runtimes) > 1), PEAK if many else peak_of(rows)
+    return View([RANK, layouts, STEP, TOKENS, MFU, peak, *dollars(rows), LIMITED], rows).table()
 
 
 def price_line(result: SearchResult) -> Page:
@@ -131,25 +115,28 @@ def _uneven(result: SearchResult) -> Page:
     return ["\n".join(lines)] if lines else []
 
 
+BASELINE: Final = (
+    Column("baseline", "", "name", lambda row: row["name"].replace("-", " ")),
+    LAYOUT, STEP, PEAK, figure("verdict", "verdict", "", str),
+)  # fmt: skip
+"""What one would do without a search, beside the best plan."""
+
+
+def baseline_verdict(row: Mapping[str, Any], best: float | None) -> str:
+    """Return what stands against a baseline, or how much slower than the best it is."""
+    if row.get("left_out") or not row["feasible"]:
+        return str(row.get("left_out") or "does not fit")
+    return "fits" if best is None else f"{row['step_time_s'] / best:.2f} times the best"
+
+
 def _baselines(result: SearchResult) -> Table:
     best = result.plans[0].step if result.plans else None
     reasons = result.left_out or (None,) * len(result.baselines)
-    return Table(
-        tuple(
-            {
-                "baseline": name.replace("-", " "),
-                "layout": layout(answer.plan),
-                "s/step": significant(answer.step),
-                "GiB": f"{answer.peak / GIB:.1f}",
-                "verdict": reason or _against(answer, best),
-            }
-            for (name, answer), reason in zip(result.baselines, reasons, strict=True)
-        )
-    )
-
-
-def _against(answer: Estimate, best: float | None) -> str:
-    return "fits" if best is None else f"{answer.step / best:.2f} times the best"
+    rows = [
+        {"name": name} | plan_record(answer) | {"left_out": reason}
+        for (name, answer), reason in zip(result.baselines, reasons, strict=True)
+    ]
+    return View(BASELINE, [row | {"verdict": baseline_verdict(row, best)} for row in rows]).table()
 
 
 def nothing_fits(result: SearchResult) -> Page:
@@ -249,30 +236,19 @@ def assignment(result: SearchResult) -> Page:
 
 
 def assignment_lines(optimality: Mapping[str, Any]) -> list[str]:
-    """Return what was refined and solved, and on a line of its own what came of it."""
+    """Return how many candidates were refined, and on a line of its own what assignment gained."""
     told = optimality.get("solver")
-    refined = f"Candidates refined: {optimality.get('refined')}"
-    if not isinstance(told, Mapping):
-        return [f"{refined}."]
-    solved = f"{refined}; layers and recompute assigned: {told['tried']}, in {told['seconds']:.2f} s."
-    lines = []
-    if told["gain"]:
-        lines.append(_gain(told))
-    if told["note"]:
-        lines.append(f"{told['note']}.")
-    if told["dropped"]:
-        who = (
-            f"{told['dropped']} that could be faster fit"
-            if told["dropped"] > 1
-            else "One that could be faster fits"
-        )
-        lines.append(f"{who} with no split of the layers; the nearest, {shortfall(told['closest'])}.")
-    return [solved, *([" ".join(lines)] if lines else [])]
+    lines = [f"Candidates refined: {optimality.get('refined')}."]
+    if isinstance(told, Mapping):
+        came = [_gain(told)] if told["gain"] else []
+        came += [f"{told['note']}."] if told["note"] else []
+        lines += [" ".join(came)] if came else []
+    return lines
 
 
 def _gain(told: Mapping[str, Any]) -> str:
     saved, uniform = percent(told["gain"], 2), significant(told["uniform_step_s"])
-    line = f"That saves {saved} of the best uniform plan's {uniform} s"
+    line = f"Assigning layers and recompute saves {saved} of the best uniform plan's {uniform} s"
     if told["gain_is_within_error"]:
         line += "; that is smaller than what the model can tell"
     return f"{line}."
@@ -280,14 +256,13 @@ def _gain(told: Mapping[str, Any]) -> str:
 
 def optimality(result: SearchResult) -> Page:
     """Return how good the best plan is proved to be."""
-    told = result.optimality
-    bound, gap = told.get("bound_s"), told.get("gap")
-    if not result.plans or bound is None:
-        return []
-    if told.get("proved"):
-        return [f"The best is proved best over {told.get('over')}.{played_floor(told)}"]
-    far = f"{percent(float(str(gap)), 2)} of the bound, {significant(float(str(bound)))} s"
-    return [f"The best is within {far}, over {told.get('over')}.{played_floor(told)}"]
+    return [proof(result.optimality)] if result.plans else []
+
+
+def proof(told: Mapping[str, Any]) -> str:
+    """Say how good the best plan is proved to be, and over which space."""
+    clause = told.get("proof") or proof_clause("", told["gap"])
+    return f"{clause[0].upper()}{clause[1:]}, by this model. The space: {told['over']}.{played_floor(told)}"
 
 
 def played_floor(told: Mapping[str, Any]) -> str:

@@ -6,9 +6,11 @@ from html import escape
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
-from planner.report.as_json import Document, estimate_document, search_document
-from planner.report.estimate_page import TIME_WORDS, layout
+from planner.report.as_json import Document, search_document
+from planner.report.estimate_page import TIME_WORDS
 from planner.report.explain import Explanation, explain_document
+from planner.report.layout import layout
+from planner.report.moments import whole_document
 from planner.report.page import significant
 from planner.search.optimise import SearchResult
 from planner.shown import show_with
@@ -82,7 +84,7 @@ def _table(caption: str, rows: list[dict[str, str]]) -> str:
 def record(answer: Estimate | SearchResult | Explanation) -> Document:
     """Return an answer as the JSON document that the command of its name prints."""
     if isinstance(answer, Estimate):
-        return estimate_document(answer, {})
+        return whole_document(answer, {})
     return search_document(answer, {}) if isinstance(answer, SearchResult) else explain_document(answer)
 
 

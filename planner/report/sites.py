@@ -10,8 +10,9 @@ from planner.calibrate.releases import title_of
 from planner.formulas.failures import job_mtbf_seconds
 from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
-from planner.report.estimate_page import layout, money
+from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.plan_columns import money
 from planner.report.search_page import nothing_fits
 from planner.search.sites.rank import Ranked, SitesResult, batch_cost
 from planner.search.sites.request import SitesRequest

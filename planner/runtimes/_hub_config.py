@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.rules import Rule
-from planner.runtimes._hub_numerics import hub_numerics, unsaid
+from planner.runtimes._hub_numerics import granite_scales, hub_numerics, multipliers, unsaid
 from planner.runtimes._offered import attention_of, ffn_of, fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
@@ -17,6 +17,7 @@ _FAMILIES: dict[frozenset[str], str] = {
 
 _CLASSES = {
     "llama": "LlamaForCausalLM",
+    "granite": "GraniteForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "mixtral": "MixtralForCausalLM",
@@ -27,6 +28,7 @@ _CLASSES = {
 
 LAYER_CLASSES = {
     "llama": "LlamaDecoderLayer",
+    "granite": "GraniteDecoderLayer",
     "qwen2": "Qwen2DecoderLayer",
     "qwen3": "Qwen3DecoderLayer",
     "mixtral": "MixtralDecoderLayer",
@@ -53,7 +55,8 @@ def architecture(model: ModelSpec) -> str | None:
     if experts:
         return _expert_architecture(needs, blocks)
     if len({block.ffn for block in blocks}) == 1 and needs in _FAMILIES:
-        return _FAMILIES[needs]
+        scaled = _FAMILIES[needs] == "llama" and multipliers(model.numerics)
+        return "granite" if scaled else _FAMILIES[needs]
     return "gpt2" if _is_gpt2(model, blocks[0], needs) else None
 
 
@@ -128,7 +131,8 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
         return common | _latent_fields(model, mixer) | hub_numerics(model, kind)
     common |= {"head_dim": mixer.qk_head_dim}
     sparse = _expert_fields(kind, block.ffn) if isinstance(block.ffn, Experts) else {}
-    return common | sparse | hub_numerics(model, kind)
+    scales = granite_scales(model.numerics, mixer.qk_head_dim) if kind == "granite" else {}
+    return common | sparse | scales | hub_numerics(model, kind)
 
 
 def _expert_fields(kind: str, ffn: Experts) -> dict[str, object]:

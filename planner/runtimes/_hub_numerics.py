@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.inputs.model import ModelSpec
-from planner.inputs.numerics import RopeScaling, Router, said
+from planner.inputs.numerics import Numerics, RopeScaling, Router, said
 
 Fields = dict[str, object]
 
@@ -14,17 +14,32 @@ _ROUTERS = {
 }
 """What the code of an architecture does with scores, whatever its config says."""
 
-CANNOT = (
-    "local_rope_theta",
-    "rope_fraction",
-    "attention_scale",
-    "attention_softcap",
-    "logit_softcap",
-    "embedding_scale",
-    "residual_scale",
-    "logit_scale",
-)
-"""Fields of `Numerics` that the architectures written here have no key for."""
+MULTIPLIERS = ("attention_scale", "embedding_scale", "residual_scale", "logit_scale")
+"""Fields of `Numerics` that Granite has keys for, and no other architecture written here."""
+
+CANNOT = ("local_rope_theta", "rope_fraction", "attention_softcap", "logit_softcap")
+"""Fields of `Numerics` that no architecture written here has a key for."""
+
+
+def multipliers(own: Numerics) -> tuple[str, ...]:
+    """Return Granite's multipliers among a model's known numbers."""
+    return tuple(name for name in MULTIPLIERS if getattr(own, name) is not None)
+
+
+def granite_scales(own: Numerics, head_dim: int) -> Fields:
+    """Return Granite's multipliers: all four, since its defaults are 1, that of attention too.
+
+    References
+    ----------
+    .. [1] transformers 5, models/granite/modeling_granite.py, ``GraniteAttention`` (whose scale replaces that
+       of the width of a head), ``GraniteDecoderLayer``, ``GraniteModel``, ``GraniteForCausalLM``.
+    """
+    return {
+        "attention_multiplier": own.attention_scale or head_dim**-0.5,
+        "embedding_multiplier": own.embedding_scale or 1.0,
+        "residual_multiplier": own.residual_scale or 1.0,
+        "logits_scaling": 1.0 / (own.logit_scale or 1.0),
+    }
 
 
 def hub_numerics(model: ModelSpec, kind: str) -> Fields:
@@ -68,7 +83,8 @@ def _loss(router: Router, key: str) -> Fields:
 def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the architecture ``kind`` has no key for."""
     own, fields = model.numerics, said(model.numerics)
-    found = [f"numerics.{name} {fields[name]:g}" for name in CANNOT if name in fields]
+    cannot = CANNOT if kind == "granite" else (*CANNOT, *MULTIPLIERS)
+    found = [f"numerics.{name} {fields[name]:g}" for name in cannot if name in fields]
     if own.activation not in (None, "gelu_tanh" if kind == "gpt2" else "silu"):
         found.append(f"numerics.activation {own.activation}")
     router, wanted = own.router or Router(), _ROUTERS.get(kind, Router())

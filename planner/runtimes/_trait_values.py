@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args, get_origin
 
-from planner.inputs.workload import DTYPE_BYTES
 from planner.runtimes._traits import TRAITS
-
-
-def kind_of(name: str) -> type[Any]:
-    """Return the type of a trait's value: ``str`` where it is one of some words."""
-    kind: type[Any] = TRAITS[name].kind
-    return str if get_origin(kind) is Literal else kind
 
 
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words that a trait may be; none where it is a number or a truth value."""
-    kind = TRAITS[name].kind
-    if get_origin(kind) is Literal:
-        return get_args(kind)
-    return tuple(DTYPE_BYTES) if kind is str else ()
+    return TRAITS[name].words
 
 
 def expected(name: str) -> str:
@@ -35,7 +24,7 @@ def expected(name: str) -> str:
     """
     if words_of(name):
         return f"one of {', '.join(word or 'nothing' for word in words_of(name))}"
-    if kind_of(name) is bool:
+    if TRAITS[name].kind is bool:
         return "true or false"
     trait = TRAITS[name]
     return f"a number {'above' if trait.above_zero else 'from'} 0 to {trait.up_to:g}"
@@ -45,7 +34,7 @@ def is_allowed(name: str, value: object) -> bool:
     """Whether a trait may have a value."""
     if words_of(name):
         return value in words_of(name)
-    if kind_of(name) is bool:
+    if TRAITS[name].kind is bool:
         return isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

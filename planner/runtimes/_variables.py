@@ -33,6 +33,7 @@ VARIABLES: Final = {
     "TIME_LIMIT": "the time that the job may take",
     "QOS": "the quality of service",
     "RESERVATION": "the reservation to run in",
+    "CHAIN": "how many jobs follow one another, each from the last one's checkpoint",
     "QUEUE": "the Kueue queue to wait in",
     "PULL_SECRET": "the secret with which images are pulled",
     "RDMA_RESOURCE": "the resource of network devices, such as rdma/hca",

@@ -11,14 +11,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.step import StepPrice
 from planner.numeric import Column
 from planner.plan import Plan
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A priced row of the scan."""
+    """A priced row of the scan.
+
+    Parameters
+    ----------
+    value : float
+        Its objective, or what is to be expected of it once refined: seconds, or bytes where memory counts.
+    bound : float
+        What it is at least, once refined; in the same unit.
+    total_bytes : float
+        What it needs as it is. [byte]
+    plan : Plan
+        Degrees and techniques, its layers split by default.
+    """
 
     value: float
     bound: float
@@ -40,20 +51,12 @@ class ScanReport:
         Legal plans with replicas of shards whose passes alone take too long to be kept: not priced.
     removed : Counter
         Cells by the first rule that they break.
-    best, promising : list of Candidate
-        The safe plans of least value, and of least bound.
+    best : list of Candidate
+        The safe plans of least value.
     smallest : Candidate, optional
         The legal plan that needs the least memory.
-    tight : list of Candidate
-        Plans of least bound that are not safe with their default split, and may be with another one; where
-        memory is the value, those that may need less than the best, by what any split of them needs.
-    squeezed : list of Candidate
-        Safe plans that are not safe without recompute, by the time to expect of them with as little as they
-        need; their bound is that without recompute.
-    hosted : list of Candidate
-        Plans that are not safe, and may be with activations of some layers on the host, by the time that they
-        then take at least: that is their bound too; where memory is the value, by the memory that they then
-        need at least.
+    candidates : dict
+        By the name of the operator that is to refine them: candidates in the order in which it takes them.
     """
 
     enumerated: int = 0
@@ -64,29 +67,37 @@ class ScanReport:
     skipped: int = 0
     removed: Counter[str] = field(default_factory=Counter)
     best: list[Candidate] = field(default_factory=list)
-    promising: list[Candidate] = field(default_factory=list)
     smallest: Candidate | None = None
-    tight: list[Candidate] = field(default_factory=list)
-    squeezed: list[Candidate] = field(default_factory=list)
-    hosted: list[Candidate] = field(default_factory=list)
+    candidates: dict[str, list[Candidate]] = field(default_factory=dict)
 
-    @property
-    def least_bound(self) -> float:
-        """Seconds that no safe plan beats, whatever its split; infinite where there is none. [s]"""
-        first = (*self.promising[:1], *self.tight[:1], *self.hosted[:1])
-        return min((one.bound for one in first), default=np.inf)
-
-    def worst_kept(self, keep: int, shown: int) -> float:
-        """Seconds that a plan must beat to be kept; infinite while there is room. [s]"""
-        if len(self.best) < max(keep, shown) or len(self.promising) < keep:
-            return float(np.inf)
-        return max(self.best[-1].value, self.promising[-1].bound)
+    def of(self, operator: str) -> list[Candidate]:
+        """Return the candidates that wait for an operator."""
+        return self.candidates.get(operator, [])
 
 
 by_value: Final = attrgetter("value")
-"""Order of candidates by the objective."""
+"""Order of candidates by what is expected of them."""
 by_bound: Final = attrgetter("bound")
-"""Order of candidates by what no assignment of layers can beat."""
+"""Order of candidates by what they are at least."""
+
+Order = Callable[[Candidate], float]
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Rows of a chunk that are candidates.
+
+    Parameters
+    ----------
+    values, bounds : array (rows,)
+        As those of a `Candidate`.
+    among : array (rows,)
+        Which rows are any.
+    """
+
+    values: Column
+    bounds: Column
+    among: NDArray[np.bool_]
 
 
 def merged(
@@ -95,7 +106,7 @@ def merged(
     among: NDArray[np.bool_],
     keep: int,
     made: Callable[[int], Candidate],
-    order: Callable[[Candidate], float],
+    order: Order,
 ) -> list[Candidate]:
     """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``.
 
@@ -111,13 +122,3 @@ def merged(
     found += zip(keys[better].tolist(), better.tolist(), strict=True)
     found.sort(key=itemgetter(0))
     return [made(one) if isinstance(one, int) else one for _, one in found[:keep]]
-
-
-def candidate(result: StepPrice, plan: Plan, values: Column, index: int) -> Candidate:
-    """Return one row of a priced batch as a candidate."""
-    return Candidate(
-        value=float(values[index]),
-        bound=float(np.asarray(result.bound)[index]),
-        total_bytes=float(np.asarray(result.total_bytes)[index]),
-        plan=plan.row((index,)),
-    )

@@ -26,14 +26,14 @@ def hosted_names(model: ModelSpec) -> tuple[str, ...]:
     return tuple(HOSTED.of(layers).spelled for layers in counts)
 
 
-def fixed_degrees(fixed: Mapping[str, object]) -> tuple[dict[str, int], tuple[int, ...] | None]:
+def fixed_degrees(fixed: Mapping[str, Any]) -> tuple[dict[str, int], tuple[int, ...] | None]:
     """Return the degrees and the split that the user has set."""
-    degrees = {name: int(str(fixed[name])) for name in DEGREE_NAMES if fixed.get(name) is not None}
+    degrees = {name: int(fixed[name]) for name in DEGREE_NAMES if fixed.get(name) is not None}
     split = fixed.get("stage_layers")
     return degrees, tuple(split) if isinstance(split, (tuple, list)) else None
 
 
-def choices_of(runtime: Runtime, fixed: Mapping[str, object], job: Job | None = None) -> Choices:
+def choices_of(runtime: Runtime, fixed: Mapping[str, Any], job: Job | None = None) -> Choices:
     """Return the technique names to combine: the user's own, or all that the runtime can run.
 
     Activations on the host are no choice of a row where the user leaves them open: the layers are counted for
@@ -51,7 +51,7 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, object], job: Job | None = 
     if asked is not None and asked.counted and job is not None:
         offload = hosted_names(job.model)
     sharding = tuple(stage for stage in runtime.zero_stages if stage > 0)
-    spread = int(str(fixed.get("zero_shards") or 1)) > 1 and sharding
+    spread = int(fixed.get("zero_shards") or 1) > 1 and sharding
     return Choices(
         zero=either("zero", sharding if spread else runtime.zero_stages),
         recompute=either("recompute", runtime.recomputes),

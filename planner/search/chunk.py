@@ -1,16 +1,25 @@
-"""What the plans of a chunk of rows share while a scan prices them."""
+"""Rows that a scan prices together: what their plans share, and their prices under some techniques."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.cost.block_cost import LayerCost
+from planner.cost.case import Case
 from planner.cost.memory import StageWeights
-from planner.cost.step import PassPrice
+from planner.cost.stages import Piece
+from planner.cost.step import PassPrice, StepPrice
 from planner.cost.step_end import StepEnd, taken_weights
-from planner.search.legality import PassNames
+from planner.numeric import Column, Num
+from planner.plan import Plan
+from planner.search.candidates import Candidate, Order, ScanReport, Screened, by_bound, by_value, merged
+from planner.search.legality import PassNames, StateNames
+from planner.search.scope import Scope
+from planner.search.squeezed import Squeezed
 from planner.search.tables import LayerGrid, Rows, StageTables
 
 
@@ -70,3 +79,98 @@ class Chunk:
         """Return the rows among some that no bound of their passes keeps from taking less. [s]"""
         bounds = np.broadcast_to(np.asarray(self.passes.bound), among.shape)
         return np.flatnonzero(among & (bounds < seconds))
+
+
+Pieces = tuple[Mapping[Piece, LayerCost], Mapping[Piece, Num]]
+"""Cost of each piece of the model, and how often the whole model has it."""
+
+
+@dataclass(frozen=True)
+class PricedRows:
+    """Rows with their prices under one choice of techniques.
+
+    Parameters
+    ----------
+    scope : Scope
+        What the scan may take.
+    names : tuple of (PassNames, StateNames)
+        The techniques.
+    places : array (rows,)
+        Places of the rows in the space.
+    legal : array (rows,)
+        Which of them are legal plans so.
+    plan, case : Plan, Case
+        The rows as plans.
+    passes, result : PassPrice, StepPrice
+        Their prices.
+    values : array (rows,)
+        The objective.
+    pieces : callable
+        Returns what the pieces of the model cost.
+    squeezed : Squeezed
+        Rows that do not fit without recompute, as far as the scan has come.
+    report : ScanReport
+        What the scan has seen so far.
+    """
+
+    scope: Scope
+    names: tuple[PassNames, StateNames]
+    places: Rows
+    legal: NDArray[np.bool_]
+    plan: Plan
+    case: Case
+    passes: PassPrice
+    result: StepPrice
+    values: Column
+    pieces: Callable[[], Pieces]
+    squeezed: Squeezed
+    report: ScanReport
+
+    @property
+    def best(self) -> float:
+        """Least value of a safe plan so far."""
+        return self.report.best[0].value if self.report.best else float(np.inf)
+
+    @property
+    def bounds(self) -> Column:
+        """Seconds that no split of the layers beats. [s]"""
+        return np.asarray(self.result.bound)
+
+    @property
+    def used(self) -> Column:
+        """Bytes that the peak rank uses. [byte]"""
+        return np.asarray(self.result.total_bytes)
+
+    @property
+    def safe(self) -> NDArray[np.bool_]:
+        """Which rows are legal plans that keep the limit."""
+        safe: NDArray[np.bool_] = self.legal & (self.used <= self.scope.limit)
+        return safe
+
+    def collect(self) -> None:
+        """Count the rows, and keep the best of them and the smallest."""
+        scope, report, used = self.scope, self.report, np.where(self.legal, self.used, np.inf)
+        safe = self.safe
+        roomy = int(np.count_nonzero(self.legal & (used <= scope.capacity)))
+        report.valid += int(np.count_nonzero(self.legal))
+        report.fits += roomy
+        report.close += roomy - int(np.count_nonzero(safe))
+        screened = Screened(self.values, self.bounds, safe)
+        smallest = int(np.argmin(used))
+        if report.smallest is None or used[smallest] < report.smallest.total_bytes:
+            report.smallest = self._row(screened, smallest)
+        report.best = self.merged(report.best, screened, max(scope.keep, scope.shown), by_value)
+
+    def merged(self, known: list[Candidate], screened: Screened, keep: int, order: Order) -> list[Candidate]:
+        """Return the ``keep`` first of the known candidates and of these rows."""
+        keys = screened.bounds if order is by_bound else screened.values
+        return merged(known, keys, screened.among, keep, lambda index: self._row(screened, index), order)
+
+    def _row(self, screened: Screened, index: int) -> Candidate:
+        """Return one row as a candidate."""
+        return Candidate(
+            value=float(screened.values[index]),
+            bound=float(screened.bounds[index]),
+            total_bytes=float(self.used[index]),
+            plan=self.plan.row((index,)),
+        )

@@ -9,7 +9,6 @@ import numpy as np
 from planner.cost.case import Case, case_of
 from planner.cost.legal import pass_rules
 from planner.cost.memory import StageWeights, stage_memory
-from planner.cost.peaks import PassBytes
 from planner.cost.stages import Stages
 from planner.cost.step import device_bytes, mean_weights
 from planner.numeric import Column, Num
@@ -19,6 +18,7 @@ from planner.search.legality import LAYOUT_AXES, Choices, PassNames, StateNames,
 from planner.search.scan import CHUNK_ROWS, Scan
 from planner.search.space import Space
 from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives
+from planner.techniques.engines._family import PassBytes
 from planner.techniques.schedules import SCHEDULES
 
 TRIED_FIRST = 1024
@@ -70,7 +70,7 @@ def _fits_among(scan: Scan, states: StateNames, rows: Rows) -> bool:
     choices = replace(scan.choices, recompute=recompute, zero=(states.zero,), offload=(states.offload,))
     space = Space(plan_rows(scan.space.rows, rows), cells=0)
     report = ScanReport()
-    steps = replace(scan, space=space, choices=choices, keep=1).steps(
+    steps = replace(scan, space=space, choices=choices, keep=1, hostable=None).steps(
         lambda result: np.asarray(result.total_bytes), report
     )
     return any(report.best for _ in steps)

@@ -15,12 +15,10 @@ from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.search.legality import Choices
+from planner.search.scope import KEPT_WHOLE
 from planner.search.space import Space
 from planner.search.tables import Rows
 from planner.techniques.offload import HOSTED
-
-KEPT_WHOLE = "none"
-"""Recompute of a plan with activations on the host."""
 
 
 def hostable_rows(space: Space, job: Job, runtime: Runtime, choices: Choices) -> NDArray[np.bool_] | None:

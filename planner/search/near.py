@@ -178,7 +178,7 @@ def _unchanged(settled: Request) -> Estimate | Unpriced:
     job, runtime = next(settled.jobs())
     known = dict(settled.fixed)
     degrees = {name: float(str(known[name])) for name in DEGREES if name in known}
-    own = Plan(**(known | degrees))  # type: ignore[arg-type]
+    own = Plan(**(known | degrees))
     dp = job.gpus / (own.tp * own.pp * own.cp)
     passes = job.workload.global_batch / (own.micro_batch * dp)
     shards = own.zero_shards if "zero_shards" in known else (dp * own.cp if own.zero else 1.0)

@@ -109,7 +109,10 @@ def _split(
         return None
     limit = scan_of(request, job, runtime, keep=1).limit
     smallest = [report.smallest for report in reports if report.smallest is not None]
-    candidates = [*smallest, *(candidate for report in reports for candidate in report.tight[:MOST_SPLIT])]
+    candidates = [
+        *smallest,
+        *(candidate for report in reports for candidate in report.of("uneven")[:MOST_SPLIT]),
+    ]
     missed: list[tuple[Plan, NoAssignment]] = []
     for plan in dict.fromkeys(candidate.plan for candidate in candidates):
         if is_assignable(plan, case_of(plan, job, runtime)):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
@@ -19,7 +20,9 @@ from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
 from planner.search.nearest import nearest_that_fits
-from planner.search.refine import FIRST, Refinement, best_of, refine
+from planner.search.operators.split import best_of
+from planner.search.queue import FIRST, least_bound
+from planner.search.refine import Refinement, refine, smallest
 from planner.search.request import (
     Request,
     objective_bound,
@@ -30,15 +33,11 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
-from planner.search.smallest import smallest
 from planner.shown import Shown
 from planner.units import percent
 
 Progress = Callable[[float, str], None]
 """Function of (share done, what is being done)."""
-
-
-SAFE = "safe in memory with its default split"
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,7 +229,7 @@ def refine_each(
     """
     asked, top, guard = request.objective, request.top, guard or Guard()
     least = [
-        objective_bound(asked, scan.job, report.least_bound)
+        objective_bound(asked, scan.job, least_bound(report))
         for scan, report in zip(scans, reports, strict=True)
     ]
     several = len({id(scan.job) for scan in scans}) > 1
@@ -239,10 +238,10 @@ def refine_each(
     for index in sorted(range(len(scans)), key=least.__getitem__):
         scan, report = scans[index], reports[index]
         if len(values) >= top and least[index] > sorted(values)[top - 1]:
-            found[index] = Refinement((), 0, report.least_bound)
+            found[index] = Refinement((), 0, least_bound(report))
             continue
-        one = refine(scan, report, asked, top, request.memory_limit, request.uniform, guard)
-        further = of_further_meshes((*report.best, *report.promising), one.plans, top)
+        one = refine(scan, report, asked, top, request.memory_limit, guard)
+        further = of_further_meshes((*report.best, *report.of("split")), one.plans, top)
         others = (best_of(candidate, scan, request.memory_limit) for candidate in further)
         found[index] = replace(one, plans=(*one.plans, *others))
         known = (objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans)
@@ -305,10 +304,10 @@ def _optimality(
     The gap is of the objective; the bounds are the seconds of the best plan less that share, so that of
     several counts or clusters none is compared by its seconds alone.
     """
-    over = _space_of(ranked, refined, within, request.settings is not None)
+    over = _space_of(scans, within, request.settings is not None)
     if not ranked:
-        none = dict.fromkeys(("bound_s", "gap", "model_bound_s", "played_bound_s"))
-        return {"method": "scan", "proved": False, **none, "over": over, "refined": 0}
+        none = dict.fromkeys(("bound_s", "gap", "played_bound_s"))
+        return {"method": "scan", "proved": False, "proof": None, **none, "over": over, "refined": 0}
     seconds = guard.seconds(ranked[0])
     known = objective_value(request.objective, ranked[0], seconds) < float("inf")
     asked = request.objective if known else "time"
@@ -318,34 +317,46 @@ def _optimality(
         for scan, one in zip(scans, refined, strict=True)
     ]
     if asked == "memory":
-        least = [one.open_bytes for one in refined]
+        least = [one.open_bound for one in refined]
     proved = min(least) >= best
     gap = 0.0 if proved else 1.0 - min(least) / best
     lead = next((one.improvement for one in refined if ranked[0] in one.plans and one.improvement), None)
     return {
         "method": "scan, then candidates refined in the order of their bounds",
         "proved": proved,
+        "proof": proof_clause(asked, gap),
         "bound_s": seconds * (1.0 - gap),
         "gap": gap,
         "within_s": within if within < float("inf") else None,
         "over": over,
-        "model_bound_s": seconds * (1.0 - gap),
         "played_bound_s": min(one.floor for one in refined if one.plans),
         "refined": sum(refinement.refined for refinement in refined),
         "solver": solver_record(lead, ranked[0].error_band) if lead is not None else None,
     }
 
 
-def _space_of(ranked: list[Estimate], refined: list[Refinement], within: float, chosen: bool) -> str:
+BETTER: Final = {
+    "time": "faster",
+    "cost": "cheaper",
+    "memory": "smaller in memory",
+    "energy": "less in energy",
+}
+"""What a plan is that is better by an objective."""
+
+
+def proof_clause(objective: str, gap: float) -> str:
+    """Say how good the best plan is proved to be, by an objective or any, in one clause."""
+    most = f" by more than {percent(gap, 2)}" if gap else ""
+    return f"no legal plan of this space is {BETTER.get(objective, 'better')}{most}"
+
+
+def _space_of(scans: Sequence[Scan], within: float, chosen: bool) -> str:
     """Say over which space a proof holds."""
-    if within < float("inf"):
-        return f"every legal plan of the grid that is {SAFE} and takes at most {within:.4g} s"
-    split = SAFE
-    if ranked and all(one.any_split for one in refined if one.plans):
-        split += " or, where its layers can be assigned, another one"
-    settings = "; settings that were not priced with every plan are tried on the best" if chosen else ""
+    other = any(scan.uneven and scan.split is None for scan in scans)
+    split = " or, where its layers can be assigned, another one" if other else ""
+    timely = f" and takes at most {within:.4g} s" if within < float("inf") else ""
+    tried = "splits and settings" if chosen else "splits"
     return (
-        f"every legal plan of the grid that is {split}: the refined ones with "
-        f"the splits of layers that were tried, the others with any{settings}; bounds hold within the cost "
-        "model"
+        f"every legal plan of the grid that is safe in memory with its default split{split}{timely}; of a "
+        f"refined plan the {tried} that were tried"
     )

@@ -64,7 +64,7 @@ def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals
     if case.offload.layers:
         passes = replace(passes, activations=0.0 * passes.activations)
     memory = stage_memory(case, plan, passes, stage_weights(case, costs, mean), mean)
-    lasting = case.traits.engine.persistent_gradients and not case.sharding.shards_parameters
+    lasting = case.engine.keeps_all(case.sharding)
     whole = (
         device_bytes(case, memory) if lasting else memory.allocated + case.traits.allocator.framework_bytes
     )
@@ -80,6 +80,6 @@ def is_splittable(case: Case) -> bool:
     """
     schedule = case.schedule
     once = schedule.routes == 1 and schedule.weight_copies == 1.0 and schedule.flushes
-    lasting = case.traits.engine.persistent_gradients and not case.sharding.shards_parameters
+    lasting = case.engine.keeps_all(case.sharding)
     moved = case.offload.layers or schedule.hosts or case.keeps_chunks
     return bool(once and lasting and not moved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class Request:
     gpu_counts: tuple[int, ...]
     workload: Workload
     runtimes: tuple[Runtime, ...]
-    fixed: Mapping[str, object] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     objective: str = "time"
     top: int = 5
     memory_limit: float | None = None
@@ -181,7 +182,7 @@ def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256, withi
         limit=capacity * safe_share(request.oom_risk, runtime.traits.allocator.memory_spread),
         capacity=capacity,
         keep=keep,
-        shards=int(str(shards)) if shards is not None else None,
+        shards=int(shards) if shards is not None else None,
         split=split,
         uneven=not request.uniform and request.objective != "memory",
         shown=request.top,

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.block_cost import LayerCost, taken
 from planner.cost.case import Case, case_of
 from planner.cost.legal import host_activation_rules
 from planner.cost.memory import stage_weights
-from planner.cost.stages import Piece
 from planner.cost.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
 from planner.cost.step_end import StepEnd, step_end
-from planner.numeric import Column, Num
+from planner.numeric import Column
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
-from planner.search.candidates import Candidate, ScanReport, by_bound, by_value, candidate, merged
-from planner.search.chunk import Chunk, Ends
-from planner.search.hostable import least_hosted_bytes, least_hosted_seconds
+from planner.search.candidates import ScanReport
+from planner.search.chunk import Chunk, Ends, Pieces, PricedRows
 from planner.search.legality import (
-    Choices,
-    KnownLegal,
     Legal,
     Legality,
     PassNames,
@@ -35,19 +29,13 @@ from planner.search.legality import (
     obeying,
     plan_rows,
 )
-from planner.search.relaxed import is_splittable, least_bytes
-from planner.search.space import Space
-from planner.search.squeezed import KEPT_WHOLE, Squeezed
+from planner.search.operators import OPERATORS, Operator
+from planner.search.scope import KEPT_WHOLE, Scope
+from planner.search.squeezed import Squeezed
 from planner.search.tables import LayerGrid, Rows, StageTables, representatives, taken_rows
 
 CHUNK_ROWS = 16384
 """Rows priced at once, so that the columns stay in the cache."""
-
-KEEP_HOSTED = 256
-"""Candidates kept that might do with activations on the host."""
-
-KEEP_SQUEEZED = 64
-"""Candidates kept that might do with less recompute."""
 
 MOST_HOPEFUL = 0.7
 """Share of the rows of a chunk up to which it is worth while to price them apart. [-]"""
@@ -59,57 +47,15 @@ Objective = Callable[[StepPrice], Column]
 
 
 @dataclass
-class Scan:
-    """Prices a space for one job and runtime.
+class Scan(Scope):
+    """Prices the space of a scope."""
 
-    Parameters
-    ----------
-    job, runtime : Job, Runtime
-        What is planned and who runs it.
-    space : Space
-        Structurally legal rows.
-    choices : Choices
-        Technique names to combine.
-    limit : float
-        Bytes of device memory that a plan may be predicted to use.
-    capacity : float
-        Bytes that it has.
-    keep : int
-        Candidates to return.
-    shards : int, optional
-        Ranks over which states are sharded; all that may where none is given.
-    split : tuple of int, optional
-        Layers of each virtual stage, where the user has set them.
-    uneven : bool
-        Whether to look for plans that may be safe with another split than the default one.
-    shown : int
-        Plans of least value to keep, where that is more than ``keep``.
-    by_memory : bool
-        Whether the value is memory and not seconds.
-    within : float
-        Seconds that a step may take, where memory is the value. [s]
-    hostable : array (rows,), optional
-        Rows of the space that may keep activations on the host, where the search is to try that.
-    known : dict, optional
-        Legal rows, shared with scans of the same space for other settings.
-    """
-
-    job: Job
-    runtime: Runtime
-    space: Space
-    choices: Choices
-    limit: float
-    capacity: float
-    keep: int = 64
-    shards: int | None = None
-    split: tuple[int, ...] | None = None
-    uneven: bool = False
-    shown: int = 0
-    by_memory: bool = False
-    within: float = np.inf
-    hostable: NDArray[np.bool_] | None = None
-    known: KnownLegal | None = None
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """What the candidates are kept for."""
+        return [operator for operator in OPERATORS if operator.takes(self)]
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
         """Price every legal plan and keep the best that fit."""
@@ -194,6 +140,7 @@ class Scan:
             stages, totals = tables.stages(case, legal.rows)
             costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
         report.seconds += time.perf_counter() - started
+        pieces = costs, totals
         for one, mask, end in zip(states, legal.masks, ends.states, strict=True):
             if mask.any() and one.domain:
                 chunk = Chunk(names, legal.rows, passes, grid, tables)
@@ -206,18 +153,32 @@ class Scan:
                 known = end.taken(ends.which) if end is not None else None
                 result = price_step(whole, plan, passes, stages, known)
                 report.seconds += time.perf_counter() - started
-                self._collect(result, plan, mask, objective, report)
-                if self.squeezes:
-                    self._collect_squeezed((names, one), legal.rows, plan, result, mask, report)
-                if self.hostable is not None and self._may_host(names, one):
-                    among = mask & self.hostable[legal.rows]
-                    self._collect_hosted(whole, plan, passes, result, among, report)
-                if self.splits and is_splittable(whole):
-                    self._collect_tight(whole, plan, result, mask, costs, totals, report)
+                priced = (mask, plan, whole, passes, result)
+                self._collect((names, one), legal.rows, priced, objective, lambda: pieces, report)
+
+    def _collect(
+        self,
+        names: tuple[PassNames, StateNames],
+        places: Rows,
+        priced: tuple[NDArray[np.bool_], Plan, Case, PassPrice, StepPrice],
+        objective: Objective,
+        pieces: Callable[[], Pieces],
+        report: ScanReport,
+    ) -> None:
+        """Keep the best of some priced rows, and what each operator could make good plans of."""
+        rows = PricedRows(self, names, places, *priced, objective(priced[-1]), pieces, self._squeezed, report)
+        rows.collect()
+        for operator in self.operators:
+            if (screened := operator.screen(rows)) is not None:
+                known, keep = report.of(operator.name), operator.keeps(self)
+                report.candidates[operator.name] = rows.merged(known, screened, keep, operator.order)
 
     def _worst_kept(self, report: ScanReport) -> float:
         """Seconds that a row must beat to be kept; infinite where memory is what counts."""
-        return float(np.inf) if self.by_memory else report.worst_kept(self.keep, self.shown)
+        promising = report.of("split")
+        if self.by_memory or len(report.best) < max(self.keep, self.shown) or len(promising) < self.keep:
+            return float(np.inf)
+        return max(report.best[-1].value, promising[-1].bound)
 
     def _hopeful(self, case: Case, passes: PassPrice, legal: Legal, report: ScanReport) -> Rows | None:
         """Return the rows that could be kept, of a space that is priced for several settings; None for all.
@@ -229,7 +190,7 @@ class Scan:
         if self.known is None or worst == np.inf or case.offload.layers:
             return None
         hopeful = np.broadcast_to(np.asarray(passes.bound), (size,)) < worst
-        if self.squeezes and legal.names.recompute != KEPT_WHOLE:
+        if legal.names.recompute != KEPT_WHOLE:
             hopeful = hopeful | self._squeezed.places(legal.names, self.space.size)[legal.rows]
         kept = np.flatnonzero(hopeful)
         if kept.size > MOST_HOPEFUL * size:
@@ -257,144 +218,11 @@ class Scan:
         plan = named(plan_rows(self.space.rows, places), chunk.names, states, self.shards)
         case = case_of(plan, self.job, self.runtime)
         stages, totals = chunk.tables.stages(case, places)
-        result = price_step(case, plan, taken_rows(chunk.passes, rows, mask.size), stages)
+        passes = taken_rows(chunk.passes, rows, mask.size)
+        result = price_step(case, plan, passes, stages)
         report.seconds += time.perf_counter() - started
-        every = np.ones(rows.size, dtype=bool)
-        self._collect(result, plan, every, objective, report)
-        if self.splits and is_splittable(case):
-            costs = chunk.grid.costs(case, [*stages.counts, *totals], places)
-            self._collect_tight(case, plan, result, every, costs, totals, report)
-
-    def _collect(
-        self,
-        result: StepPrice,
-        plan: Plan,
-        legal: NDArray[np.bool_],
-        objective: Objective,
-        report: ScanReport,
-    ) -> None:
-        used = np.where(legal, result.total_bytes, np.inf)
-        fits = legal & (used <= self.limit)
-        roomy = int(np.count_nonzero(legal & (used <= self.capacity)))
-        report.valid += int(np.count_nonzero(legal))
-        report.fits += roomy
-        report.close += roomy - int(np.count_nonzero(fits))
-        values = objective(result)
-        smallest = int(np.argmin(used))
-        if report.smallest is None or used[smallest] < report.smallest.total_bytes:
-            report.smallest = candidate(result, plan, values, smallest)
-        made = partial(candidate, result, plan, values)
-        report.best = merged(report.best, values, fits, max(self.keep, self.shown), made, by_value)
-        report.promising = merged(report.promising, np.asarray(result.bound), fits, self.keep, made, by_bound)
-
-    @property
-    def splits(self) -> bool:
-        """Whether to look for plans that do better with another split than the default one."""
-        return (self.uneven or self.by_memory) and self.split is None
-
-    @property
-    def squeezes(self) -> bool:
-        """Whether plans may recompute less than their names say, as far as memory allows."""
-        return self.uneven and {KEPT_WHOLE, "full"} <= set(self.choices.recompute)
-
-    def _collect_squeezed(
-        self,
-        names: tuple[PassNames, StateNames],
-        rows: Rows,
-        plan: Plan,
-        result: StepPrice,
-        legal: NDArray[np.bool_],
-        report: ScanReport,
-    ) -> None:
-        """Keep plans that recompute because nothing else fits, those first that could be the fastest."""
-        best = report.best[0].value if report.best else np.inf
-        used = np.asarray(result.total_bytes)
-        fits = used <= self.limit
-        if names[0].recompute == KEPT_WHOLE:
-            self._squeezed.add(names, rows, result, legal & ~fits & (np.asarray(result.bound) < best))
-            return
-        if (found := self._squeezed.expected(names, rows, result, self.limit)) is None:
-            return
-        expected, bounds = found
-        among = legal & fits & (bounds < best)
-
-        def made(index: int) -> Candidate:
-            return Candidate(
-                float(expected[index]), float(bounds[index]), float(used[index]), plan.row((index,))
-            )
-
-        report.squeezed = merged(report.squeezed, expected, among, KEEP_SQUEEZED, made, by_value)
-
-    def _may_host(self, names: PassNames, states: StateNames) -> bool:
-        """Whether these techniques keep all that may be on the device, so that more may go to the host."""
-        return names.recompute == KEPT_WHOLE and states.offload == self.choices.offload[0]
-
-    def _collect_hosted(
-        self,
-        case: Case,
-        plan: Plan,
-        passes: PassPrice,
-        result: StepPrice,
-        among: NDArray[np.bool_],
-        report: ScanReport,
-    ) -> None:
-        """Keep plans that could be the best with activations on the host; of the fastest those too large."""
-        best = report.best[0].value if report.best else np.inf
-        bounds, used = np.asarray(result.bound), np.asarray(result.total_bytes)
-        hopeful = bounds <= self.within if self.by_memory else (used > self.limit) & (bounds < best)
-        rows = np.flatnonzero(among & hopeful)
-        if not rows.size:
-            return
-        least, most = (
-            (least_hosted_bytes, self.within) if self.by_memory else (least_hosted_seconds, self.limit)
-        )
-        found = least(case, plan_rows(plan, rows), passes, result, rows, most)
-        if self.by_memory:
-            found = np.where(found <= self.limit, found, np.inf)
-
-        def made(index: int) -> Candidate:
-            row, value = int(rows[index]), float(found[index])
-            bound = float(bounds[row]) if self.by_memory else value
-            return Candidate(value, bound, float(used[row]), plan.row((row,)))
-
-        report.hosted = merged(report.hosted, found, found < best, KEEP_HOSTED, made, by_value)
-
-    @property
-    def keep_tight(self) -> int:
-        """Candidates kept that may fit with another split, of which most do not. [-]"""
-        return 2 * self.keep
-
-    def _collect_tight(
-        self,
-        case: Case,
-        plan: Plan,
-        result: StepPrice,
-        legal: NDArray[np.bool_],
-        costs: Mapping[Piece, LayerCost],
-        totals: Mapping[Piece, Num],
-        report: ScanReport,
-    ) -> None:
-        """Keep plans that could be the best, and fit in the mean over their stages only."""
-        best = report.best[0].value if report.best else np.inf
-        worst = report.tight[-1].bound if len(report.tight) >= self.keep_tight else np.inf
-        if self.by_memory:
-            hopeful = legal & (result.bound <= self.within)
-        else:
-            hopeful = legal & (result.total_bytes > self.limit) & (result.bound < min(best, worst))
-        pp = np.asarray(plan.pp)
-        divided = (pp > 1) & (pp <= case.model.num_layers) & (np.asarray(plan.vpp) == 1)
-        rows = np.flatnonzero(hopeful & divided)
-        if not rows.size:
-            return
-        some = {piece: taken(cost, rows) for piece, cost in costs.items()}
-        counts = {piece: count if np.ndim(count) == 0 else count[rows] for piece, count in totals.items()}  # type: ignore[index]
-        least = least_bytes(case, plan_rows(plan, rows), some, counts)
-        among = np.zeros(len(hopeful), dtype=bool)
-        among[rows] = least <= (min(best, self.limit) if self.by_memory else self.limit)
-        values, order = np.asarray(result.step), by_bound
-        if self.by_memory:
-            values, order = np.full(len(hopeful), np.inf), by_value
-            values[rows] = least
-        made = partial(candidate, result, plan, values)
-        keys = values if self.by_memory else np.asarray(result.bound)
-        report.tight = merged(report.tight, keys, among, self.keep_tight, made, order)
+        priced = (np.ones(rows.size, dtype=bool), plan, case, passes, result)
+        self._collect(
+            (chunk.names, states), places, priced, objective,
+            lambda: (chunk.grid.costs(case, [*stages.counts, *totals], places), totals), report,
+        )  # fmt: skip

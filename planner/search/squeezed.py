@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from planner.cost.step import StepPrice
 from planner.numeric import Column
 from planner.search.legality import PassNames, StateNames
+from planner.search.scope import KEPT_WHOLE
 from planner.search.tables import Rows
-
-KEPT_WHOLE = "none"
-"""Recompute of a plan that keeps everything."""
 
 
 @dataclass

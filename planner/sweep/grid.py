@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import yaml
-from pydantic import PlainValidator
+from pydantic import PlainValidator, create_model
 
 from planner.errors import InputError, Problem
+from planner.fields import ASKED_AXES, JOB, SEARCH
 from planner.inputs.build import build
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_text, read_yaml
@@ -56,51 +57,39 @@ Axis = Annotated[tuple[str | None, ...], PlainValidator(_values)]
 Names = Annotated[tuple[str | None, ...], PlainValidator(_named)]
 
 
-class Grid(Record):
-    """What a sweep goes over; each field is an option of ``planner search``, empty where it is not given."""
+OUTER: Final = ("model", "hardware", "gpus", "seq_len", "global_batch", "global_batch_tokens", "method",
+                "runtime", "target_version")  # fmt: skip
+INNER: Final = ("gpus_per_node", "memory_limit", "price", "changes")
+"""Fields of the job that vary slowest, in this order, and fastest; axes of the plan vary faster."""
 
-    models: Names
-    hardware: Names
-    gpus: Axis = ()
-    seq_len: Axis = ()
-    global_batch: Axis = ()
-    global_batch_tokens: Axis = ()
-    method: Axis = ()
-    runtime: Axis = ()
-    target_version: Axis = ()
-    precision: Axis = ()
-    optimizer: Axis = ()
-    state_dtype: Axis = ()
-    master_dtype: Axis = ()
-    gradient_dtype: Axis = ()
-    tokens: Axis = ()
-    lora_rank: Axis = ()
-    lora_targets: Axis = ()
-    document_tokens: Axis = ()
-    imbalance: Axis = ()
-    gpus_per_node: Axis = ()
-    memory_limit: Axis = ()
-    price: Axis = ()
-    set: Axis = ()
-    tp: Axis = ()
-    pp: Axis = ()
-    vpp: Axis = ()
-    cp: Axis = ()
-    ep: Axis = ()
-    etp: Axis = ()
-    dp: Axis = ()
-    zero: Axis = ()
-    zero_shards: Axis = ()
-    micro_batch: Axis = ()
-    recompute: Axis = ()
-    sequence_parallel: Axis = ()
-    cp_method: Axis = ()
-    schedule: Axis = ()
-    offload: Axis = ()
-    stage_layers: Axis = ()
-    objective: Axis = ()
-    oom_risk: Axis = ()
-    uniform: Axis = ()
+OWN_KEYS: Final = {"model": "models", "changes": "set"}
+"""Keys that are not the names of their fields."""
+
+
+def _in_order() -> Iterator[str]:
+    """Yield the keys of a grid in the order of its product."""
+    names = [field.name for field in JOB if field.gridded]
+    between = [name for name in names if name not in (*OUTER, *INNER)]
+    others = [field.name for field in (*ASKED_AXES, *SEARCH) if field.gridded]
+    for name in (*OUTER, *between, *INNER, *others):
+        yield OWN_KEYS.get(name, name)
+
+
+_FIELDS: Any = {name: (Axis, ()) for name in _in_order()} | dict.fromkeys(
+    ("models", "hardware"), (Names, ...)
+)
+
+if TYPE_CHECKING:
+
+    class _Axes(Record):
+        models: Names
+        hardware: Names
+else:
+    _Axes = create_model("_Axes", __base__=Record, **_FIELDS)
+
+
+class Grid(_Axes):
+    """What a sweep goes over; each field is an option of ``planner search``, empty where it is not given."""
 
     @property
     def axes(self) -> dict[str, tuple[str | None, ...]]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from planner.plan import Plan
-from planner.report.estimate_page import layout
+from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.sweep.front import OBJECTIVES, best_rows, dollars, grouped, hours, pareto_rows
 from planner.sweep.questions._family import Question, Reply

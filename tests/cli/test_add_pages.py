@@ -27,7 +27,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", ["add-a-schedule", "add-a-runtime"])
+@pytest.mark.parametrize("page", ["add-a-schedule", "add-a-runtime", "add-an-era"])
 def test_following_the_page_adds_what_it_says(page: str, checkout: Path) -> None:
     text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
     assert text.count(NOT_HERE) >= 4

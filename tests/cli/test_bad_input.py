@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from planner.cli import files
+from planner import files
 from planner.cli.app import ended, main
 from planner.errors import SolverError
 from tests.cli.command import Done, planner

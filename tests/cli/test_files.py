@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.files import write_whole
 from planner.errors import InputError
+from planner.files import write_whole
 from tests.helpers import user_environment
 
 

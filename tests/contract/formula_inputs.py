@@ -16,11 +16,12 @@ from planner.formulas.collective_curves import CollectiveCurve
 from planner.formulas.collectives import Tier
 from planner.formulas.experts import ExpertCurve
 from planner.formulas.gemm import GemmCurve
+from planner.formulas.pipeline import Pipe
 from planner.formulas.unfused_attention import UnfusedAttention
 
 RECORDS: Final = {
     kind.__name__: kind
-    for kind in (AttentionCurve, CollectiveCurve, ExpertCurve, GemmCurve, Tier, UnfusedAttention)
+    for kind in (AttentionCurve, CollectiveCurve, ExpertCurve, GemmCurve, Pipe, Tier, UnfusedAttention)
 }
 
 NOT_RUN: Final = {
@@ -81,6 +82,8 @@ CONSTANTS: Final = {
     "latency": 5e-6,
     "forward_share": 0.4,
     "activation_bandwidth": 1e12,
+    "pp": 9.0,
+    "m": 40.0,
 }
 """Values of the fields of records; 2 where none is given."""
 
@@ -113,6 +116,12 @@ def described(docstring: str, section: str) -> dict[str, str | None]:
     return units
 
 
+def result_unit(docstring: str) -> str | None:
+    """Return the unit of a result: of its section, or where it has none, at the end of the summary."""
+    units = [unit for unit in described(docstring, "Returns").values() if unit]
+    return (units or re.findall(r"\[([^\[\]]+)\]\Z", docstring.partition("\n\n")[0]) or [None])[0]
+
+
 def formulas() -> Iterator[Formula]:
     """Yield every public function of the package, in the order of its modules."""
     for info in pkgutil.iter_modules(package.__path__):
@@ -126,8 +135,7 @@ def formulas() -> Iterator[Formula]:
                 parameter: (str(value.annotation), units.get(parameter))
                 for parameter, value in inspect.signature(function).parameters.items()
             }
-            result = [unit for unit in described(documented, "Returns").values() if unit]
-            yield Formula(f"{info.name}.{name}", function, parameters, result[0] if result else None)
+            yield Formula(f"{info.name}.{name}", function, parameters, result_unit(documented))
 
 
 def runnable() -> list[Formula]:

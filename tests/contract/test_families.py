@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from planner.errors import InputError
+from planner.formulas.pipeline import Pipe
 from planner.registry import find
 from planner.runtimes import runtimes
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.engines import ENGINES
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -45,6 +47,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "schedules": SCHEDULES,
     "settings": SETTINGS,
     "sharding": SHARDINGS,
+    "engines": ENGINES,
     "sync": SYNCS,
     "runtimes": runtimes(),
 }
@@ -192,7 +195,8 @@ def test_a_column_has_the_bits_of_its_scalars(family: str, entry: Any, function:
     own = {"legal": ("cp", "heads", "kv_heads", "head_ranks")} if family == "context" else {}
     names = own.get(function) or ARGUMENTS[function]
     columns = [(COLUMNS | SECONDS)[name] for name in names]
-    call: Callable[..., Any] = getattr(entry, function)
+    said: Callable[..., Any] = getattr(entry, function)
+    call = (lambda *symbols: said(Pipe(*symbols))) if function.endswith("bubble_seconds") else said
     together = np.broadcast_to(np.asarray(call(*columns)), (60,))
     assert together.tolist() == [call(*(float(column[row]) for column in columns)) for row in range(60)]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
+from planner.formulas.pipeline import Pipe
 from tests.contract.formula_inputs import (
     NOT_RUN,
     RANGES,
@@ -103,6 +105,16 @@ def test_the_unit_of_the_result_is_the_one_in_brackets(one: Formula) -> None:
     expected = exponents(RESULTS.get(one.name.partition(".")[2], (one.unit, ""))[0])
     found = result.unit if isinstance(result, Quantity) else NONE
     assert found == expected, f"{written(found)}, not {one.unit}"
+
+
+def test_a_closed_form_of_the_pipeline_takes_the_record_of_its_symbols() -> None:
+    symbols = {field.name for field in fields(Pipe)} | {"microbatches", "forward", "backward", "hop"}
+    forms = [one for one in formulas() if one.name.endswith("bubble_seconds")]
+    assert len(forms) > 15
+    for one in forms:
+        taken = {name: kind for name, (kind, _) in one.parameters.items()}
+        assert taken.pop("pipe", None) == "Pipe", one.name
+        assert symbols.isdisjoint(taken), one.name
 
 
 @pytest.mark.parametrize("name", sorted(NOT_RUN))

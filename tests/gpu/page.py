@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.calibrate.accuracy.plot import picture
 from planner.units import GIB
 from tests.gpu.train_step import summary
 from tests.gpu.unseen import mean_errors
+from tests.lab.accuracy.plot import picture
 
 Row = dict[str, Any]
 

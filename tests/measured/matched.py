@@ -10,11 +10,11 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from planner.calibrate.accuracy.runs import read_folder
 from planner.calibrate.constants import predictions_with, shipped_values
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
+from tests.lab.accuracy.runs import read_folder
 
 RUNS = Path(__file__).parent / "runs"
 COLUMNS = (

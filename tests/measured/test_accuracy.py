@@ -7,11 +7,11 @@ from statistics import median
 
 import pytest
 
-from planner.calibrate.accuracy.lines import Accuracy, Line, line_of
-from planner.calibrate.accuracy.runs import accuracy_of, read_folder
 from planner.calibrate.validate import Outcome
 from planner.cost.fit import memory_band
 from planner.runtimes._traits import Traits
+from tests.lab.accuracy.lines import Accuracy, Line, line_of
+from tests.lab.accuracy.runs import accuracy_of, read_folder
 from tests.measured.limits import APART, LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
 from tests.measured.matched import RUNS
 
@@ -72,7 +72,7 @@ def test_nine_of_ten_peaks_are_inside_the_band_that_an_estimate_prints() -> None
     pairs = [
         (row.measured_gib, row.predicted_gib) for row in scored if row.measured_gib and row.predicted_gib
     ]
-    band = memory_band(Traits().memory_spread)
+    band = memory_band(Traits().allocator.memory_spread)
     assert len(pairs) >= 150
     assert sum(abs(seen / said - 1) <= band for seen, said in pairs) >= 0.9 * len(pairs)
 

@@ -9,19 +9,19 @@ import pytest
 
 from planner.calibrate.constants import Key, predictions_with, shipped_values
 from planner.calibrate.fit import Factor
-from planner.calibrate.fit_all import timed_runs
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.sites.fit import SHARES
 from planner.calibrate.sites.solve import pinned
-from planner.calibrate.stages import STAGES
+from planner.calibrate.stages import stages
+from tests.lab.fit_all import timed_runs
 from tests.measured.matched import RUNS
 
 
 def unseen(source: str) -> dict[Key, float]:
     """Return the shipped constants without those that were fitted to a source, but for their starts."""
     values = {key: value for key, value in shipped_values().items() if key[:2] != ("site", source)}
-    own = [stage for stage in STAGES if any(stage.wanted(run) for run in runs_of(source))]
+    own = [stage for stage in stages() if any(stage.wanted(run) for run in runs_of(source))]
     factors = [factor for stage in own for factor in stage.factors if factor.key[0] != "site"]
     return values | {factor.key: factor.start for factor in factors}
 

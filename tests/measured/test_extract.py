@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.calibrate.eras import UNMEASURED
+from planner.calibrate.eras import unmeasured
 from planner.calibrate.pricing import cost_predictions
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import Run, read_runs
@@ -35,7 +35,7 @@ def validated(name: str) -> Validation:
 
 def test_an_era_without_a_published_run_has_no_error_band() -> None:
     eras = {outcome.era for name in TABLES for outcome in validated(name).outcomes}
-    assert eras.isdisjoint(UNMEASURED)
+    assert eras.isdisjoint(unmeasured())
     run = next(read_runs(io.StringIO("id,gpu,num_gpus,framework,model,seq_len,tp,pp,micro_batch,oom\n"
                                      "j,a100,8,MaxText,llama3-8b,8192,1,1,1,0\n")).rows)  # fmt: skip
     assert isinstance(run, Run)

@@ -10,6 +10,7 @@ import numpy as np
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.cost.estimate import estimate
+from planner.formulas.pipeline import Pipe
 from planner.techniques.schedules import SCHEDULES
 from tests.measured.matched import priced
 from tests.oracle.test_schedules_zero_bubble import LAYERS, PRINTED, Printed
@@ -36,9 +37,8 @@ def printed_seconds(line: Printed, schedule: str) -> float:
     vpp = (LAYERS[line.model] + 2) // line.pp if schedule == "interleaved-1f1b" else 1
     forward, gradient, weight, hop = line.times
     waiting = 2 * vpp * hop
-    bubble = SCHEDULES[schedule].span_bubble_seconds(
-        line.pp, vpp, line.m, forward, gradient + waiting, weight, 0.0
-    )
+    pipe = Pipe(line.pp, vpp, line.m, forward, gradient + waiting, weight)
+    bubble = SCHEDULES[schedule].span_bubble_seconds(pipe)
     return float(line.m * (line.work + waiting) + bubble) / 1e3
 
 

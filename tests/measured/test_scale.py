@@ -9,13 +9,13 @@ import pytest
 
 from planner.calibrate.constants import predictions_with, shipped_values
 from planner.calibrate.fit import fit, log_errors
-from planner.calibrate.fit_all import timed_runs
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
-from planner.calibrate.stages import STAGES
+from planner.calibrate.stages import stages
+from tests.lab.fit_all import timed_runs
 from tests.measured.matched import RUNS
 
-MEGATRON = next(stage for stage in STAGES if stage.name.startswith("Megatron-LM's runs"))
+MEGATRON = next(stage for stage in stages() if stage.name.startswith("Megatron-LM's runs"))
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from planner.calibrate.eras._common import FIXED_SEGMENTS
+from planner.calibrate.eras.statements import statements
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
@@ -102,5 +102,6 @@ def test_fixed_segments_run_out_where_growing_ones_do_not() -> None:
 @pytest.mark.parametrize("graphed", [False, True])
 def test_fixed_segments_hold_more_than_usual_and_less_than_the_share_of_the_sweep(graphed: bool) -> None:
     held = play(Allocator(), graphed)
-    assert predicted(graphed, 0.05) < held < predicted(graphed, FIXED_SEGMENTS["reserve_share"])
+    fixed = statements().statements["fixed segments"].traits
+    assert predicted(graphed, 0.05) < held < predicted(graphed, fixed["reserve_share"])
     play(Allocator(capacity=held - 2 * 2**30), graphed)  # what is free is given back

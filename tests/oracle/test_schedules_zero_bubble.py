@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from planner.formulas.pipeline import Pipe
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
@@ -58,7 +59,7 @@ HALF_A_DIGIT = 5.1e-5
 
 
 def form_rate(name: str, line: Printed) -> float:
-    bubble = SCHEDULES[name].span_bubble_seconds(line.pp, 1, line.m, *line.times)
+    bubble = SCHEDULES[name].span_bubble_seconds(Pipe(line.pp, 1, line.m, *line.times))
     return line.rate(float(bubble))
 
 
@@ -88,7 +89,7 @@ def test_closed_form_of_interleaving(line: Printed) -> None:
     The table counts pc less than the order here waits for messages; why, the paper does not say.
     """
     vpp = (LAYERS[line.model] + 2) // line.pp
-    bubble = SCHEDULES["interleaved-1f1b"].span_bubble_seconds(line.pp, vpp, line.m, *line.times)
+    bubble = SCHEDULES["interleaved-1f1b"].span_bubble_seconds(Pipe(line.pp, vpp, line.m, *line.times))
     assert line.rate(float(bubble) - line.pp * line.times[3]) == pytest.approx(
         line.rates[1], abs=HALF_A_DIGIT
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from planner.formulas.pipeline import Pipe
 from planner.search.synthesis.problem import Problem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
@@ -92,7 +93,7 @@ def test_all_settings_are_there() -> None:
 @pytest.mark.parametrize("line", LINES[8:], ids=[f"{line.model}-{line.m}" for line in LINES[8:]])
 def test_times_from_two_printed_rates_give_the_third(line: Printed) -> None:
     """ZB-H2's printed bubble was not used to find the times; W weighs thrice in it, with its rounding."""
-    bubble = SCHEDULES["zb-h2"].span_bubble_seconds(line.pp, 1, line.m, *line.times)
+    bubble = SCHEDULES["zb-h2"].span_bubble_seconds(Pipe(line.pp, 1, line.m, *line.times))
     rate = line.rate(float(bubble))
     assert rate == pytest.approx(line.rates[3], abs=3 * HALF_A_DIGIT)
 

@@ -11,9 +11,9 @@ import pytest
 
 import planner
 from planner.arguments import is_of
-from planner.cli.given import AXES
 from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import search as search_command
+from planner.fields import ASKED_AXES
 from planner.inputs.workload import Workload
 
 JOB = planner.Job(
@@ -159,6 +159,7 @@ ELSEWHERE = {
     "force": "save_plan",
     "flags": "emit_plan, whose scripts hold them",
     "failing": "plan_goodput",
+    "context": "the command alone",
     "near": "the command alone",
     "sites": "planner.search.sites.rank.search_sites",
     "job": "Job, Workload, load_hardware, load_runtime",
@@ -173,7 +174,7 @@ def test_a_search_has_every_option_of_the_command_or_says_where_it_is() -> None:
     assert options - set(ELSEWHERE) == parameters - {"job", "runtime", "memory_limit", "axes"}
     assert set(ELSEWHERE) <= options
     axes = {field for field in PlanOptions.__dataclass_fields__}
-    assert axes == set(AXES)
+    assert axes == {axis.name for axis in ASKED_AXES}
     known = {*Workload.model_fields, *inspect.signature(planner.load_hardware).parameters, "memory_limit"}
     named = {"model", "hardware", "gpus", "runtime", "changes", "target_version"}  # runtime: NAME@RELEASE
     asked = set(JobOptions.__dataclass_fields__) - named

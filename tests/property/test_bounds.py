@@ -12,8 +12,9 @@ from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.search.choices import choices_of
 from planner.search.guard import Guard
+from planner.search.operators.split import best_of
 from planner.search.optimise import search
-from planner.search.refine import best_of, refine
+from planner.search.refine import refine
 from planner.search.request import Request, objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
@@ -54,9 +55,9 @@ def test_refined_candidates_keep_their_bounds_and_the_proof_holds(name: str) -> 
     space = make_space(work, {"cp": 1, "etp": 1})
     scan = Scan(work, runtime(), space, choices_of(runtime(), fixed), 1e30, 1e30, keep=10_000)
     report = scan.run(objective_column("time"))
-    assert report.valid == len(report.promising) < 10_000
-    reached = [best_of(candidate, scan, None).step for candidate in report.promising]
-    bounds = [candidate.bound for candidate in report.promising]
+    assert report.valid == len(report.of("split")) < 10_000
+    reached = [best_of(candidate, scan, None).step for candidate in report.of("split")]
+    bounds = [candidate.bound for candidate in report.of("split")]
     assert all(bound <= step * ROUNDING for bound, step in zip(bounds, reached, strict=True))
     refined = refine(scan, report, "time", 5)
     assert refined.proved

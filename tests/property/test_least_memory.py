@@ -12,8 +12,8 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
+from planner.search.operators.split import balanced
 from planner.search.optimise import SearchResult, search
-from planner.search.refine import balanced
 from planner.search.request import Request, scan_of
 
 JOBS = {

@@ -17,7 +17,7 @@ from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans, runtime
 from tests.unit.test_activation_offload import linked
 
 RUNTIME = any_runtime()
-PASSING = any_runtime(persistent_gradients=False)
+PASSING = any_runtime(engine="fsdp1")
 LAYERS = (0, 1, 2, 3, 5, 8, 13)
 EACH = pytest.mark.parametrize("name", MODELS)
 

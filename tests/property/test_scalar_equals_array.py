@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.parts import PlanParts
+from planner.formulas.pipeline import Pipe
 from planner.runtimes._family import Runtime
 from planner.search.candidates import ScanReport
 from planner.search.choices import choices_of
@@ -44,13 +46,27 @@ def constants(annotation: str) -> Any:
     return built if kind == annotation else [built]
 
 
+def pipes(draw: np.random.Generator) -> Pipe:
+    names = {"Pipe.m": "microbatches"}
+    made: Pipe = record(Pipe, lambda _, where, __: column(names.get(where, where.partition(".")[2]), draw))
+    return made
+
+
+def at(row: int, values: Any) -> Any:
+    if isinstance(values, Pipe):
+        return Pipe(*(float(getattr(values, field.name)[row]) for field in fields(Pipe)))
+    return float(values[row])
+
+
 @pytest.mark.parametrize("one", numeric(), ids=lambda one: one.name)
 def test_a_formula_gives_scalars_and_columns_the_same_bits(one: Formula) -> None:
     draw = np.random.default_rng(1)
-    columns = {name: column(name, draw) for name, (kind, _) in one.parameters.items() if kind == "Num"}
-    fixed = {name: constants(kind) for name, (kind, _) in one.parameters.items() if kind != "Num"}
+    kinds = {name: kind for name, (kind, _) in one.parameters.items()}
+    columns = {name: column(name, draw) for name, kind in kinds.items() if kind == "Num"}
+    columns |= {name: pipes(draw) for name, kind in kinds.items() if kind == "Pipe"}
+    fixed = {name: constants(kind) for name, kind in kinds.items() if name not in columns}
     together = np.broadcast_to(one.function(**columns, **fixed), (DRAWS,))
-    rows = [{name: float(values[row]) for name, values in columns.items()} for row in range(DRAWS)]
+    rows = [{name: at(row, values) for name, values in columns.items()} for row in range(DRAWS)]
     assert together.tolist() == [float(one.function(**row, **fixed)) for row in rows]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from planner.formulas.pipeline import Pipe
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
@@ -33,7 +34,7 @@ def cases(schedule: Schedule, count: int) -> Iterator[Case]:
         if schedule.name == "zb-2p":
             gradient, weight = forward * draw.uniform(0.97, 1.0), forward * draw.uniform(0.96, 0.97)
         times = (forward, gradient, weight, hop)
-        if not schedule.supports(pp, vpp, m) and schedule.holds(pp, vpp, m, *times):
+        if not schedule.supports(pp, vpp, m) and schedule.holds(Pipe(pp, vpp, m, *times)):
             count -= 1
             yield pp, vpp, m, times
 
@@ -46,11 +47,11 @@ def test_closed_forms(name: str) -> None:
         times = PassTimes(forward / vpp, gradient / vpp, weight / vpp, hop)
         step = step_record(BarePipeline(schedule, pp, vpp, m, times).played())
         work = m * (forward + gradient + weight)
-        numbers = (pp, vpp, m, forward, gradient, weight, hop)
-        makespan = work + schedule.bubble_seconds(*numbers)
-        span = work + schedule.span_bubble_seconds(*numbers)
-        assert makespan == pytest.approx(step.makespan, rel=0.01), numbers
-        assert span == pytest.approx(step.longest_span, rel=0.01), numbers
+        pipe = Pipe(pp, vpp, m, forward, gradient, weight, hop)
+        makespan = work + schedule.bubble_seconds(pipe)
+        span = work + schedule.span_bubble_seconds(pipe)
+        assert makespan == pytest.approx(step.makespan, rel=0.01), pipe
+        assert span == pytest.approx(step.longest_span, rel=0.01), pipe
         misses += makespan != pytest.approx(step.makespan, rel=1e-9)
     if name in EXACT:
         assert misses <= 2
@@ -64,7 +65,7 @@ def test_forms_without_conditions_hold_for_slow_networks(name: str) -> None:
         for hop in (0.5, 1.0, 4.0):
             times = PassTimes(1.0 / vpp, 1.3 / vpp, 0.7 / vpp, hop)
             step = step_record(BarePipeline(schedule, 4, vpp, m, times).played())
-            bubble = schedule.bubble_seconds(4, vpp, m, 1.0, 1.3, 0.7, hop)
+            bubble = schedule.bubble_seconds(Pipe(4, vpp, m, 1.0, 1.3, 0.7, hop))
             assert m * 3.0 + bubble == pytest.approx(step.makespan)
 
 
@@ -72,9 +73,10 @@ def test_forms_without_conditions_hold_for_slow_networks(name: str) -> None:
 def test_no_schedule_beats_its_work(name: str) -> None:
     schedule = SCHEDULES[name]
     for pp, vpp, m, times in cases(schedule, 30):
-        bubble = schedule.bubble_seconds(pp, vpp, m, *times)
+        pipe = Pipe(pp, vpp, m, *times)
+        bubble = schedule.bubble_seconds(pipe)
         assert bubble >= -1e-9
-        assert schedule.span_bubble_seconds(pp, vpp, m, *times) <= bubble + 1e-9
+        assert schedule.span_bubble_seconds(pipe) <= bubble + 1e-9
 
 
 NEVER_ABOVE = (
@@ -98,6 +100,6 @@ def test_no_form_is_above_the_played_step(name: str, recomputed: bool) -> None:
         step = BarePipeline(
             schedule, pp, vpp, m, PassTimes(1.0 / vpp, gradient / vpp, weight / vpp, 0.0)
         ).played()
-        bubble = schedule.bubble_seconds(pp, vpp, m, 1.0, gradient, weight, 0.0)
+        bubble = schedule.bubble_seconds(Pipe(pp, vpp, m, 1.0, gradient, weight))
         numbers = (pp, vpp, m, gradient, weight)
         assert m * (1.0 + gradient + weight) + bubble <= step.makespan * (1 + 1e-9), numbers

@@ -18,7 +18,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.assign.improve import Improver
-from planner.search.hosted import fewest_hosted
+from planner.search.operators.host import hosted
 from planner.search.optimise import search_counts
 from planner.search.request import Request, objective_column, scan_of
 
@@ -126,9 +126,9 @@ def test_what_a_candidate_takes_at_least_is_no_more_than_it_takes(name: str) -> 
     scan = scan_of(asked, job, runtime)
     report = scan.run(objective_column("time"))
     improver, tried = Improver(scan), 0
-    assert report.hosted == sorted(report.hosted, key=lambda one: one.value)
-    for candidate in report.hosted[:24]:
-        found = fewest_hosted(improver, candidate)
+    assert report.of("host") == sorted(report.of("host"), key=lambda one: one.value)
+    for candidate in report.of("host")[:24]:
+        found = hosted(improver, candidate)
         if found is not None:
             tried += 1
             assert candidate.bound <= found.step * (1 + 1e-12)

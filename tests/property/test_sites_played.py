@@ -10,10 +10,10 @@ import pytest
 from planner.cost.sites.price import Way, price_way
 from planner.cost.sites.routes import slowest_of
 from planner.inputs.sites import SitesProfile
-from planner.simulate.sites.exchanges import play
-from planner.simulate.sites.pipeline import play_stages
 from planner.techniques.compress import read_compression
 from planner.techniques.sync import SYNCS
+from tests.lab.sites.exchanges import play
+from tests.lab.sites.pipeline import play_stages
 from tests.unit.test_sites_price import sites, trained, way
 
 EXCHANGED = [name for name, sync in SYNCS.items() if sync.pattern != "stages"]

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from planner.calibrate.accuracy.page import scores_table, source_table
-from planner.calibrate.accuracy.runs import accuracy_of, read_folder
 from tests.helpers import ROOT
+from tests.lab.accuracy.page import scores_table, source_table
+from tests.lab.accuracy.runs import accuracy_of, read_folder
 
 EXTRACT = ROOT / "tests" / "measured" / "runs"
 

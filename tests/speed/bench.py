@@ -117,7 +117,7 @@ def timed_loop(scan: Scan, job: Job) -> Loop:
 
 def differing_bits(columns: Columns, job: Job) -> int:
     """Count the scan's candidates whose time, bound or memory differ in any bit from a single estimate's."""
-    candidates = [*columns.report.best[:100], *columns.report.promising[:100]]
+    candidates = [*columns.report.best[:100], *columns.report.of("split")[:100]]
     wrong = 0
     for candidate in candidates:
         known = estimate(candidate.plan, job, columns.scan.runtime)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, groupby, pairwise, product
 
 import numpy as np
 
-from planner.search.assign.problem import Ending, Host, Problem
+from planner.search.assign.problem import Problem
 
 
-def random_problem(seed: int, reshard: bool = False) -> Problem:
+def random_problem(seed: int) -> Problem:
     """Return a problem of few layers; whole numbers, so that sums are exact in any order."""
     draw = np.random.default_rng(seed)
     kinds, strategies = int(draw.integers(1, 3)), int(draw.integers(1, 4))
@@ -45,34 +44,7 @@ def random_problem(seed: int, reshard: bool = False) -> Problem:
         capacity=np.round(draw.uniform(0.4, 1.6) * mean + whole(0, 10, (stages,))),
         sum_weight=1.0,
         slowest_weight=float(draw.integers(0, 30)),
-        reshard=whole(0, 9, (strategies, strategies)) if reshard else None,
     )
-
-
-def with_host(problem: Problem, seed: int) -> Problem:
-    """Return the problem with states and activations that some strategies keep on a host, which is small."""
-    draw = np.random.default_rng((seed, 1))
-    shape, stages = problem.seconds.shape, problem.stages
-
-    def some(high: int) -> np.ndarray:
-        return (draw.integers(0, high, shape) * (draw.random(shape) < 0.6)).astype(float)
-
-    layers = sum(count for _, count in problem.runs)
-    room = draw.uniform(0.2, 1.5) * 8.0 * layers / stages
-    host = Host(
-        held=some(5),
-        static=some(8),
-        extra=draw.integers(0, 4, stages).astype(float),
-        capacity=np.round(room + draw.integers(0, 6, stages)),
-    )
-    return replace(problem, host=host)
-
-
-def with_ending(problem: Problem, seed: int) -> Problem:
-    """Return the problem with something to be done after the passes."""
-    draw = np.random.default_rng((seed, 2))
-    seconds = draw.integers(0, 40, problem.seconds.shape).astype(float)
-    return replace(problem, ending=Ending(seconds, draw.integers(0, 20, problem.stages).astype(float)))
 
 
 def brute_force(problem: Problem) -> float:
@@ -82,36 +54,19 @@ def brute_force(problem: Problem) -> float:
     for cut in combinations(range(1, len(kinds)), problem.stages - 1):
         ends = (0, *cut, len(kinds))
         blocks = [tuple(kinds[a:b]) for a, b in pairwise(ends)]
-        answers = [_answers(problem, stage, block) for stage, block in enumerate(blocks)]
-        for chosen in product(*answers):
-            times, endings = zip(*chosen, strict=True)
-            value = problem.sum_weight * sum(times) + problem.slowest_weight * max(times) + max(endings)
-            best = min(best, value)
+        times = [_least(problem, stage, block) for stage, block in enumerate(blocks)]
+        best = min(best, problem.sum_weight * sum(times) + problem.slowest_weight * max(times))
     return float(best)
 
 
-def _answers(problem: Problem, stage: int, block: tuple[int, ...]) -> list[tuple[float, float]]:
-    """Return the passes and endings of one stage that fit, those left out that another one beats in both."""
-    found: dict[float, float] = {}
+def _least(problem: Problem, stage: int, block: tuple[int, ...]) -> float:
+    """Return the least seconds of one stage; infinite where no choice fits."""
+    found = [np.inf]
     for strategies in _choices(block, problem.strategies):
         layers = list(zip(block, strategies, strict=True))
-        if not _fits(problem, stage, layers):
-            continue
-        seconds = problem.extra_seconds[stage] + sum(problem.seconds[layer] for layer in layers)
-        if problem.reshard is not None:
-            for one, other in pairwise(strategies):
-                seconds += problem.reshard[one, other] if one != other else 0.0
-        ending = 0.0
-        if problem.ending is not None:
-            weights = problem.ending.seconds
-            ending = problem.ending.extra[stage] + sum(weights[layer] for layer in layers)
-        if np.isfinite(seconds):
-            found[float(seconds)] = min(float(ending), found.get(float(seconds), np.inf))
-    best: list[tuple[float, float]] = []
-    for seconds, ending in sorted(found.items()):
-        if not best or ending < best[-1][1]:
-            best.append((seconds, ending))
-    return best
+        if _fits(problem, stage, layers):
+            found.append(problem.extra_seconds[stage] + sum(problem.seconds[layer] for layer in layers))
+    return float(min(found))
 
 
 def _fits(problem: Problem, stage: int, layers: list[tuple[int, int]]) -> bool:
@@ -120,12 +75,7 @@ def _fits(problem: Problem, stage: int, layers: list[tuple[int, int]]) -> bool:
     )
     for layer in layers:
         nbytes += problem.static[layer] + problem.in_flight[stage] * problem.held[layer]
-    hosted = 0.0
-    if problem.host is not None:
-        hosted = problem.host.extra[stage] - problem.host.capacity[stage]
-        for layer in layers:
-            hosted += problem.host.static[layer] + problem.in_flight[stage] * problem.host.held[layer]
-    return bool(nbytes <= problem.capacity[stage] and hosted <= 0)
+    return bool(nbytes <= problem.capacity[stage])
 
 
 def _choices(block: tuple[int, ...], strategies: int) -> Iterator[tuple[int, ...]]:

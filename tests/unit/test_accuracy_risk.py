@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.calibrate.accuracy.risk import EDGES, HEAD, risk_bins, risk_cells
 from planner.calibrate.validate import Outcome
+from tests.lab.accuracy.risk import EDGES, HEAD, risk_bins, risk_cells
 from tests.unit.test_calibrate_accuracy import outcome
 
 

@@ -146,7 +146,7 @@ def test_copies_that_nothing_hides_are_in_the_step() -> None:
 
 def test_gradients_grow_while_activations_come_back() -> None:
     """One micro-batch, gradients made in backward: those of half the layers are there at the peak."""
-    traits = {"persistent_gradients": False, "logit_bytes": 0.0}
+    traits = {"logit_bytes": 0.0}
     work = job(dense(12), 1, seq_len=8192, global_batch=1)
     none, half = (
         estimate(plan_of(work, zero=3, offload=name), work, runtime(**traits)).stages[0]

@@ -90,10 +90,10 @@ def test_a_value_read_back_costs_each_attention_forward() -> None:
 def test_a_device_shows_what_its_allocator_holds_as_far_as_there_is_room(needed: float, shown: float) -> None:
     one = case(held_share=0.3, reserve_share=0.05)
     capacity = float(one.pool.accelerator.memory_visible)
-    memory = StageMemory(0.0, 0.0, 0.0, activations=0.2 * capacity, workspace=0.0, at_loss=False)
+    memory = StageMemory(0.0, 0.0, 0.0, activations=0.2 * capacity, workspace=0.0)
     assert float(shown_bytes(one, memory, needed * capacity)) == pytest.approx(shown * capacity)
 
 
 def test_without_fixed_segments_a_device_shows_what_it_must_have() -> None:
-    memory = StageMemory(0.0, 0.0, 0.0, activations=1e9, workspace=1e9, at_loss=False)
+    memory = StageMemory(0.0, 0.0, 0.0, activations=1e9, workspace=1e9)
     assert float(shown_bytes(case(), memory, 5e9)) == 5e9

@@ -89,7 +89,7 @@ def test_a_made_order_fills_zero_bubble_s_lower_bound() -> None:
     assert made.incumbent == pytest.approx(3 * 4 + 1)
     assert made.proved
     assert [len(passes) for passes in made.orders] == [3 * 4, 3 * 4]
-    with pytest.raises(planner.InputError, match=r"(?s)--pp.*--microbatches.*--pass-times.*--objective"):
+    with pytest.raises(planner.InputError, match=r"(?s)pp: .*microbatches: .*pass_times: .*objective: "):
         planner.synthesise_schedule(0, 0, [(1,)], objective="speed")
     with pytest.raises(planner.Infeasible):
         planner.synthesise_schedule(2, 4, [(1, 1, 1)], memory_limit=0.5)
@@ -194,10 +194,10 @@ def test_runs_are_validated(tmp_path: Path) -> None:
     ("axes", "words"),
     [
         ({"tpp": 4}, "nearest: tp"),
-        ({"tp": 0}, "--tp"),
+        ({"tp": 0}, "^tp: found 0"),
         ({"tp": 3}, "accelerators"),
         ({"schedule": "1f2b"}, "nearest: 1f1b"),
-        ({"tp": 0, "cp": -1, "zero": 4}, "(?s)--tp.*--cp.*--zero"),
+        ({"tp": 0, "cp": -1, "zero": 4}, "(?s)^tp: .*\\ncp: .*\\nzero: "),
     ],
 )
 def test_wrong_axes_are_refused_with_all_faults(axes: dict[str, object], words: str) -> None:

@@ -12,10 +12,10 @@ import pytest
 from planner.errors import Infeasible, SolverError
 from planner.search.assign import counting
 from planner.search.assign.decompose import Solution, decompose
-from planner.search.assign.problem import Ending, Host, NoAssignment, Problem, Segment, price, split_of
+from planner.search.assign.problem import Problem, Segment, price, split_of
 from planner.search.assign.program import GAP, Program, Solver, cbc, certify, highs, solve
 from planner.units import GIB
-from tests.unit.assign_cases import brute_force, random_problem, with_ending, with_host
+from tests.unit.assign_cases import brute_force, random_problem
 
 HAND = Problem(
     runs=((0, 2), (1, 3)),
@@ -30,7 +30,6 @@ HAND = Problem(
     capacity=np.array([65.0, 45.0]),
     sum_weight=1.0,
     slowest_weight=7.0,
-    reshard=np.array([[0.0, 0.125], [0.5, 0.0]]),
 )
 """Two plain layers and three heavy ones on two stages, to be kept (0) or recomputed (1); 8 micro-batches."""
 
@@ -41,12 +40,12 @@ UNEVEN = (
 
 
 def test_a_step_by_hand() -> None:
-    """Stage 0: 1 + 1.5 + 4 and one change of strategy each way; stage 1: two layers of 5 s."""
+    """Stage 0: 1 + 1.5 + 4; stage 1: two layers of 5 s."""
     told = price(HAND, UNEVEN)
-    assert told.stage_seconds.tolist() == [0.25 + 6.5 + 0.125 + 0.5, 0.75 + 10.0]
+    assert told.stage_seconds.tolist() == [0.25 + 6.5, 0.75 + 10.0]
     layers = (2 + 2 * 6) + (2 + 2 * 1) + (3 + 2 * 8)
     assert told.stage_bytes.tolist() == [10 + layers + 5, 20 + 2 * (3 + 2) + 7]
-    assert told.seconds == (7.375 + 10.75) + 7 * 10.75
+    assert told.seconds == (6.75 + 10.75) + 7 * 10.75
     assert told.fits
     assert split_of(UNEVEN) == (3, 2)
     assert not price(replace(HAND, capacity=np.array([51.0, 45.0])), UNEVEN).fits
@@ -55,25 +54,6 @@ def test_a_step_by_hand() -> None:
 def test_what_is_rebuilt_is_no_less_than_the_loss() -> None:
     kept = ((Segment(0, 0, 2), Segment(1, 0, 2)), (Segment(1, 0, 1),))
     assert price(HAND, kept).stage_bytes[1] == 20 + (3 + 8) + 6
-
-
-def test_hosts_and_what_follows_the_passes_by_hand() -> None:
-    """Recomputed layers (1) keep 4 or 5 bytes on the host, and 3 for each micro-batch; the head adds 2."""
-    host = Host(
-        held=np.array([[0.0, 3.0], [0.0, 3.0]]),
-        static=np.array([[0.0, 4.0], [0.0, 5.0]]),
-        extra=np.array([0.0, 2.0]),
-        capacity=np.array([10.0, 18.0]),
-    )
-    ending = Ending(np.array([[1.0, 2.0], [3.0, 8.0]]), np.array([0.5, 0.25]))
-    whole = replace(HAND, host=host, ending=ending)
-    told = price(whole, UNEVEN)
-    assert told.host_bytes.tolist() == [4 + 2 * 3, 2 + 2 * (5 + 3)]
-    assert told.endings.tolist() == [0.5 + 1 + 2 + 3, 0.25 + 2 * 8]
-    assert told.seconds == price(HAND, UNEVEN).seconds + 16.25
-    assert told.fits
-    assert not price(replace(whole, host=replace(host, capacity=np.array([9.0, 18.0]))), UNEVEN).fits
-    assert not price(replace(whole, ending=replace(ending, latest=16.0)), UNEVEN).fits
 
 
 @pytest.mark.parametrize(
@@ -104,68 +84,16 @@ def found(problem: Problem, solver: Callable[[Problem], Solution] = decompose) -
     return told.seconds
 
 
-@pytest.mark.parametrize("reshard", [False, True])
-def test_decomposition_is_brute_force(reshard: bool) -> None:
-    problems = [random_problem(seed, reshard) for seed in range(100)]
+def test_decomposition_is_brute_force() -> None:
+    problems = [random_problem(seed) for seed in range(100)]
     wanted = [brute_force(problem) for problem in problems]
     assert [found(problem) for problem in problems] == wanted
     assert 10 < np.isinf(wanted).sum() < 50
 
 
-KINDS = ("host", "ending", "both")
-
-
-def wider(seed: int, kind: str, reshard: bool) -> Problem:
-    """Return a random problem with hosts, with something after the passes, or with both."""
-    problem = random_problem(seed, reshard)
-    problem = with_host(problem, seed) if kind != "ending" else problem
-    return with_ending(problem, seed) if kind != "host" else problem
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("reshard", [False, True])
-def test_with_hosts_and_endings_too(kind: str, reshard: bool) -> None:
-    problems = [wider(seed, kind, reshard) for seed in range(60)]
-    wanted = [brute_force(problem) for problem in problems]
-    assert [found(problem) for problem in problems] == wanted
-    plain = [brute_force(random_problem(seed, reshard)) for seed in range(60)]
-    assert sum(one > other for one, other in zip(wanted, plain, strict=True)) > 10
-    assert np.isfinite(wanted).sum() > 20
-
-
-def test_larger_hosts_and_devices_are_never_slower() -> None:
-    faster = 0
-    for seed in range(40):
-        problem = wider(seed, "both", reshard=False)
-        host = problem.host
-        assert host is not None
-        steps = [
-            found(
-                replace(
-                    problem,
-                    capacity=problem.capacity + more,
-                    host=replace(host, capacity=host.capacity + less),
-                )
-            )
-            for more, less in ((0, 0), (0, 6), (8, 6), (8, 1e6), (1e6, 1e6))
-        ]
-        assert steps == sorted(steps, reverse=True)
-        faster += steps[0] > steps[-1]
-    assert faster > 10
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("reshard", [False, True])
-def test_with_hosts_and_endings_hundreds_of_times(kind: str, reshard: bool) -> None:
-    problems = [wider(seed, kind, reshard) for seed in range(2000, 2500)]
-    assert [found(problem) for problem in problems] == [brute_force(problem) for problem in problems]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("reshard", [False, True])
-def test_decomposition_is_brute_force_a_thousand_times(reshard: bool) -> None:
-    problems = [random_problem(seed, reshard) for seed in range(1000, 2000)]
+def test_decomposition_is_brute_force_a_thousand_times() -> None:
+    problems = [random_problem(seed) for seed in range(1000, 2000)]
     assert [found(problem) for problem in problems] == [brute_force(problem) for problem in problems]
 
 
@@ -180,34 +108,9 @@ def optimum(problem: Problem, solver: Solver) -> float:
 
 
 @pytest.mark.parametrize("solver", [highs, cbc])
-@pytest.mark.parametrize("reshard", [False, True])
-def test_integer_programs_are_the_decomposition(solver: Solver, reshard: bool) -> None:
+def test_integer_programs_are_the_decomposition(solver: Solver) -> None:
     for seed in range(15):
-        problem = random_problem(seed, reshard)
-        wanted = found(problem)
-        if np.isfinite(wanted):
-            assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
-
-
-@pytest.mark.parametrize("solver", [highs, cbc])
-@pytest.mark.parametrize("kind", KINDS)
-def test_integer_programs_with_hosts_and_endings(solver: Solver, kind: str) -> None:
-    for seed in range(12):
-        problem = wider(seed, kind, reshard=bool(seed % 2))
-        wanted = found(problem)
-        if np.isfinite(wanted):
-            assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
-        else:
-            with pytest.raises(SolverError, match="infeasible"):
-                solver(Program(problem), 60.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", [highs, cbc])
-@pytest.mark.parametrize("kind", KINDS)
-def test_integer_programs_with_hosts_and_endings_hundreds_of_times(solver: Solver, kind: str) -> None:
-    for seed in range(500, 600):
-        problem = wider(seed, kind, reshard=bool(seed % 2))
+        problem = random_problem(seed)
         wanted = found(problem)
         if np.isfinite(wanted):
             assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
@@ -215,10 +118,9 @@ def test_integer_programs_with_hosts_and_endings_hundreds_of_times(solver: Solve
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", [highs, cbc])
-@pytest.mark.parametrize("reshard", [False, True])
-def test_integer_programs_are_the_decomposition_hundreds_of_times(solver: Solver, reshard: bool) -> None:
+def test_integer_programs_are_the_decomposition_hundreds_of_times(solver: Solver) -> None:
     for seed in range(300, 500):
-        problem = random_problem(seed, reshard)
+        problem = random_problem(seed)
         wanted = found(problem)
         if np.isfinite(wanted):
             assert optimum(problem, solver) == pytest.approx(wanted, rel=2 * GAP)
@@ -259,41 +161,6 @@ def test_the_smallest_capacity_that_would_do() -> None:
     assert told > 20
 
 
-def hosted_in_gib(seed: int, capacity: float) -> Problem:
-    """Return a problem with hosts, whose bytes are gibibytes, with one capacity for all devices."""
-    problem = with_host(random_problem(seed), seed)
-    host = problem.host
-    assert host is not None
-    larger = {name: getattr(host, name) * GIB for name in ("held", "static", "extra", "capacity")}
-    return replace(in_gib(problem, capacity), host=Host(**larger))
-
-
-def test_the_smallest_capacity_that_would_do_beside_the_hosts() -> None:
-    """Devices and hosts may fit one by one and not together; what the message names is enough."""
-    told, hosts, together = 0, 0, 0
-    for seed in range(300):
-        problem = hosted_in_gib(seed, 9.0)
-        if np.isfinite(brute_force(problem)):
-            continue
-        with pytest.raises(NoAssignment) as caught:
-            decompose(problem)
-        error = caught.value
-        told += 1
-        if error.where:
-            hosts += 1
-            assert np.isinf(brute_force(hosted_in_gib(seed, 1e6)))
-            continue
-        assert error.capacity == 9.0 * GIB
-        together += np.isfinite(brute_force(in_gib(random_problem(seed), 9.0)))
-        needed = round(error.needed / GIB)
-        if np.isfinite(brute_force(hosted_in_gib(seed, 1e6))):
-            assert error.needed == pytest.approx(needed * GIB)
-            assert np.isinf(brute_force(hosted_in_gib(seed, needed - 1.0)))
-    assert told > 40
-    assert hosts > 3
-    assert together > 3
-
-
 def test_more_stages_than_layers_are_refused() -> None:
     one = replace(HAND, runs=((0, 1),))
     with pytest.raises(ValueError, match="1 layers cannot give each of 2 stages one"):
@@ -313,7 +180,7 @@ def test_the_slowest_stage_alone_and_the_sum_alone() -> None:
 def cut_short(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
     """Problems that a search of one node leaves open, while it is no longer than that."""
     monkeypatch.setattr(counting, "MOST_NODES", 1)
-    problems = [random_problem(seed, reshard=True) for seed in range(200, 440)]
+    problems = [random_problem(seed) for seed in range(200, 900)]
     left_open = [one for one in problems if found_gap(one) > GAP]
     assert len(left_open) >= 4
     return left_open
@@ -459,29 +326,13 @@ def test_an_answer_that_does_not_fit_is_not_believed() -> None:
 
 
 def test_without_the_decomposition_the_program_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gives_up(problem: Problem, tolerance: float) -> Solution:
+    def gives_up(problem: Problem) -> Solution:
         raise SolverError("nothing found")
 
     monkeypatch.setattr("planner.search.assign.program.decompose", gives_up)
-    problem = wider(3, "both", reshard=False)
+    problem = random_problem(3)
     told = solve(problem)
     assert told.incumbent == pytest.approx(brute_force(problem), rel=2 * GAP)
     assert told.bound <= told.incumbent
     with pytest.raises(SolverError, match="infeasible"):
         solve(replace(HAND, capacity=np.array([30.0, 30.0])))
-
-
-def test_a_step_that_ends_late_is_left_open_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped at the first limit, the answer fits and the bound holds."""
-    monkeypatch.setattr("planner.search.assign.decompose.MOST_SECONDS", 0.0)
-    gaps = []
-    for seed in range(40):
-        problem = wider(seed, "ending", reshard=False)
-        least = brute_force(problem)
-        if np.isfinite(least):
-            told = decompose(problem)
-            assert told.bound <= least * (1 + 1e-12)
-            assert least <= told.incumbent * (1 + 1e-12)
-            assert price(problem, told.assignment).fits
-            gaps.append(told.gap)
-    assert max(gaps) > 0.01

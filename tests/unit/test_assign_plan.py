@@ -12,11 +12,12 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
-from planner.search.assign.improve import Improvement, Improver, improve, solver_record
+from planner.search.assign.improve import Improvement, Improver, solver_record
 from planner.search.assign.modules import known_modules, module_names
 from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import Segment, layer_kinds, price
 from planner.search.assign.sweep import best_partition
+from planner.search.candidates import ScanReport
 from planner.search.choices import choices_of
 from planner.search.optimise import search
 from planner.search.refine import refine
@@ -103,12 +104,12 @@ SHARES = (0.68, 0.76, 0.85, 1.1)
 """Memory limits, as shares of what a plain plan needs."""
 
 
-def scan(limit: float = 1e15, recompute: str | None = None) -> Scan:
+def scan(limit: float = 1e15, recompute: str | None = None, uneven: bool = False) -> Scan:
     fixed: dict[str, object] = {"cp_method": "ring", "offload": "none", "zero": 1}
     fixed |= {"recompute": recompute} if recompute else {}
     runner = runtime()
     space = make_space(WORK, {"cp": 1, "etp": 1})
-    return Scan(WORK, runner, space, choices_of(runner, fixed), limit, limit, keep=500)
+    return Scan(WORK, runner, space, choices_of(runner, fixed), limit, limit, keep=500, uneven=uneven)
 
 
 def all_plans(plan: Plan) -> Iterator[Estimate]:
@@ -256,7 +257,8 @@ def test_an_assigned_search_is_never_slower(share: float) -> None:
     if not report.best:
         pytest.fail("nothing fits")
     plain = refine(whole, report, "time", 5)
-    assigned = refine(whole, report, "time", 5, uniform=False)
+    other = replace(whole, uneven=True)
+    assigned = refine(other, other.run(objective_column("time")), "time", 5)
     assert plain.improvement is None
     assert assigned.improvement is not None
     assert assigned.plans[0].step <= plain.plans[0].step
@@ -266,11 +268,9 @@ def test_an_assigned_search_is_never_slower(share: float) -> None:
     assert all(one.feasible and one.peak <= whole.limit for one in assigned.plans)
 
 
-def test_where_all_fits_plainly_nothing_is_gained() -> None:
-    whole = scan()
-    report = whole.run(objective_column("time"))
-    done, told = improve(Improver(whole), {}, report.promising[:0], 3)
-    assert (done, told) == ({}, None)
+def test_without_candidates_nothing_is_gained() -> None:
+    nothing = refine(scan(uneven=True), ScanReport(), "time", 3)
+    assert (nothing.plans, nothing.improvement, nothing.refined) == ((), None, 0)
 
 
 def test_the_search_tells_its_solver() -> None:
@@ -289,7 +289,7 @@ def test_the_search_tells_its_solver() -> None:
 
 
 def test_a_gain_is_set_beside_the_error() -> None:
-    improvement = Improvement(10.0, 9.9, None, 9.0, 0.5, 4)
+    improvement = Improvement(10.0, 9.9, None, 9.0, 0.5)
     assert solver_record(improvement, 0.03)["gain_is_within_error"] is True
     assert solver_record(improvement, 0.005)["gain_is_within_error"] is False
     assert solver_record(improvement, None)["gain_is_within_error"] is None

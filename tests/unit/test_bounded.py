@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.files import is_plan_file
 from planner.errors import InputError
+from planner.files import is_plan_file
 from planner.inputs import bounded
 from planner.inputs.bounded import LINE_BYTES, TABLE_BYTES, decoded, read_bytes, table_lines
 

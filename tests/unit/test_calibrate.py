@@ -24,7 +24,7 @@ from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
 from planner.calibrate.sites.fit import SHARES, fit_site, other_constants, runs_needed
 from planner.calibrate.sites.runs import SiteRuns, site_runs
 from planner.calibrate.sites.solve import SCATTER
-from planner.calibrate.stages import STAGES, neutral_values
+from planner.calibrate.stages import neutral_values, stages
 from planner.cli.calibrate import calibrate
 from planner.cli.options import Format
 from planner.errors import InputError
@@ -434,11 +434,11 @@ def test_constants_of_other_runs_give_an_accelerator_without_runs_the_share_of_i
 
 def test_a_fit_starts_from_runtimes_without_what_runs_gave_them_before() -> None:
     """Runs are priced with the shipped runtimes: a constant that is left out must not keep its value."""
-    start = neutral_values(STAGES)
+    start = neutral_values(stages())
     fitted_before = {key for key in shipped_values() if key[0] in ("accelerator", "runtime")}
     assert fitted_before <= set(start)
-    assert start["runtime", "torchtitan", "compute_derate"] == Traits().compute_derate == 1.0
-    assert start["runtime", "deepspeed", "sharded_wait"] == Traits().sharded_wait == 0.0
+    assert start["runtime", "torchtitan", "compute_derate"] == Traits().kernels.compute_derate == 1.0
+    assert start["runtime", "deepspeed", "sharded_wait"] == Traits().data.sharded_wait == 0.0
     assert shipped_values()["runtime", "torchtitan", "compute_derate"] < 1.0
 
 

@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from planner.calibrate.accuracy.__main__ import main
-from planner.calibrate.accuracy.lines import Accuracy, line_of, lines_of
-from planner.calibrate.accuracy.page import called, page, worst_table
-from planner.calibrate.accuracy.plot import scatter
 from planner.calibrate.runs.defaults import Skip
 from planner.calibrate.scores import GROUP_KEYS, Scored
 from planner.calibrate.validate import Outcome
 from planner.inputs.fitted import all_constants
+from tests.lab.accuracy.__main__ import main
+from tests.lab.accuracy.lines import Accuracy, line_of, lines_of
+from tests.lab.accuracy.page import called, page, worst_table
+from tests.lab.accuracy.plot import scatter
 from tests.unit.test_calibrate import HEAD, row
 
 

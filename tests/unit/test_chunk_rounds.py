@@ -10,18 +10,20 @@ from typing import Any, Final
 
 import pytest
 
-from planner.calibrate.eras._common import FP16_GRADIENTS, GPT_2021
+from planner.calibrate.eras.files import by_name, shipped
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import Traffic, data_parallel_seconds, data_parallel_sent
 from planner.cost.estimate import Estimate, all_rules, estimate
 from planner.cost.memory import StageWeights
-from planner.cost.peaks import PassBytes, turning_peak
+from planner.cost.peaks import Peak, largest, step_of
 from planner.cost.rounds import rounds
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Runtime
 from planner.simulate.plan import play_plan
+from planner.techniques.engines._family import PassBytes
+from planner.techniques.engines._rounds import round_moments
 from tests.unit.cost_jobs import any_runtime, job, model, plan_of, runtime
 
 PARAMS = 1e9
@@ -65,7 +67,7 @@ def test_states_that_are_whole_in_the_passes_travel_once(zero: int) -> None:
 
 
 def test_fsdp_s_hooks_gather_at_each_forward_whatever_the_schedule() -> None:
-    traits = {"sharded_at_rest": True}
+    traits = {"engine": "fsdp1"}
     sent = {
         float(data_parallel_sent(*setting(name, traits=traits), HELD))
         for name in ("breadth-first", PLAIN_SCHEDULE)
@@ -111,14 +113,19 @@ def test_a_chunk_in_use_is_whole_in_memory() -> None:
         activations=80.0, rebuilt=1.0, loss=0.0, largest_layer=0.0, gathered_layer=0.0, gathered_head=3.0,
         gathered_embedding=3.0, head=1.5, one_layer=0.0, chunk=5.0, gathered_chunk=10.0,
     )  # fmt: skip
-    peak = turning_peak(case, plan, passes)
+
+    def turned(plan: Plan, passes: PassBytes) -> Peak:
+        return largest(round_moments(step_of(case, plan, passes, 0.0, 0.0)))
+
+    peak = turned(plan, passes)
     assert (peak.activations, peak.workspace) == (80.0, 1 + 20 + 20 + 3 + 6)
-    late = turning_peak(case, plan, replace(passes, chunk=40.0))
+    late = turned(plan, replace(passes, chunk=40.0))
     assert (late.activations, late.workspace) == (80.0, 60 - 80 + 1 + 20 + 320 + 6)
-    two = turning_peak(case, replace(plan, vpp=2.0), replace(passes, chunk=40.0))
+    two = turned(replace(plan, vpp=2.0), replace(passes, chunk=40.0))
     assert (two.activations, two.workspace) == (40.0, 1 + 10 + 320 + 3 + 6)
-    lost = turning_peak(case, plan, replace(passes, loss=500.0))
-    assert (lost.activations, lost.workspace, bool(lost.at_loss)) == (80.0, 500 + 3 + 10 + 6, True)
+    lost = turned(plan, replace(passes, loss=500.0))
+    assert (lost.activations, lost.workspace) == (80.0, 500 + 3 + 10 + 6)
+    assert max(lost.moments, key=lambda one: float(one.size)).name == "the loss"
 
 
 def test_what_is_gathered_for_a_round_is_a_chunk_and_not_a_layer() -> None:
@@ -187,7 +194,8 @@ def gain_over_megatron(batch: int) -> tuple[float, float]:
     A 52B GPT on 64 V100: Megatron-LM hides neither gradients nor messages; breadth-first, whose library
     does, shards over all ranks as it likes.
     """
-    old = any_runtime(**{**GPT_2021, **FP16_GRADIENTS, "scattered_messages": True})
+    era = by_name(shipped())["megatron-2020-22"]
+    old = any_runtime(**{**era.traits, **era.half_traits})
     own = old.with_traits(dp_exposed=runtime().traits.data.exposed, p2p_occupies=False, pp_exposed=0.0)
     asked = {"seq_len": 1024, "global_batch": batch, "precision": "fp16", "tp": (1, 2, 4, 8)}
     steps = [

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cli.job import range_counts
 from planner.cli.options import JobOptions, OutputOptions, PlanOptions, spread
-from planner.cli.reading import Reading
-from planner.cli.traits import trait_changes
 from planner.cost.estimate import estimate
 from planner.plan import Plan
+from planner.question.job import range_counts
+from planner.question.reading import Reading
+from planner.question.traits import trait_changes
 from planner.runtimes import runtimes
-from planner.runtimes._trait_values import expected, is_allowed, kind_of, words_of
+from planner.runtimes._trait_values import expected, is_allowed, words_of
 from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
@@ -27,7 +27,7 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from tests.unit.cost_jobs import any_runtime, job, random_plans
 
-MAY_BE_NOTHING = [name for name in TRAITS if kind_of(name) is float and is_allowed(name, 0.0)]
+MAY_BE_NOTHING = [name for name in TRAITS if TRAITS[name].kind is float and is_allowed(name, 0.0)]
 
 
 def test_records_become_options_and_records_again() -> None:
@@ -138,7 +138,7 @@ def test_the_traits_of_every_runtime_may_be_set(name: str) -> None:
     for runtime in runtimes().values():
         value = runtime.traits.value_of(name)
         assert is_allowed(name, value), (runtime.name, value)
-    assert isinstance(Traits().value_of(name), kind_of(name))
+    assert isinstance(Traits().value_of(name), TRAITS[name].kind)
     for wrong in (math.nan, math.inf, -1.0, "no such word", None):
         assert not is_allowed(name, wrong)
     assert expected(name)

@@ -65,7 +65,7 @@ def test_volume_of_the_third_stage() -> None:
     assert sent(3, micro_batch=1) == pytest.approx(2 * once)
 
 
-AT_REST = {"sharded_at_rest": True}
+AT_REST = {"engine": "fsdp1"}
 
 
 @pytest.mark.parametrize(("zero", "each"), [(2, 2 + 4), (3, 2 + 2 + 4)])
@@ -272,8 +272,8 @@ def test_owners_of_whole_parameters_send_a_message_each() -> None:
     (LL128's hop over Simple's is 1.9 to 3.4 us in NCCL's table).
     """
     seconds = []
-    for owned in (False, True):
-        case, plan = setting({"dp_exposed": 1.0, "owned_parameters": owned}, zero=1, micro_batch=2)
+    for engine in ("distributed-optimizer", "internevo-zero"):
+        case, plan = setting({"dp_exposed": 1.0, "engine": engine}, zero=1, micro_batch=2)
         seconds.append(float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)))
     nvlink, network = case.tiers
     ring = 14 * nvlink.latency + network.latency

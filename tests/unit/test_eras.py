@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-from dataclasses import replace
-from pkgutil import iter_modules
 
 import numpy as np
 import pytest
 
-from planner.calibrate import eras
-from planner.calibrate.eras import ERAS, Era, find_era
-from planner.calibrate.eras._common import USUAL
-from planner.calibrate.eras.statements import STATEMENTS, era_traits, stated_traits, with_graphs
-from planner.calibrate.runs.checks import FRAMEWORKS
-from planner.calibrate.stages import STAGES
+from planner.calibrate.eras import Era, eras, find_era
+from planner.calibrate.eras.files import by_name, shipped
+from planner.calibrate.eras.shared import SHARED, read_shared
+from planner.calibrate.eras.statements import era_traits, stated_traits, statements, with_graphs
+from planner.calibrate.runs.checks import framework_names
+from planner.calibrate.stages import stages
 from planner.inputs.fitted import all_constants
+from planner.inputs.load import data_folder
 from planner.runtimes import runtimes
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
@@ -113,6 +111,18 @@ def test_torchtitan_of_2024_is_not_compiled_unless_it_says_so(
     assert traits.kernels.fused_norm == one_kernel_norm
 
 
+def test_a_trainer_may_compile_its_model_and_not_its_loss() -> None:
+    """As KempnerForge does (kempnerforge/distributed/parallel.py): logits in fp32 beside those in 16 bits."""
+    era = find_era("fsdp (FSDP2 + DTensor TP)", "h200-141gb", None)
+    assert era is not None
+    traits = {
+        words: era_traits(Traits(), era, "bf16", stated_traits(era, words, None, None, "", False))
+        for words in ("", "compile on", "loss not compiled | compile on")
+    }
+    assert [found.kernels.compiled for found in traits.values()] == [False, True, True]
+    assert [found.loss.logit_bytes for found in traits.values()] == [12.0, 6.0, 12.0]
+
+
 @pytest.mark.parametrize("version", ["9dec370, 2024-12", "820504e, 2025-06", "main"])
 def test_torchtitan_turns_by_complex_numbers_where_it_is_not_compiled(version: str) -> None:
     """As its Llama does in each release, ``view_as_complex``; compiled, it is one kernel."""
@@ -154,7 +164,7 @@ def test_a_framework_that_no_runtime_prices_has_no_era(framework: str) -> None:
     assert find_era(framework, "a100-80gb-sxm", None) is None
 
 
-@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
+@pytest.mark.parametrize("era", eras(), ids=lambda era: era.name)
 def test_every_era_sets_traits_that_exist_and_says_what_it_stands_for(era: Era) -> None:
     assert isinstance(era_traits(Traits(), era, "fp16", {}), Traits)
     assert len(era.about) > 20
@@ -165,15 +175,16 @@ def test_a_code_without_runs_reaches_what_those_with_runs_reach_in_the_mean() ->
     fitted = {
         (entry.scope, entry.owner): entry.value for entry in all_constants() if entry.name == "compute_derate"
     }
-    measured = [era for era in ERAS if era.measured and not era.name.startswith("megatron-bridge")]
+    usual = read_shared(data_folder("hardware_profiles") / "eras" / SHARED).sets["usual"]["compute_derate"]
+    measured = [era for era in eras() if era.measured and not era.name.startswith("megatron-bridge")]
     shares = [
         fitted.get(("era", era.name)) or fitted.get(("runtime", era.runtime), 1.0)
         for era in measured
         if era.name not in ("torchtitan", "nanotron")
     ]
-    assert USUAL["compute_derate"] == pytest.approx(math.exp(np.mean(np.log(shares))), abs=0.015)
-    unmeasured = {era.name: era.traits.get("compute_derate") for era in ERAS if not era.measured}
-    assert {name for name, share in unmeasured.items() if share == USUAL["compute_derate"]} == {
+    assert usual == pytest.approx(math.exp(np.mean(np.log(shares))), abs=0.015)
+    unmeasured = {era.name: era.traits.get("compute_derate") for era in eras() if not era.measured}
+    assert {name for name, share in unmeasured.items() if share == usual} == {
         "megatron-deepspeed-2023",
         "megatron-relatives",
         "data-parallel",
@@ -181,27 +192,10 @@ def test_a_code_without_runs_reaches_what_those_with_runs_reach_in_the_mean() ->
     }
 
 
-def test_era_names_are_unique() -> None:
-    assert len({era.name for era in ERAS}) == len(ERAS)
-
-
-def test_every_era_of_a_family_has_its_place_in_the_order() -> None:
-    modules = [
-        importlib.import_module(f"{eras.__name__}.{info.name}") for info in iter_modules(eras.__path__)
-    ]
-    written = {value.name for module in modules for value in vars(module).values() if isinstance(value, Era)}
-    assert written == {era.name for era in ERAS}
-
-
-def test_every_statement_sets_traits_that_exist() -> None:
-    for _, settings in STATEMENTS:
-        assert isinstance(era_traits(Traits(), ERAS[0], "bf16", settings), Traits)
-
-
 def said(
     text: str, era: str = "fsdp", flash: int | None = None, norm: int | None = None, gpu: str = ""
 ) -> Traits:
-    known = next(entry for entry in ERAS if entry.name == era)
+    known = by_name(shipped())[era]
     return era_traits(Traits(), known, "bf16", stated_traits(known, text, flash, norm, gpu, False))
 
 
@@ -259,8 +253,8 @@ def test_a_layer_whose_router_is_a_graph_leaves_the_experts_to_the_host() -> Non
     """
     scope = f"{PRESET} cuda_graph_impl=transformer_engine cuda_graph_scope="
     own, era = 0.009, "megatron-bridge"
-    known = next(entry for entry in ERAS if entry.name == era)
-    fitted = replace(known, traits={**known.traits, "expert_layer_host_seconds": own})
+    known = by_name(shipped())[era]
+    fitted = known.model_copy(update={"traits": {**known.traits, "expert_layer_host_seconds": own}})
     floors = [
         era_traits(Traits(), fitted, "mxfp8", stated_traits(fitted, text, None, None, "", False))
         for text in (
@@ -324,13 +318,13 @@ def test_norm_overlap_and_reduction_are_taken_from_the_row() -> None:
     ],
 )
 def test_what_is_not_overlapped_is_exposed(words: str, tp: float | None, dp: float | None) -> None:
-    recipes = next(era for era in ERAS if era.name == "megatron-bridge")
+    recipes = by_name(shipped())["megatron-bridge"]
     found = stated_traits(recipes, words.lower(), None, None, "", False)
     assert (found.get("tp_exposed"), found.get("dp_exposed")) == (tp, dp)
 
 
 def test_gradients_of_fp16_runs_before_2023_are_fp16() -> None:
-    era = next(entry for entry in ERAS if entry.name == "megatron-deepspeed")
+    era = by_name(shipped())["megatron-deepspeed"]
     assert era_traits(Traits(), era, "fp16", {}).optimizer.gradient_dtype == "fp16"
     assert era_traits(Traits(), era, "bf16", {}).optimizer.gradient_dtype == "fp32"
 
@@ -338,9 +332,9 @@ def test_gradients_of_fp16_runs_before_2023_are_fp16() -> None:
 def test_a_framework_that_is_offered_is_known() -> None:
     """A hint that the planner does not understand itself would send people in circles."""
     assert {"megatron-lm", "megatron-bridge", "deepspeed", "torchtitan", "fsdp", "nanotron"} <= set(
-        FRAMEWORKS
+        framework_names()
     )
-    assert [name for name in FRAMEWORKS if find_era(name, "h100-80gb-sxm", 2) is None] == []
+    assert [name for name in framework_names() if find_era(name, "h100-80gb-sxm", 2) is None] == []
 
 
 def test_recompute_of_llm_foundry_stops_early_where_its_pytorch_did() -> None:
@@ -352,10 +346,10 @@ def test_recompute_of_llm_foundry_stops_early_where_its_pytorch_did() -> None:
 
 def test_what_the_runs_of_an_era_fit_is_no_trait_of_it() -> None:
     """A trait under a fitted constant of its name would be read before that fit alone."""
-    fitted = {key for stage in STAGES for factor in stage.factors for key in factor.keys}
+    fitted = {key for stage in stages() for factor in stage.factors for key in factor.keys}
     settings = [
         ("era", era.name, name)
-        for era in ERAS
+        for era in eras()
         for name in (*era.traits, *era.half_traits, *era.sequence_traits, *era.hopper_traits)
     ]
     assert fitted.isdisjoint(settings)
@@ -372,10 +366,9 @@ def test_what_belongs_to_a_technique_is_set_by_no_words_of_a_row() -> None:
     }
     found = {
         (name, trait)
-        for pattern, settings in STATEMENTS
         for name in names
-        if pattern.search(name)
-        for trait in settings
+        for statement in statements().found(name).values()
+        for trait in statement.traits
     }
     assert {trait for _, trait in found} <= {"parameter_dtype", "gradient_dtype", "reduce_dtype"}
     assert ("distflashattn", "parameter_dtype") in found

@@ -8,8 +8,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from planner.calibrate import bands
-from planner.calibrate.bands import SiteErrors, band_of, calibrating, coverage, lent_errors
 from planner.cost.estimate import estimate
 from planner.inputs import bands as known_bands
 from planner.inputs.bands import Band, MeasuredBand, error_band
@@ -19,6 +17,8 @@ from planner.inputs.record import Sourced
 from planner.plan import Plan
 from planner.report.estimate_page import trust
 from planner.runtimes import runtimes
+from tests.lab import bands
+from tests.lab.bands import SiteErrors, band_of, calibrating, coverage, lent_errors
 from tests.unit.cost_jobs import job
 
 CHIP = "a100-80gb-sxm"
@@ -155,7 +155,7 @@ def errors(*values: float, calibrated: tuple[float, ...] = ()) -> SiteErrors:
 
 def test_the_band_of_errors_is_what_nine_of_ten_stay_below() -> None:
     sites = {"a": errors(*np.linspace(-0.1, 0.09, 20)), "b": errors(0.1)}
-    found = band_of(("r", "chip"), sites)
+    found = band_of(("r", "chip", ""), sites)
     # |x| of 21 values from -0.1 to 0.1: the 19th smallest of 0, 0.01, 0.01, ... 0.1, 0.1 is 0.09.
     assert (found.runs, found.sites, found.band, found.extrapolated) == (21, 2, 0.09, 0.5)
     assert found.calibrated_band is None
@@ -164,9 +164,9 @@ def test_the_band_of_errors_is_what_nine_of_ten_stay_below() -> None:
 def test_few_runs_have_no_narrower_band_than_all_of_their_runtime() -> None:
     own, other = (SiteErrors(np.full(n, x), np.full(n, x), np.zeros(n)) for n, x in ((9, 0.01), (91, 0.2)))
     lonely, enough = np.expm1(0.01), np.expm1(0.2)
-    assert band_of(("a", "b"), {"site": own}).band == pytest.approx(lonely, rel=0.01)
-    assert band_of(("a", "b"), {"site": own}, [own, other]).band == pytest.approx(enough, rel=0.01)
-    assert band_of(("a", "c"), {"site": other}, [own, other]).band == pytest.approx(enough, rel=0.01)
+    assert band_of(("a", "b", ""), {"site": own}).band == pytest.approx(lonely, rel=0.01)
+    assert band_of(("a", "b", ""), {"site": own}, [own, other]).band == pytest.approx(enough, rel=0.01)
+    assert band_of(("a", "c", ""), {"site": other}, [own, other]).band == pytest.approx(enough, rel=0.01)
 
 
 def test_a_site_is_covered_by_the_band_of_the_others_alone() -> None:

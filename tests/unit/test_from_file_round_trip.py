@@ -11,7 +11,6 @@ import pytest
 
 from planner.cli.estimate import read
 from planner.cli.from_file import asked_of
-from planner.cli.job import MOST_TOKENS
 from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import UnsupportedPlan
 from planner.inputs.hardware import HardwareProfile
@@ -21,6 +20,7 @@ from planner.inputs.numerics import said
 from planner.launchers import launchers
 from planner.launchers._family import Settings
 from planner.plan import Plan
+from planner.question.job import MOST_TOKENS
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.runtimes._imports._sheet import Sheet

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import yaml
 
-from planner.calibrate.kernels import __main__ as command
 from planner.calibrate.kernels import files
 from planner.calibrate.kernels.attention import fit_attention
 from planner.calibrate.kernels.attention import model_of as attention_model
@@ -30,7 +29,6 @@ from planner.calibrate.kernels.fit import (
 from planner.calibrate.kernels.gemm import ABSENT, fit_gemm, split_launch, sustained_ratio
 from planner.calibrate.kernels.gemm import backend_of as gemm_backend
 from planner.calibrate.kernels.gemm import model_of as gemm_model
-from planner.calibrate.kernels.page import with_tables
 from planner.calibrate.kernels.residuals import residual_fields, with_residuals
 from planner.calibrate.kernels.tables import DATASHEETS, rows
 from planner.errors import InputError
@@ -38,6 +36,8 @@ from planner.formulas.collective_curves import BUS_FACTOR
 from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.units import parse
 from tests.helpers import ROOT
+from tests.lab.kernels import __main__ as command
+from tests.lab.kernels.page import with_tables
 
 CURVES = sorted((ROOT / "hardware_profiles/curves").glob("*.yaml"))
 

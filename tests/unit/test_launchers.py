@@ -195,6 +195,53 @@ def test_a_slurm_script_submits_itself_with_account_and_partition(tmp_path: Path
     assert (tmp_path / "o p").is_dir()
 
 
+SAVES = {"where_set": {"MINUTES": ("--minutes", "${MINUTES}")}}
+SLURM_USER = {"DATA_PATH": "d", "ACCOUNT": "a", "PARTITION": "p"}
+
+
+def test_a_chain_under_slurm_is_an_array_one_at_a_time(tmp_path: Path) -> None:
+    stand_in(tmp_path / "programs", "sbatch")
+    user = SLURM_USER | {"OUTPUT_DIR": str(tmp_path / "o"), "CHAIN": "5"}
+    written("slurm", tmp_path, command(**SAVES))
+    assert run(tmp_path / "train.sbatch", tmp_path / "programs", **user).returncode == 0
+    assert "--array=1-5%1" in recorded(tmp_path / "programs", "sbatch")
+    written("slurm", tmp_path)
+    assert run(tmp_path / "train.sbatch", tmp_path / "programs", **user).returncode == 0
+    assert "--array=1-5%1" not in recorded(tmp_path / "programs", "sbatch"), (
+        "the run saves nothing to go on from"
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "minutes", "status", "cancels", "queues"),
+    [
+        ("77", "9", 0, True, False),
+        ("77", "0", 0, False, False),
+        ("77", "9", 3, False, False),
+        ("", "0", 0, False, True),
+        ("", "9", 0, False, False),
+    ],
+    ids=["done", "at its end", "failed", "alone at its end", "alone, done"],
+)
+def test_what_follows_a_job_under_slurm(
+    array: str, minutes: str, status: int, cancels: bool, queues: bool, tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    stand_in(programs, "srun", f"#!/bin/bash\nexit {status}\n")
+    for name in ("scontrol", "scancel"):
+        stand_in(programs, name, f'#!/bin/bash\necho "$@" >> "{tmp_path}/{name}"\necho node0\n')
+    written("slurm", tmp_path, command(**SAVES))
+    inside = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "node0", "SLURM_SUBMIT_DIR": str(tmp_path)}
+    inside |= {"SLURM_ARRAY_JOB_ID": array} if array else {}
+    user = SLURM_USER | {"OUTPUT_DIR": str(tmp_path / "o"), "MINUTES": minutes}
+    done = run(tmp_path / "train.sbatch", programs, **user, **inside)
+    assert done.returncode == status, done.stderr
+    assert (tmp_path / "scancel").exists() == cancels
+    if cancels:
+        assert (tmp_path / "scancel").read_text() == "--state=PENDING 77\n"
+    assert ("requeue 1" in (tmp_path / "scontrol").read_text()) == queues
+
+
 @pytest.mark.parametrize(
     ("data", "mounted"),
     [("data/part_text_document", "data"), ("my data", "my data"), ("/absent", ""), ("0.3 /a 0.7 /b", "")],
@@ -357,7 +404,12 @@ def test_an_accelerator_without_a_name_in_skypilot_is_refused(tmp_path: Path) ->
 RAY = """
 import sys, types
 calls = {}
-ray = types.ModuleType("ray"); ray.init = lambda **k: calls.update(k)
+def init(**given):
+    import os, shutil
+    calls.update(given)
+    if folder := given["runtime_env"].get("working_dir"):
+        shutil.copytree(folder, "sent")
+ray = types.ModuleType("ray"); ray.init = init
 train = types.ModuleType("ray.train"); torch = types.ModuleType("ray.train.torch")
 train.RunConfig = train.ScalingConfig = lambda **k: k
 class TorchTrainer:
@@ -365,7 +417,8 @@ class TorchTrainer:
         calls.update(loop=loop, scaling=scaling_config)
     def fit(self):
         import os
-        os.environ.update(calls["runtime_env"]["env_vars"])
+        os.environ.update(calls["runtime_env"]["env_vars"], HERE="/elsewhere")
+        sys.path.insert(0, os.path.abspath("sent"))
         calls["loop"]()
 torch.TorchTrainer = TorchTrainer
 sys.modules.update({"ray": ray, "ray.train": train, "ray.train.torch": torch})
@@ -382,12 +435,18 @@ def test_ray_runs_the_program_in_every_worker(tmp_path: Path) -> None:
         files={"main.py": "import json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['ODD']]))\n"},
     )
     written("ray", tmp_path, own)
-    (tmp_path / "main.py").write_text((own.files or {})["main.py"])
+    (tmp_path / "checkpoint.bin").write_text("what an earlier run left")
     (tmp_path / "stub.py").write_text(RAY)
     start = [sys.executable, str(tmp_path / "stub.py"), str(tmp_path / "train_ray.py")]
     done = subprocess.run(
-        start, env={"DATA_PATH": "d", "OUTPUT_DIR": "o"}, capture_output=True, text=True, check=True
+        start,
+        env={"DATA_PATH": "d", "OUTPUT_DIR": "o"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
+    assert {path.name for path in (tmp_path / "sent").iterdir()} == {"main.py", "train_ray.py"}
     arguments, scaling = done.stdout.splitlines()
     assert json.loads(arguments) == [["--name", NASTY, "--data", "d", "--out", "o/a b"], NASTY]
     assert json.loads(scaling)["num_workers"] == 16

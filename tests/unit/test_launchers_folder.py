@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.emit import write_folder
 from planner.errors import InputError
+from planner.folders import write_folder
 
 OLD = {"a.sh": "old a", "c.yaml": "old c", "mine.txt": "mine"}
 
@@ -19,7 +19,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from planner.cli.app import raise_on_sigterm
-from planner.cli.emit import write_folder
+from planner.folders import write_folder
 files, out, kind, after = eval(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 count = iter(range(10**9))
 armed = False

@@ -13,19 +13,20 @@ from tests.helpers import ROOT
 LAYERS = (
     ("__init__", "__main__"),
     ("notebook",),
-    ("api",),
-    ("cli",),
+    ("api", "cli"),
+    ("question",),
     ("sweep",),
     ("report", "launchers"),
     ("search", "calibrate", "simulate", "profile"),
     ("cost",),
-    ("techniques", "runtimes"),
+    ("runtimes",),
+    ("techniques",),
     ("rules",),
     ("plan",),
     ("inputs",),
     ("formulas",),
-    ("registry", "arguments"),
-    ("numeric", "units", "errors", "remembered", "shown"),
+    ("registry", "arguments", "fields", "files", "folders"),
+    ("numeric", "units", "errors", "remembered", "shown", "printable"),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""
 

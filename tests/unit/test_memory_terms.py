@@ -10,9 +10,10 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.memory import StageMemory, first_step_bytes
-from planner.cost.peaks import PassBytes, passing_peak
+from planner.cost.peaks import largest, moments_of, step_of
 from planner.inputs.model import Experts
 from planner.runtimes._family import Job
+from planner.techniques.engines._family import PassBytes
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 # One layer of the dense model: query, key, value and output 2048 x (16 + 4) x 2 x 128, three matrices of
@@ -238,19 +239,19 @@ def test_the_embedding_s_gradient_may_be_the_worst_moment() -> None:
     """
     work = job(gpus=32, global_batch=4)
     plan = plan_of(work, tp=8, zero=3)
-    case = case_of(plan, work, runtime(sharded_at_rest=True, sequence_regather=False))
+    case = case_of(plan, work, runtime(engine="fsdp1", sequence_regather=False))
     assert (plan.zero_shards, plan.num_microbatches, case.gradient_bytes, case.reduce_bytes) == (4, 1, 4, 4)
     passes = PassBytes(
         activations=0.0, rebuilt=0.0, loss=0.0, largest_layer=100.0, gathered_layer=200.0, gathered_head=0.0,
         gathered_embedding=200.0, head=0.0, one_layer=0.0,
     )  # fmt: skip
-    peak = passing_peak(case, plan, passes, gradients=200.0, gathered=0.0)
+    peak = largest(moments_of(case, step_of(case, plan, passes, gradients=200.0, gathered=0.0)))
     assert float(peak.workspace) + float(peak.gradients or 0.0) == 200 + 8 * 200 + 500 + 200
 
 
 def test_modules_that_are_gathered_one_by_one_hold_less_than_two_layers() -> None:
     """DeepSpeed's ZeRO-3: the product that runs and some weights besides; a bucket to reduce."""
-    traits = {"persistent_gradients": False, "logit_bytes": 0.0, "reduce_dtype": "bf16"}
+    traits = {"logit_bytes": 0.0, "reduce_dtype": "bf16"}
     layer, product, widest = LAYER, 2 * 2048 * 8192, 2 * 8 * 2048 * 16384
 
     def workspace(**more: float) -> float:
@@ -289,10 +290,10 @@ def test_attention_that_does_not_run_again_keeps_its_output() -> None:
 
 def test_freed_gradients_may_keep_their_memory() -> None:
     """Gradients that are freed after a step are slack at the loss of the next: 4 bytes over the shards."""
-    traits = {"parameter_dtype": "fp32", "persistent_gradients": False, "reserve_share": 0.0}
+    traits = {"parameter_dtype": "fp32", "reserve_share": 0.0}
     freed, kept = (
-        priced(traits=traits | {"gradient_blocks_idle": idle}, zero=3, micro_batch=4).stages[0]
-        for idle in (False, True)
+        priced(traits=traits | {"engine": engine}, zero=3, micro_batch=4).stages[0]
+        for engine in ("fsdp2", "torchtitan-fsdp2")
     )
     assert (freed.moment, freed.gradients, freed.reserve) == ("loss", 0, 0)
     assert kept.reserve == 4 * TOTAL / 8

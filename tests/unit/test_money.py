@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from planner.api import estimate_plan, load_hardware
-from planner.cli.job import read_job
 from planner.cli.options import JobOptions
-from planner.cli.reading import Reading
 from planner.cli.sweep_cases import own_prices
 from planner.cost.money import Phases, bill_of, has_phases, joules_of, quote_of
 from planner.errors import InputError
@@ -19,6 +17,8 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import cluster_names
 from planner.inputs.record import Sourced
 from planner.inputs.workload import Workload
+from planner.question.job import read_job
+from planner.question.reading import Reading
 from planner.report.plan_file import Names, plan_yaml, read_plan_file
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
@@ -89,7 +89,7 @@ def asked(*prices: str) -> tuple[list[float | None], list[str]]:
     """Return the prices of two clusters, and the faults."""
     reading = Reading()
     options = JobOptions("llama3-8b", hardware=["a3-mega", "p5"], gpus="16", price=list(prices))
-    found = read_job(options, reading)
+    found = read_job(options.said, reading)
     rates = [] if found is None else [cluster.pool.price_per_hour for _, cluster in found.clusters]
     return [None if rate is None else float(rate) for rate in rates], [
         str(fault) for fault in reading.problems

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.numeric import ceiling, either, least, most, root, some, whole
+from planner.numeric import ceil, either, floor, least, most, some, sqrt
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 WIDE = ANY.filter(lambda number: number != 0)
@@ -30,14 +30,14 @@ def test_smaller_and_larger_are_those_of_numpy(one: float, other: float) -> None
 
 @given(ANY)
 def test_whole_numbers_are_those_of_numpy(number: float) -> None:
-    assert same(ceiling(number), np.ceil(number))
-    assert same(whole(number), np.floor(number))
-    assert same(ceiling(np.array([number])), [np.ceil(number)])
+    assert same(ceil(number), np.ceil(number))
+    assert same(floor(number), np.floor(number))
+    assert same(ceil(np.array([number])), [np.ceil(number)])
 
 
 @given(st.floats(min_value=0, allow_infinity=True))
 def test_roots_are_those_of_numpy(number: float) -> None:
-    assert same(root(number), np.sqrt(number))
+    assert same(sqrt(number), np.sqrt(number))
 
 
 def test_conditions_of_one_plan_and_of_many() -> None:
@@ -51,6 +51,6 @@ def test_conditions_of_one_plan_and_of_many() -> None:
 
 
 def test_one_plan_rounds_by_python_and_many_by_numpy() -> None:
-    assert (ceiling(1.5), least(3.0, 2.0)) == (math.ceil(1.5), 2.0)
-    assert same(ceiling(np.array([1.5])), [2.0])
+    assert (ceil(1.5), least(3.0, 2.0)) == (math.ceil(1.5), 2.0)
+    assert same(ceil(np.array([1.5])), [2.0])
     assert same(least(np.array([3.0]), 2.0), [2.0])

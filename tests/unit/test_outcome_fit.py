@@ -13,7 +13,7 @@ from planner.calibrate import fit as fits
 from planner.calibrate.constants import Key, Values
 from planner.calibrate.fit import Factor, fit, outcome_log_chances
 from planner.calibrate.pricing import Prediction
-from planner.calibrate.stages import STAGES, neutral_values
+from planner.calibrate.stages import neutral_values, stages
 
 RATE: Key = ("era", "any", "rate")
 
@@ -52,14 +52,14 @@ def test_three_of_ten_is_a_rate_of_three_tenths() -> None:
 
 
 def test_outcomes_count_runs_without_a_time_and_need_both_kinds() -> None:
-    stage = next(stage for stage in STAGES if stage.measure is outcome_log_chances)
+    stage = next(stage for stage in stages() if stage.measure is outcome_log_chances)
     timed, failed, neither = run(None, 2.0), run(True), run(None)
     assert stage.runs_of([timed, failed, neither]) == [timed, failed]
     assert stage.runs_of([timed, neither]) == []
-    sweep = next(stage for stage in STAGES if stage.name == "layouts sweep")
+    sweep = next(stage for stage in stages() if stage.name == "layouts sweep")
     assert sweep.runs_of([timed, failed, neither]) == [timed]
 
 
 def test_a_fit_starts_from_runtimes_without_what_was_fitted_before() -> None:
     """The compute share of torchtitan is 1 in its own file, and less where fitted constants are applied."""
-    assert neutral_values(STAGES)["runtime", "torchtitan", "compute_derate"] == 1.0
+    assert neutral_values(stages())["runtime", "torchtitan", "compute_derate"] == 1.0

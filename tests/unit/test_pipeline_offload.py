@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_offload import group_interleaved_bubble_seconds
 from planner.simulate.bare import BarePipeline
 from planner.simulate.copies import Copy, play_copied
@@ -30,7 +31,7 @@ def test_bubbles_of_table_1(pp: int, vpp: int) -> None:
     assert half == pytest.approx(gis + (vpp - 1) * pp / 2 * (f + b - w))
     assert half < offloaded < vpp * (pp - 1) * (f + b + w)
     for group, played in ((pp, gis), (pp / 2, half)):
-        form = group_interleaved_bubble_seconds(pp, vpp, group, vpp * f, vpp * b, vpp * w, 0.0)
+        form = group_interleaved_bubble_seconds(Pipe(pp, vpp, m, vpp * f, vpp * b, vpp * w), group)
         assert form == pytest.approx(played)
 
 

@@ -9,7 +9,8 @@ import pytest
 from planner.cost.estimate import Estimate, estimate
 from planner.search.candidates import Candidate
 from planner.search.choices import choices_of
-from planner.search.refine import balanced, best_of, refine
+from planner.search.operators.split import balanced, best_of
+from planner.search.refine import refine
 from planner.search.request import objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space

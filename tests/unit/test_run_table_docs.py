@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from planner.calibrate.eras import ERAS
+from planner.calibrate.eras import eras
 from planner.calibrate.runs.table import COLUMNS
 from tests.helpers import ROOT
 
@@ -17,7 +17,7 @@ TABLE = re.compile(
 
 
 def era_table() -> str:
-    rows = (f"| `{era.name}` | `{era.runtime}` | {era.about} |\n" for era in ERAS)
+    rows = (f"| `{era.name}` | `{era.runtime}` | {era.about} |\n" for era in eras())
     return "| era | priced as | what it stands for |\n| --- | --- | --- |\n" + "".join(rows)
 
 

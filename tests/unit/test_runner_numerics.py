@@ -178,3 +178,45 @@ def test_a_script_with_another_base_is_told() -> None:
     (note,) = other_numerics({"numerics": {"rope_theta": 10000.0}}, "llama3-8b")
     assert "rope_theta 10000.0, not 500000.0" in note
     assert other_numerics({"numerics": {"rope_theta": 500000.0, "init_std": 0.01}}, "llama3-8b") == ()
+
+
+MULTIPLIERS = {
+    "attention_multiplier": 0.0078125,
+    "embedding_multiplier": 12.0,
+    "residual_multiplier": 0.22,
+    "logits_scaling": 16.0,
+}
+"""As ibm-granite/granite-3.0-8b-base prints them."""
+
+
+def test_granite_is_written_with_its_own_multipliers() -> None:
+    found = hub_config(job("granite-3.0-8b").model, 2048)
+    assert found["architectures"] == ["GraniteForCausalLM"]
+    assert {name: found[name] for name in MULTIPLIERS} == MULTIPLIERS
+    assert found["model_type"] == "granite"
+    read = model_from_config(found, "config.json", "mine").model
+    own = job("granite-3.0-8b").model.numerics
+    names = ("attention_scale", "embedding_scale", "residual_scale", "logit_scale")
+    assert [getattr(read.numerics, name) for name in names] == [getattr(own, name) for name in names]
+
+
+def test_one_multiplier_leaves_the_others_as_a_llama_has_them() -> None:
+    made = hub_config(job("llama3.1-8b", residual_scale=0.5).model, 2048)
+    assert made["model_type"] == "granite"
+    assert made["attention_multiplier"] == 128**-0.5
+    assert (made["embedding_multiplier"], made["logits_scaling"]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("runtime", runtimes())
+def test_a_multiplier_is_written_or_refused_by_its_name(runtime: str) -> None:
+    names = ("attention_scale", "embedding_scale", "residual_scale", "logit_scale")
+    told = faults(runtime, job("granite-3.0-8b"))
+    written = {"deepspeed": names, "fsdp": names, "megatron-bridge": ("attention_scale",)}.get(runtime, ())
+    assert [name for name in names if f"numerics.{name}" in told] == [n for n in names if n not in written]
+
+
+def test_stages_of_deepspeed_have_no_scaled_embeddings() -> None:
+    entry = runtimes()["deepspeed"]
+    made = job("granite-3.0-8b")
+    broken = {fault.rule for fault in violations(entry.rules(cases.plan(8, 4, pp=2), made))}
+    assert "pipeline-architecture" in broken

@@ -96,7 +96,7 @@ def test_the_winner_is_that_of_the_loop(kind: str, objective: str, quantile: flo
     assert [candidate.value for candidate in report.best] == values[: len(report.best)]
     assert len(report.best) == min(3, len(values))
     assert report.fits == len(fitting)
-    assert [candidate.bound for candidate in report.promising] == sorted(one.bound for one in fitting)[:3]
+    assert [candidate.bound for candidate in report.of("split")] == sorted(one.bound for one in fitting)[:3]
 
 
 def test_the_smallest_plan_is_known_where_nothing_fits() -> None:
@@ -243,7 +243,7 @@ def test_shards_fill_a_node_beside_replicas_where_the_runtime_can_say_it() -> No
 def test_replicas_that_are_not_priced_could_not_be_kept(keep: int, objective: str) -> None:
     few, every = hybrid_scan(keep, objective), hybrid_scan(100_000, objective)
     assert [one.value for one in few.best] == [one.value for one in every.best[:keep]]
-    assert [one.bound for one in few.promising] == [one.bound for one in every.promising[:keep]]
+    assert [one.bound for one in few.of("split")] == [one.bound for one in every.of("split")[:keep]]
     assert few.valid == every.valid
     assert few.fits + few.skipped == every.fits
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from planner.formulas.pipeline import Pipe
 from planner.registry import find
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import StepRecord, step_record
@@ -97,8 +98,8 @@ def test_one_plan_and_many_have_the_same_figures(schedule: Schedule) -> None:
     cases = np.array(small_cases(schedule), dtype=float).T
     seconds = (2.03, 2.51, 1.47, 0.013)
     for form in (schedule.bubble_seconds, schedule.span_bubble_seconds):
-        column = form(*cases, *seconds)
-        alone = [form(*map(float, case), *seconds) for case in cases.T]
+        column = form(Pipe(*cases, *seconds))
+        alone = [form(Pipe(*map(float, case), *seconds)) for case in cases.T]
         assert np.array_equal(np.asarray(column), np.asarray(alone))
     for count in (schedule.in_flight_chunks, schedule.awaiting_weight_chunks, schedule.weight_versions):
         alone = [count(*map(float, case), 0.0) for case in cases.T]
@@ -113,7 +114,7 @@ def test_one_rank_has_no_bubble_and_no_messages(schedule: Schedule) -> None:
     if vpp is None:
         assert schedule.supports(1, 1, 4)[0].endswith("found pp 1, vpp 1, 4 micro-batches")
         return
-    assert schedule.bubble_seconds(1, vpp, 4, 1.0, 1.1, 0.9, 0.1) == pytest.approx(0, abs=1e-12)
+    assert schedule.bubble_seconds(Pipe(1, vpp, 4, 1.0, 1.1, 0.9, 0.1)) == pytest.approx(0, abs=1e-12)
     assert schedule.messages(1, vpp, 4) == 0
 
 
@@ -209,9 +210,9 @@ def test_pipedream_waits_only_for_messages() -> None:
     schedule, times = SCHEDULES["pipedream"], PassTimes(1.0, 1.2, 0.8, 0.25)
     short = BarePipeline(schedule, 4, 1, 40, times).played().makespan
     long = BarePipeline(schedule, 4, 1, 80, times).played().makespan
-    wait = schedule.bubble_seconds(4, 1, 40, 1.0, 1.2, 0.8, 0.25)
+    wait = schedule.bubble_seconds(Pipe(4, 1, 40, 1.0, 1.2, 0.8, 0.25))
     assert long - short == pytest.approx(40 * 3.0 + wait)
-    assert schedule.bubble_seconds(4, 1, 40, 1.0, 1.2, 0.8, 0.0) == 0
+    assert schedule.bubble_seconds(Pipe(4, 1, 40, 1.0, 1.2, 0.8)) == 0
 
 
 @pytest.mark.parametrize(("vpp", "m"), [(2, 8), (4, 8), (2, 32)])

@@ -95,10 +95,10 @@ def random_split(draw: np.random.Generator, layers: int, parts: int) -> tuple[in
     return tuple(int(size) for size in np.diff([0, *cuts, layers]))
 
 
-@pytest.mark.parametrize("lasting", [True, False])
+@pytest.mark.parametrize("engine", ["distributed-optimizer", "fsdp1"])
 @pytest.mark.parametrize("name", MODELS)
-def test_no_split_needs_less_than_the_least(name: str, lasting: bool) -> None:
-    work, runner = job(MODELS[name], 8, global_batch=16), any_runtime(persistent_gradients=lasting)
+def test_no_split_needs_less_than_the_least(name: str, engine: str) -> None:
+    work, runner = job(MODELS[name], 8, global_batch=16), any_runtime(engine=engine)
     draw, near = np.random.default_rng(5), []
     for plan in random_plans(work, runner, 60, seed=11):
         if plan.pp == 1 or plan.recompute.startswith("full:"):

@@ -13,10 +13,12 @@ from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
 from planner.report.as_json import search_document
 from planner.report.search_page import assignment, nothing_fits
-from planner.search.assign.uneven import missing_memory, uneven_plans
-from planner.search.candidates import Candidate
+from planner.search.assign.improve import Improver
+from planner.search.assign.uneven import missing_memory
+from planner.search.candidates import Candidate, ScanReport
 from planner.search.choices import choices_of
 from planner.search.optimise import search
+from planner.search.queue import Queue
 from planner.search.refine import Refinement, refine
 from planner.search.request import Request, objective_column, objective_value
 from planner.search.scan import Scan
@@ -58,21 +60,20 @@ def test_a_plan_that_fits_with_unequal_stages_only_is_found(share: float) -> Non
     asked = scan(least + share * (default - least))
     report = asked.run(objective_column("time"))
     assert report.best == []
-    assert len(report.tight) == 1
-    found = refine(asked, report, "time", 3, uniform=False)
+    assert len(report.of("uneven")) == 1
+    found = refine(asked, report, "time", 3)
     safe = [known for known in every_split() if known.peak <= asked.limit]
     assert found.plans[0].step == pytest.approx(min(known.step for known in safe), rel=2e-4)
     assert found.plans[0].peak <= asked.limit
     assert found.proved
-    assert found.any_split
-    plain = refine(asked, report, "time", 3)
-    assert plain.plans == ()
+    plain = replace(asked, uneven=False)
+    assert refine(plain, plain.run(objective_column("time")), "time", 3).plans == ()
 
 
 def test_without_unequal_stages_nothing_is_kept_for_them() -> None:
     least, default = limits()
     report = scan((least + default) / 2, uneven=False).run(objective_column("time"))
-    assert report.tight == []
+    assert report.of("uneven") == []
 
 
 def test_what_no_split_can_do_without() -> None:
@@ -84,17 +85,22 @@ def test_what_no_split_can_do_without() -> None:
     assert missing.capacity == pytest.approx(least * 0.97)
 
 
-def test_candidates_that_fit_with_no_split_are_counted() -> None:
+def test_what_fits_with_no_split_makes_no_plan_and_what_is_not_reached_stays_open() -> None:
+    """One that fits somehow ends the search of those whose bounds are above it; a full list hides others."""
     least, _ = limits()
+    asked = scan(least * (1 + 1e-9))
     other = replace(PLAN, recompute="selective")
-    tight = [Candidate(1.0, bound, 0.0, one) for bound, one in ((1.0, other), (2.0, PLAN), (9.0, PLAN))]
-    told = uneven_plans(tight, WORK, runtime(), least * (1 + 1e-9), 5.0, keep=50)
-    assert list(told.fitting) == [PLAN]
-    assert told.dropped == 1
-    assert told.closest is not None
-    assert told.closest[0] == other
-    assert told.open_bound == float("inf")
-    assert uneven_plans(tight[:2], WORK, runtime(), least, 5.0, keep=2).open_bound == 2.0
+    one = replace(PLAN, recompute="full:1")
+    tight = [Candidate(1.0, bound, 0.0, plan) for plan, bound in ((other, 1e-9), (PLAN, 2e-9), (one, 1e9))]
+    queue = Queue(Improver(asked), ScanReport(candidates={"uneven": tight}), "time")
+    queue.run()
+    assert {replace(place, stage_layers=None) for place in queue.known} >= {PLAN}
+    assert queue.spent["uneven"] == 2
+    assert queue.open_bound() == 1e9 > queue.fastest()
+    full = replace(asked, keep=1)
+    queue = Queue(Improver(full), ScanReport(candidates={"uneven": tight[:2]}), "time")
+    queue.run()
+    assert queue.open_bound() == 2e-9
 
 
 def request(limit: float, **fixed: object) -> Request:
@@ -126,28 +132,10 @@ def test_a_search_tells_what_was_refined_and_solved() -> None:
     document = search_document(result, {})
     told = document["optimality"]
     assert told["refined"] >= 1
-    assert told["solver"]["tried"] >= 1
-    assert told["solver"]["dropped"] == 0
     assert told["solver"]["seconds"] > 0
     assert told["solver"]["uniform_step_s"] is None
     assert "where its layers can be assigned, another one" in told["over"]
-    assert "layers and recompute assigned: 1" in assignment(result)[0]
-
-
-def test_the_closest_is_the_one_that_misses_least() -> None:
-    """Candidates in any order: each on its own says what it misses, and the first of the least is told."""
-    least, _ = limits()
-    limit = 0.9 * least
-    plans = [replace(PLAN, recompute=name) for name in ("none", "full", "selective", "full:2", "full:1")]
-    for order in (plans, plans[::-1], [plans[1], *plans]):
-        tight = [Candidate(1.0, float(place), 0.0, plan) for place, plan in enumerate(order)]
-        told = uneven_plans(tight, WORK, runtime(), limit, 99.0, keep=50)
-        alone = [(plan, missing_memory(plan, WORK, runtime(), limit)) for plan in order]
-        needs = [(missing.needed, place) for place, (_, missing) in enumerate(alone) if missing is not None]
-        assert told.dropped == len(needs) == len(order)
-        assert told.closest is not None
-        assert told.closest[0] == order[min(needs)[1]]
-        assert told.closest[1].needed == min(needs)[0]
+    assert f"Candidates refined: {told['refined']}" in assignment(result)[0]
 
 
 @pytest.mark.parametrize("objective", ["time", "cost"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from planner.numeric import Column
-from planner.simulate.sites.layered import at_the_end_of, every_step, in_turns, layered_utilisation
+from tests.lab.sites.layered import at_the_end_of, every_step, in_turns, layered_utilisation
 
 TABLE = Path(__file__).parent / "data" / "streaming_diloco_table4.csv"
 GRID = 10 ** (-1 + 4 * np.arange(50) / 49)

@@ -26,7 +26,7 @@ def scan(limit: float, uneven: bool = True, **fixed: object) -> Scan:
 @pytest.mark.parametrize("gib", [6, 8, 10])
 def test_each_fits_with_recompute_alone_and_lies_between_the_two(gib: int) -> None:
     limit = gib * GIB
-    found = scan(limit).run(objective_column("time")).squeezed
+    found = scan(limit).run(objective_column("time")).of("recompute")
     assert found
     assert [one.value for one in found] == sorted(one.value for one in found)
     for one in found:
@@ -41,5 +41,5 @@ def test_each_fits_with_recompute_alone_and_lies_between_the_two(gib: int) -> No
 
 def test_nothing_is_kept_where_recompute_is_given_or_all_stages_are_alike() -> None:
     limit = 10 * GIB
-    assert scan(limit, recompute="full").run(objective_column("time")).squeezed == []
-    assert scan(limit, uneven=False).run(objective_column("time")).squeezed == []
+    assert scan(limit, recompute="full").run(objective_column("time")).of("recompute") == []
+    assert scan(limit, uneven=False).run(objective_column("time")).of("recompute") == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from planner.calibrate.eras.torchtitan import TORCHTITAN, TORCHTITAN_022, TORCHTITAN_2024, TORCHTITAN_2025
+from planner.calibrate.eras.files import by_name, shipped
 from planner.cost.estimate import estimate
 from planner.errors import UnsupportedPlan
 from planner.inputs.load import load_model
@@ -190,9 +190,10 @@ def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
 
 def test_dates_without_a_release_have_the_loss_in_parts() -> None:
     """All configurations of b5bcd76c have a ``ChunkedLossWrapper``, those of the years before none."""
-    assert TORCHTITAN.traits["loss_chunks"] == runtimes()["torchtitan"].traits.loss.chunks == 8.0
-    for older in (TORCHTITAN_2024, TORCHTITAN_2025, TORCHTITAN_022):
-        assert older.traits["loss_chunks"] == 1.0
+    known = by_name(shipped())
+    assert known["torchtitan"].traits["loss_chunks"] == runtimes()["torchtitan"].traits.loss.chunks == 8.0
+    for older in ("torchtitan-2024", "torchtitan-2025", "torchtitan-0.2.2"):
+        assert known[older].traits["loss_chunks"] == 1.0
 
 
 def test_fused_kernels_bring_each_token_back_once() -> None:

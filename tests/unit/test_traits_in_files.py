@@ -13,7 +13,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._settings import CHOICES
-from planner.runtimes._trait_values import kind_of, words_of
+from planner.runtimes._trait_values import words_of
 from planner.runtimes._traits import TRAITS
 from tests.unit.test_trait_settings import LOW, PLANS, ROUTED, job_for, lines, written
 from tests.validate.megatron import cases
@@ -26,7 +26,7 @@ def others(name: str, trait: str) -> list[Any]:
     own = runtimes()[name].traits.value_of(trait)
     if words_of(trait):
         return [word for word in words_of(trait) if word != own]
-    if kind_of(trait) is bool:
+    if TRAITS[trait].kind is bool:
         return [not own]
     return [value for value in (1.0, 0.25, 0.5) if value != own]
 

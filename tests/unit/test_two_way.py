@@ -115,7 +115,7 @@ def test_volume_under_data_parallelism(zero: int, expected: float) -> None:
 
 def test_a_pipeline_of_fsdp_stages_reduces_both_copies_once() -> None:
     """ZeRO-2: both gathered and reduced once in a step; ZeRO-3: one gathered in each of the 16 passes."""
-    traits = {"sharded_at_rest": True}
+    traits = {"engine": "fsdp1"}
     assert sent(zero=2, traits=traits) == pytest.approx((3 / 4 * (4 + 8) + 8 / 4) * 1e9)
     assert sent(zero=3, traits=traits) == pytest.approx((3 / 4 * (16 * 2 + 8) + 8 / 4) * 1e9)
 

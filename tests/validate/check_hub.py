@@ -16,6 +16,11 @@ def numbers_of(folder):
     }
     if config.model_type == "gpt2":
         return found
+    if config.model_type == "granite":
+        found["multipliers"] = [
+            config.attention_multiplier, config.embedding_multiplier, config.residual_multiplier,
+            1 / config.logits_scaling,
+        ]  # fmt: skip
     rope = config.rope_parameters
     found["rope"] = {"theta": rope["rope_theta"], "kind": rope["rope_type"]}
     found["rope"] |= {name: rope[name] for name in ROPE if name in rope}

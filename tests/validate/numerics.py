@@ -8,6 +8,7 @@ from typing import Any
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.numerics import Numerics
 from planner.runtimes._hub_config import architecture
+from planner.runtimes._hub_numerics import MULTIPLIERS
 
 WITH_NUMBERS = ("torchtitan", "deepspeed", "fsdp", "nanotron")
 """Runtimes whose harness compares numbers."""
@@ -45,7 +46,11 @@ def known(model: ModelSpec, runtime: str, rng: random.Random) -> ModelSpec:
     elif model.expert_kinds and runtime != "nanotron":
         loss = {} if runtime == "torchtitan" else {"aux_loss": rng.choice((0.001, 0.01))}
         fields["router"] = {"score": "softmax", "normalize": True} | loss
-    return model.model_copy(update={"numerics": Numerics.model_validate(fields)})
+    told = model.model_copy(update={"numerics": Numerics.model_validate(fields)})
+    if runtime in ("deepspeed", "fsdp") and architecture(told) == "llama" and rng.random() < 0.4:
+        scales = dict(zip(MULTIPLIERS, (0.0078125, 12.0, 0.22, 0.0625), strict=True))
+        return model.model_copy(update={"numerics": Numerics.model_validate(fields | scales)})
+    return told
 
 
 def hub_says(model: ModelSpec) -> dict[str, Any]:
@@ -58,6 +63,8 @@ def hub_says(model: ModelSpec) -> dict[str, Any]:
     }
     if kind == "gpt2":
         return wanted
+    if kind == "granite":
+        wanted["multipliers"] = [getattr(own, name) for name in MULTIPLIERS]
     scaling = own.rope_scaling
     wanted["rope"] = {"theta": own.rope_theta, "kind": scaling.kind if scaling else "default"}
     if scaling is not None:

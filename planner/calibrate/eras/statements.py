@@ -3,103 +3,145 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
-from planner.calibrate.eras._common import FIXED_SEGMENTS
-from planner.calibrate.eras._era import SINCE_HOPPER, Era, Settings
+from pydantic import Field, field_validator
+
+from planner.calibrate.eras.record import SINCE_HOPPER, Era, Settings
+from planner.calibrate.eras.shared import SHARED, read_shared
+from planner.errors import InputError, Problem, nearest
+from planner.inputs.build import build
+from planner.inputs.load import data_folder
+from planner.inputs.record import Record
+from planner.inputs.yaml_file import read_yaml
 from planner.runtimes._traits import Traits
-from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED
 
-_COMPILED: Settings = {"compiled": True, "fused_norm": True, "fused_activation": True, "fused_rope": True}
-COMPILED_LOSS: Final[Settings] = {**_COMPILED, "logit_bytes": 6.0, "loss_traffic": 6.0}
-"""What compiling the layers and the loss fuses."""
+FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
 
-# RulinShao/LightSeq, train_lightseq_no_trainer.py: weights, gradients and states in fp16.
-PURE_FP16: Final[Settings] = dict.fromkeys(("parameter_dtype", "gradient_dtype", "reduce_dtype"), "fp16")
 
-_OFF = r"( |=|: ?)(off|false|0)\b"
+class Said(Record):
+    """Words that a row may have.
 
-STATEMENTS: Final[tuple[tuple[re.Pattern[str], Settings], ...]] = tuple(
-    (re.compile(pattern), settings)
-    for pattern, settings in (
-        (r"torch\.?compile( on)?\b(?! off)|thunder|nvfuser", COMPILED_LOSS),
-        (r"torch\.?compile off|\beager\b", {**dict.fromkeys(_COMPILED, False), "logit_bytes": 12.0}),
-        (r"fsdp.?2|fully_shard", {"hidden_collective_traffic": 3.0}),
-        (r"async tp on", {"tp_exposed": ASYNC_EXPOSED}),
-        (r"deterministic-mode=true", {"deterministic": True}),
-        (r"moe_a2a_overlap=false", {"overlaps_experts": False}),
-        (r"moe a2a(?! off)|moe_a2a_overlap=true", {"overlaps_experts": True}),
-        (r"head in mxfp8", {"low_bit_head": "mxfp8"}),
-        (r"fp8 activation input store", {"fp8_activation_input": True}),
-        (r"fp8 attention", {"fp8_attention": True}),
-        (r"fp8 parameters alone", {"low_bit_weights": "alone"}),
-        (r"transposes not cached", {"cached_transposes": False}),
-        (r"te op fuser", {"operator_fuser": True}),
-        (r"adapter dropout", {"adapter_dropout": True}),
-        (r"moe dispatcher all-to-all|moe_flex_dispatcher_backend=none", {"dispatcher": "all-to-all"}),
-        # Megatron-Bridge, scripts/performance/utils/overrides.py of 26.04, `set_workload_base_configs`:
-        # presets that name no flex dispatcher have the all-to-all one; recipes made of calls set it in those.
-        # Before, the model's own held (`moe_token_dispatcher_type`): DeepEP for Kimi K2 and Nemotron 3 alone.
-        (
-            r"^(?!(kimi|nemotron).*container (25|26\.02)).*\brecipe \S+@"
-            r"(?!.*(\bcalls=|moe_flex_dispatcher_backend=(deep|hybrid)ep))",
-            {"dispatcher": "all-to-all"},
-        ),
-        # Megatron-core, transformer/cuda_graphs.py: of a layer whose router and preprocessing are graphs, and
-        # whose attention may be one, the host launches few kernels beside the experts'.
-        (r"cuda_graph_scope=\[[^]]*'moe_router'|graphs moe_router", {"graphed": "router"}),
-        (r"cuda_graph_scope=\[[^]]*'attn'", {"graphed": "attention"}),
-        # Megatron-Bridge, training/utils/moe_token_drop.py: only the all-to-all dispatcher drops tokens.
-        (r"token.?drop", {"dispatcher": "all-to-all", "static_experts": True}),
-        (r"gradient buckets off|not overlapped|\b(no|without) overlap", {"dp_exposed": 1.0}),
-        (
-            rf"\b(dp|grad(ient)?|param)[ _](comm[ _])?overlap{_OFF}|overlap_grad_reduce{_OFF}",
-            {"dp_exposed": 1.0},
-        ),
-        (rf"\btp[ _](comm[ _])?overlap{_OFF}|\b(no|without) overlap", {"tp_exposed": 1.0}),
-        # Fine-tuning recipes (Megatron-Bridge, configs/llama/llama3_llm_finetune.py) have no
-        # tp_comm_overlap_cfg, which those for pre-training tune: Transformer Engine's default holds.
-        (r"\btask=(sft|lora)\b", {"message_multiprocessors": 16.0}),
-        (r"reduce-scatter and all-gather overlapped", {"dp_exposed": 0.3}),
-        (r"cuda_launch_blocking=1", {"launch_blocking": True}),
-        (r"mp_mode=pure", {"gradient_dtype": "bf16", "reduce_dtype": "bf16"}),
-        (r"mp_mode=default", {"gradient_dtype": "fp32", "reduce_dtype": "fp32", "early_stop": True}),
-        (r"dist.?flash", PURE_FP16),
-        (r"hf checkpointing", {"plain_checkpoints": True}),
-        (r"float8 rowwise", {"float8_scales": "rows"}),
-        (
-            r"\brms_kernel=1\b|\+ ?rms ?(norm )?kernel|\bfused (rms|layer)?-?norms? kernel",
-            {"fused_norm": True},
-        ),
-        (r"\brms_kernel=0\b|\b(no|without) (rms|layer)?-?norm kernel", {"fused_norm": False}),
-        (r"kernel=torch", {"attention": "unfused"}),
-        # Release 2.1 and its commit of March 2021: messages between stages went whole.
-        (r"megatron-lm (8aa4619f|v?2\.[01]\b)", {"scattered_messages": False}),
-        (r"vocabulary not padded", {"padded_vocabulary": False}),
-        (r"graph of mlp", {"graphed": "mlp"}),
-        (r"without expandable segments", FIXED_SEGMENTS),
-        (r"kernel=fused", {"attention": "fused-softmax"}),
-    )
-)
-"""What model, framework, ``overlap`` and ``notes`` may state, and the traits that it sets."""
+    Parameters
+    ----------
+    says : str
+        Regular expression searched in a row's words, in lower case.
+    about : str
+        What it means, and where that is said, where the traits do not tell.
+    """
 
-_PARTIAL: Final = re.compile(r"\bpartial graphs\b|\b(recipe \S+@|cuda_graph_impl=)(?!.*full_iter)")
+    says: str = Field(min_length=1)
+    about: str = ""
+
+    @field_validator("says")
+    @classmethod
+    def _compiles(cls, text: str) -> str:
+        try:
+            _pattern(text)
+        except re.error as error:
+            raise ValueError(f"a regular expression ({error})") from None
+        return text
+
+    def stands_in(self, text: str) -> bool:
+        """Whether a row's words have it."""
+        return bool(_pattern(self.says).search(text))
+
+
+@cache
+def _pattern(says: str) -> re.Pattern[str]:
+    return re.compile(says)
+
+
+class Statement(Said):
+    """What a row may state, and the traits that it sets.
+
+    Parameters
+    ----------
+    traits : mapping
+        What follows.
+    over : tuple of str
+        Statements whose traits it replaces where a row has both.
+    """
+
+    traits: Mapping[str, Any]
+    over: tuple[str, ...] = ()
+
+
+class Statements(Record):
+    """All that rows may state, by name, each after those that it goes over; and words for an era's text."""
+
+    words: Mapping[str, Said]
+    statements: Mapping[str, Statement]
+
+    def found(self, text: str) -> dict[str, Statement]:
+        """Return the statements of a row's words."""
+        return {name: entry for name, entry in self.statements.items() if entry.stands_in(text)}
+
+
+@cache
+def statements() -> Statements:
+    """Return what ships."""
+    return read_statements(data_folder("hardware_profiles") / "eras" / SHARED)
+
+
+def read_statements(folder: Path) -> Statements:
+    """Return the statements of a folder.
+
+    Raises
+    ------
+    InputError
+        With a problem for each fault.
+    """
+    path = folder / "statements.yaml"
+    read = build(Statements, read_yaml(path), str(path))
+    shared = read_shared(folder)
+    problems: list[Problem] = []
+    whole: dict[str, Statement] = {}
+    for name, entry in read.statements.items():
+        place = f"{path}: statements.{name}"
+        found = shared.traits(entry.traits, f"{place}.traits", problems)
+        whole[name] = entry.model_copy(update={"traits": found})
+        for other in entry.over:
+            if other not in read.statements:
+                near = nearest(other, read.statements)
+                problems.append(Problem(f"{place}.over", repr(other), "another statement", near))
+    order = _by_precedence(whole) if not problems else []
+    if len(order) < len(whole) and not problems:
+        circle = ", ".join(name for name in whole if name not in order)
+        problems.append(
+            Problem(f"{path}: statements", f"{circle} over one another", "no circle under `over`")
+        )
+    if problems:
+        raise InputError(problems)
+    return read.model_copy(update={"statements": {name: whole[name] for name in order}})
+
+
+def _by_precedence(entries: Mapping[str, Statement]) -> list[str]:
+    """Return names, each after those that its statement goes over; those of a circle are left out."""
+    order: list[str] = []
+    while True:
+        ready = [
+            name for name in sorted(entries) if name not in order and set(entries[name].over) <= set(order)
+        ]
+        if not ready:
+            return order
+        order += ready
 
 
 def with_graphs(framework: str, words: str) -> str:
-    """Return the text of a framework that says where its graphs do not hold the whole iteration.
-
-    A recipe that a row names says so by what it does not set.
+    """Return the text of a framework with the words that a row's statements add to it.
 
     Examples
     --------
     >>> with_graphs("megatron-bridge 26.06", "recipe gpt_oss@c270efc50 cuda_graph_impl=transformer_engine")
     'megatron-bridge 26.06, partial graphs'
     """
-    return f"{framework}, partial graphs" if _PARTIAL.search(words) else framework
-
-
-FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
+    return ", ".join(
+        [framework, *(name for name, said in statements().words.items() if said.stands_in(words))]
+    )
 
 
 def stated_traits(
@@ -109,9 +151,7 @@ def stated_traits(
     said: dict[str, object] = dict(era.hopper_traits if re.search(SINCE_HOPPER, gpu.lower()) else {})
     if sequence_parallel:
         said |= era.sequence_traits
-    for pattern, settings in STATEMENTS:
-        if pattern.search(text):
-            said |= settings
+    said |= _merged(statements().found(text).values())
     if not era.compiles_loss:
         said = {name: value for name, value in said.items() if not name.startswith(("logit", "loss"))}
     if flash_attn is not None:
@@ -119,6 +159,10 @@ def stated_traits(
     if fused_norm is not None:
         said["fused_norm"] = bool(fused_norm)
     return said
+
+
+def _merged(found: Iterable[Statement]) -> dict[str, object]:
+    return {name: value for statement in found for name, value in statement.traits.items()}
 
 
 def era_traits(traits: Traits, era: Era, precision: str, said: Settings) -> Traits:

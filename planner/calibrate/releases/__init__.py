@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from planner.calibrate.eras import Era, find_era
-from planner.calibrate.eras._era import BEFORE_HOPPER
+from planner.calibrate.eras.record import BEFORE_HOPPER
 from planner.calibrate.eras.statements import era_traits, stated_traits
 from planner.calibrate.releases._release import Release, Releases
 from planner.errors import InputError, Problem, nearest

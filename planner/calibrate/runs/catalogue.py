@@ -35,7 +35,7 @@ from planner.runtimes._family import Runtime
 from planner.units import GB
 
 _REMARKS: Final = re.compile(
-    r"(?i)(?<![a-z0-9])(meta|base|instruct|chat|hf|it|lora|qlora|sft|pretrain(ing)?|pre-?training|v0\.\d)(?![a-z0-9])"
+    r"(?i)(?<![a-z0-9])(maxtext|meta|base|instruct|chat|hf|it|lora|qlora|sft|pretrain(ing)?|pre-?training|v0\.\d)(?![a-z0-9])"
 )
 """Words of a model's name that do not tell another architecture."""
 

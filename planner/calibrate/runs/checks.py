@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
-from planner.calibrate.eras import ERAS, find_era
+from planner.calibrate.eras import eras, find_era
 from planner.calibrate.runs.conventions import Measured, disagreement, peak_share
 from planner.calibrate.runs.hardware import named_in
 from planner.calibrate.runs.networks import Stated
@@ -54,14 +54,11 @@ class Refusal(InputError):
         self.problems = ()
 
 
+@cache
 def framework_names() -> tuple[str, ...]:
-    """Return spellings of the frameworks that are priced: runtimes, and eras without their years."""
-    names = (name for era in ERAS for name in (era.runtime, re.sub(r"(-\d\d(\d\d)?)+$", "", era.name)))
+    """Return what to offer in place of a framework that nobody knows: runtimes, and eras without years."""
+    names = (name for era in eras() for name in (era.runtime, re.sub(r"(-\d\d(\d\d)?)+$", "", era.name)))
     return tuple(name for name in dict.fromkeys(names) if find_era(name, "", None))
-
-
-FRAMEWORKS: Final = framework_names()
-"""What to offer in place of a framework that nobody knows."""
 
 
 @lru_cache(maxsize=4096)
@@ -74,7 +71,11 @@ def unknown_framework(run: Run) -> Refusal:
     """Return what to say of a framework that no runtime prices, or that is not named."""
     found = repr(run.framework) if run.framework else "blank"
     return Refusal(
-        run, "framework", found, "a framework that some runtime prices", near(run.framework, FRAMEWORKS)
+        run,
+        "framework",
+        found,
+        "a framework that some runtime prices",
+        near(run.framework, framework_names()),
     )
 
 

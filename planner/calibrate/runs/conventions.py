@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from planner.calibrate.eras._era import SINCE_HOPPER
+from planner.calibrate.eras.record import SINCE_HOPPER
 from planner.calibrate.runs.table import Run
 from planner.cost.flops import step_flops
 from planner.inputs.hardware import Accelerator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -32,8 +32,9 @@ from planner.calibrate.runs.checks import (
 )
 from planner.calibrate.runs.conventions import Measured, measured_time
 from planner.calibrate.runs.facts import Fact, with_facts
-from planner.calibrate.runs.fine_tuning import fine_tuning
+from planner.calibrate.runs.fine_tuning import fine_tuning, said_in_notes, task_of
 from planner.calibrate.runs.hardware import links
+from planner.calibrate.runs.maxtext import with_maxtext
 from planner.calibrate.runs.model import architecture_defaults, lacking, run_model
 from planner.calibrate.runs.networks import stated_network
 from planner.calibrate.runs.plan import (
@@ -158,7 +159,8 @@ def prepared(rows: Iterable[Run | Fault], catalogue: Catalogue, skipped: list[Sk
 
 def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     start = run
-    run, facts = with_facts(spelled(run), catalogue.facts)
+    run = spelled(with_maxtext(run.with_values(said_in_notes(run))))
+    run, facts = with_facts(run, catalogue.facts)
     if not run.gpu:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
@@ -167,7 +169,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     if era.runtime not in catalogue.runtimes:
         raise unknown_framework(run)
     framework = release.framework if release is not None and release.framework else run.framework
-    words = " | ".join((run.model, framework, run.overlap, run.notes)).lower()
+    tuning = f"task={task_of(run)}"
+    words = " | ".join((run.model, framework, run.overlap, run.notes, tuning)).lower()
     spec = catalogue.known(run)
     check_expressed(run, spec is not None or catalogue.model(run.model) is not None)
     run = filled(run, era, hardware, catalogue, spec)
@@ -231,7 +234,8 @@ def era_of_run(run: Run) -> tuple[Era, Release | None]:
 def _as_files_run(era: Era, release: str) -> Era:
     """Return an era without traits of its own, for a release that is priced as the runtime itself."""
     name = f"{era.runtime}@{release}"
-    return replace(era, name=name, traits={}, half_traits={}, sequence_traits={}, hopper_traits={})
+    none = ("traits", "half_traits", "sequence_traits", "hopper_traits")
+    return era.model_copy(update={"name": name} | {kind: {} for kind in none})
 
 
 def filled(
@@ -307,10 +311,10 @@ def assumed(
 
 
 def _workload(run: Run) -> Workload:
-    notes = run.notes.lower()
+    words = f"{run.notes} {run.overlap}".lower()
     tuned = (run.method or "full", run.lora_rank, run.lora_targets, run.document_tokens)
     sizes = (run.seq_len or 1, run.global_batch or 1, run.precision)
-    return workload_of(sizes, tuned, _optimizer(run), "bf16-true" in notes)
+    return workload_of(sizes, tuned, _optimizer(run), "bf16-true" in words)
 
 
 def _optimizer(run: Run) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from planner.calibrate.eras import Era
 from planner.calibrate.runs.table import COLUMNS, Run
+from planner.calibrate.runs.tuning_cells import MOST
 
 NAMED: Final = ("method", "lora_rank", "lora_targets", "document_tokens")
 """Columns that ``notes`` may hold as ``name=value``."""
@@ -31,25 +32,29 @@ def said_in_notes(run: Run) -> dict[str, object]:
         except ValueError:
             continue
     if not run.document_tokens and WHOLE.search(notes):
-        said["document_tokens"] = run.seq_len
+        said["document_tokens"] = run.seq_len or MOST
     if not (run.method or said.get("method")) and "task=lora" in notes:
         said["method"] = "lora"
     return said
 
 
-def fine_tuning(run: Run, era: Era) -> tuple[str, dict[str, object]]:
-    """Return the task, ``pretrain``, ``sft`` or ``lora``, and what a fine-tuning run's blanks mean.
+def task_of(run: Run) -> str:
+    """Return what a run does: ``pretrain``, ``sft`` or ``lora``.
 
     Adapters are trained in fine-tuning; whole models are fine-tuned where ``notes`` say ``task=sft``.
     """
-    said = said_in_notes(run)
-    method = said.get("method", run.method) or "full"
-    task = "lora" if method != "full" else "sft" if "task=sft" in run.notes.lower() else "pretrain"
+    if run.method not in ("", "full"):
+        return "lora"
+    return "sft" if "task=sft" in run.notes.lower() else "pretrain"
+
+
+def fine_tuning(run: Run, era: Era) -> tuple[str, dict[str, object]]:
+    """Return the task of a run and what a fine-tuning run's blanks mean to its era."""
+    task = task_of(run)
     if task == "pretrain":
-        return task, said
-    usual = {
+        return task, {}
+    return task, {
         name: value
-        for name, value in era.fine_tuning.items()
-        if not getattr(run, name) and name not in said and (name == "document_tokens" or task == "lora")
+        for name, value in era.blanks.fine_tuning.items()
+        if not getattr(run, name) and (name == "document_tokens" or task == "lora")
     }
-    return task, said | usual

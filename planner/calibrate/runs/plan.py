@@ -61,7 +61,7 @@ def degree_defaults(run: Run, era: Era) -> dict[str, object]:
 
     Tensor parallel is taken in the node first.
     """
-    single = _blank(run, dict.fromkeys(era.lacks, 1))
+    single = _blank(run, dict.fromkeys(era.blanks.lacks, 1))
     run = run.with_values(single)
     known = {name: getattr(run, name) for name in ("tp", "pp", "dp")}
     gpus, cp = run.num_gpus, run.cp or left_for_context(run)
@@ -162,8 +162,8 @@ def stage_defaults(run: Run, era: Era) -> dict[str, object]:
     named = run.schedule in ("interleaved", "interleaved-1f1b")
     vpp = run.vpp
     if vpp is None:
-        stated = named and era.single_layers != "never"
-        usual = not run.schedule and era.single_layers == "usual"
+        stated = named and era.blanks.single_layers != "never"
+        usual = not run.schedule and era.blanks.single_layers == "usual"
         if pp > 1 and (stated or usual):
             vpp = -(-layers // pp)
         else:
@@ -175,15 +175,15 @@ def habit_defaults(run: Run, era: Era) -> dict[str, object]:
     """Return what the era's users leave at default: precision, sharding, recompute, sequence parallelism."""
     words = run.framework.lower()
     stage, hosted = _STAGE.search(words), _HOSTED_STATES.search(words)
-    usual = (era.pipeline_zero if (run.pp or 1) > 1 else "") or era.zero
+    usual = (era.blanks.pipeline_zero if (run.pp or 1) > 1 else "") or era.blanks.zero
     chosen: dict[str, object] = {
-        "precision": "fp16" if _WITHOUT_BF16.match(run.gpu) else era.precision,
+        "precision": "fp16" if _WITHOUT_BF16.match(run.gpu) else era.blanks.precision,
         "zero": stage[1] if stage else "2" if hosted and hosted[1] == "offload" else usual,
-        "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.recompute,
+        "recompute": "full" if COUNTED.search(run.flops_convention.lower()) else era.blanks.recompute,
         "seq_parallel": int(_usually_sequential(run, era)),
         "offload": "optimizer" if hosted else "none",
         "cp_method": "ring",
-        "memory_kind": (_stated_counter(run) or era.counter) if run.peak_mem_gib else "",
+        "memory_kind": (_stated_counter(run) or era.blanks.counter) if run.peak_mem_gib else "",
     }
     return _blank(run, chosen)
 
@@ -198,10 +198,10 @@ def _stated_counter(run: Run) -> str:
 
 def _usually_sequential(run: Run, era: Era) -> bool:
     """Whether a run that does not say so has sequence parallelism."""
-    where = era.sequence_in == "all" or (
+    where = era.blanks.sequence_in == "all" or (
         (run.pp or 1) > 1 and (run.num_gpus or 1) > (run.gpus_per_node or run.num_gpus or 1)
     )
-    return era.sequence_parallel and where and (run.tp or 1) > 1
+    return era.blanks.sequence_parallel and where and (run.tp or 1) > 1
 
 
 def _blank(run: Run, chosen: dict[str, object]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 LARGEST: Final = 1e15
 
@@ -20,11 +20,13 @@ class Trait:
     subject, field : str
         Its record in the stack, and its name there.
     kind : type
-        Of its values, a ``Literal`` where they are words.
+        Of its values: ``float``, ``bool``, or ``str`` where it is one of some words.
     default : float, bool or str
         Its value in today's Megatron-core.
     meaning, unit : str
         What it says, and in what; no unit where it is no number.
+    words : tuple of str
+        What it may be, where it is a word.
     above_zero : bool
         Whether it may not be zero.
     up_to : float
@@ -34,10 +36,11 @@ class Trait:
     name: str
     subject: str
     field: str
-    kind: Any
+    kind: type[Any]
     default: float | bool | str
     meaning: str
     unit: str
+    words: tuple[str, ...]
     above_zero: bool
     up_to: float
 
@@ -49,9 +52,11 @@ def trait(
     name: str = "",
     above_zero: bool = False,
     up_to: float = LARGEST,
+    words: tuple[str, ...] = (),
 ) -> Any:
     """Declare a trait: a field of a record in the stack; ``name`` is its flat name, if another."""
     known = {"meaning": meaning, "unit": unit, "name": name, "above_zero": above_zero, "up_to": up_to}
+    known["words"] = words
     return field(default=default, metadata=known)
 
 
@@ -59,7 +64,8 @@ def declared(subject: str, record: Any) -> Iterator[Trait]:
     """Yield the traits that a subject's record declares."""
     kinds = get_type_hints(type(record))
     for one in fields(record):
-        known = dict(one.metadata) | {"name": one.metadata["name"] or one.name}
-        yield Trait(
-            subject=subject, field=one.name, kind=kinds[one.name], default=getattr(record, one.name), **known
-        )
+        known, kind = dict(one.metadata), kinds[one.name]
+        known["name"] = known["name"] or one.name
+        if get_origin(kind) is Literal:
+            known["words"], kind = get_args(kind), str
+        yield Trait(subject=subject, field=one.name, kind=kind, default=getattr(record, one.name), **known)

@@ -75,3 +75,8 @@ class ExpertTraits:
         unit="s",
         name="expert_layer_host_seconds",
     )
+    stacked: bool = trait(
+        False,
+        "Whether a layer's experts are one parameter that shards cut by whole experts, the last ones padded.",
+        name="stacked_experts",
+    )

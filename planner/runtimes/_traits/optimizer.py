@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from planner.inputs.workload import DTYPE_BYTES
 from planner.runtimes._traits._trait import trait
 
 
@@ -15,10 +16,12 @@ class StateTraits:
     parameter_dtype: str = trait(
         "bf16",
         "Dtype of weights at rest; fp32 where they are their own master copy, and cast when gathered.",
+        words=tuple(DTYPE_BYTES),
     )
     gradient_dtype: str = trait(
         "fp32",
         "Dtype in which gradients are kept between micro-batches.",
+        words=tuple(DTYPE_BYTES),
     )
     gradient_copy_bytes: float = trait(
         0.0,
@@ -28,6 +31,7 @@ class StateTraits:
     reduce_dtype: str = trait(
         "fp32",
         "Dtype in which gradients travel.",
+        words=tuple(DTYPE_BYTES),
     )
     whole_matrices: Literal["gathered", "owned"] = trait(
         "gathered",

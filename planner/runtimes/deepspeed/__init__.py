@@ -16,6 +16,7 @@ ENTRY = Runtime(
     versions=("0.19.8",),
     cite="DeepSpeed 0.19.8, runtime/engine.py, runtime/pipe, module_inject, runtime/sequence_parallel",
     traits=Traits().with_values(
+        engine="deepspeed-zero",
         attention="flash-2",
         fused_norm=False,
         fused_activation=False,

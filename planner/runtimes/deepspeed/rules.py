@@ -29,6 +29,12 @@ AUTOEP_ARCHITECTURES = ("mixtral", "qwen3_moe", "deepseek_v3")
 AUTOTP_ARCHITECTURES = ("llama", "qwen2", "qwen3", "mixtral", "qwen3_moe")
 """Architectures whose attention and feed-forward AutoTP splits over all ranks."""
 
+UNSTAGED = {
+    "gpt2": ("learned positions", "rotary positions"),
+    "granite": ("scaled embeddings and logits", "a model without"),
+}
+"""What the stages of the script do not have, by the architecture that needs it, and what they have."""
+
 
 def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a plan must keep to run on DeepSpeed with the training script written beside it."""
@@ -42,8 +48,12 @@ def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_pipeline_rules(plan, model, work),
         Rule(
             "pipeline-architecture",
-            np.equal(plan.pp, 1) | (kind != "gpt2"),
-            lambda: (f"pp {plan.pp:g} with learned positions", "pp 1, or rotary positions", "pp 1"),
+            np.equal(plan.pp, 1) | (kind not in UNSTAGED),
+            lambda: (
+                f"pp {plan.pp:g} with {UNSTAGED[kind or ''][0]}",
+                f"pp 1, or {UNSTAGED[kind or ''][1]}",
+                "pp 1",
+            ),
         ),
         *_tensor_rules(plan, model, kind),
         *_sequence_rules(plan, model, work.seq_len),

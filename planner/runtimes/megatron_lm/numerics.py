@@ -33,7 +33,8 @@ ONLY_ELSEWHERE: Final = (
     "residual_scale",
     "logit_scale",
 )
-"""Fields of `Numerics` that Megatron-core has no place for."""
+"""Fields of `Numerics` that Megatron-core has no place for: muP alone scales embeddings and logits, and with
+them the initialiser and the learning rates."""
 
 
 def number(value: float) -> str:

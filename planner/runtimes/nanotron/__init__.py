@@ -28,7 +28,7 @@ ENTRY = Runtime(
         tp_bandwidth_share=1.0,
         dp_exposed=1.0,
         step_gathers_wait=True,
-        parameters_apart=True,
+        engine="nanotron-zero",
         gradient_copy_bytes=2.0,
     ),
     default_zero=1,

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.search.assign.blocks import Key, Relaxed, StageRelaxations
-from planner.search.assign.problem import Problem, Segment, Stage, reshard_seconds
+from planner.search.assign.problem import Segment, Stage
 
 MOST_NODES = 20_000
 """Partial choices tried for a block before its bound is left open."""
 
 TIE = 1e-12
 """Relative difference below which two reduced costs are equal."""
-
-
-Weights = tuple[float, ...]
-"""What is taken of every limit of a stage."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +44,14 @@ class Item:
     strategy: int
     reduced: float
     seconds: float
-    weights: Weights
+    nbytes: float
 
 
-def fastest(problem: Problem, relaxations: StageRelaxations, key: Key, counts: Sequence[float]) -> Choice:
+def fastest(relaxations: StageRelaxations, key: Key, counts: Sequence[float]) -> Choice:
     """Return the fastest choice that fits for a block, without the stage's extra.
 
     Parameters
     ----------
-    problem : Problem
-        Layers, strategies and stages.
     relaxations : StageRelaxations
         Those of the stage.
     key : Key
@@ -71,15 +65,10 @@ def fastest(problem: Problem, relaxations: StageRelaxations, key: Key, counts: S
     for least, relaxed in relaxations.by_bound(column):
         if least >= best.seconds:
             break
-        found = _Counting(problem, relaxations, relaxed, key, column, best).run()
+        found = _Counting(relaxations, relaxed, key, column, best).run()
         bound = min(bound, found.bound)
         best = found if found.seconds < best.seconds else best
     return Choice(best.seconds, min(bound, best.seconds), best.stage)
-
-
-def _plus(used: Weights, weights: Sequence[float], count: int) -> Weights:
-    """Return what is taken with so many more layers."""
-    return tuple([held + count * weight for held, weight in zip(used, weights, strict=True)])
 
 
 class _Counting:
@@ -87,41 +76,37 @@ class _Counting:
 
     def __init__(
         self,
-        problem: Problem,
         relaxations: StageRelaxations,
         relaxed: Relaxed,
         key: Key,
         counts: np.ndarray,
         known: Choice,
     ) -> None:
-        self.problem, self.key, self.fixed = problem, key, relaxed.fixed
-        self.rooms = tuple(budget.room for budget in relaxed.budgets)
-        self.best, self.stage = known.seconds - relaxed.fixed, known.stage
+        self.key, self.room = key, relaxed.room
+        self.best, self.stage = known.seconds, known.stage
         self.nodes = 0
         multiplier = relaxed.multiplier(counts)
-        weights = np.array([budget.weights for budget in relaxed.budgets])
-        priced = relaxations.seconds + np.tensordot(multiplier, weights, axes=1)
+        priced = relaxations.seconds + multiplier * relaxed.nbytes
         self.base: list[int] = []
         self.items: list[Item] = []
-        self.least, self.start_seconds = -float(multiplier @ np.array(self.rooms)), 0.0
-        self.start_used: Weights = (0.0,) * len(self.rooms)
+        self.least, self.start_seconds, self.start_used = -multiplier * self.room, 0.0, 0.0
         for part, (kind, count) in enumerate(key):
             allowed = np.flatnonzero(relaxed.allowed[kind]).tolist()
             cheapest = float(priced[kind, allowed].min())
             ties = [s for s in allowed if priced[kind, s] <= cheapest + TIE * abs(cheapest)]
-            seconds, used = relaxations.seconds[kind], weights[:, kind, :]
-            base = min(ties, key=lambda s, used=used, seconds=seconds: (*used[:, s], seconds[s]))  # type: ignore[misc]
+            seconds, used = relaxations.seconds[kind], relaxed.nbytes[kind]
+            base = min(ties, key=lambda s, used=used, seconds=seconds: (used[s], seconds[s]))  # type: ignore[misc]
             self.base.append(base)
             self.least += count * cheapest
             self.start_seconds += count * float(seconds[base])
-            self.start_used = _plus(self.start_used, used[:, base].tolist(), count)
+            self.start_used += count * float(used[base])
             self.items += [
                 Item(
                     part,
                     s,
                     max(0.0, float(priced[kind, s]) - cheapest),
                     float(seconds[s] - seconds[base]),
-                    tuple((used[:, s] - used[:, base]).tolist()),
+                    float(used[s] - used[base]),
                 )
                 for s in allowed
                 if s != base
@@ -137,10 +122,10 @@ class _Counting:
             self.items = [item for item in self.items if item.reduced <= gap]
         self._branch(0, [0] * len(self.items), left, self.start_seconds, self.start_used, self.least)
         bound = self.best if self.nodes <= MOST_NODES else min(self.best, self.least)
-        return Choice(self.best + self.fixed, bound + self.fixed, self.stage)
+        return Choice(self.best, bound, self.stage)
 
     def _branch(
-        self, depth: int, taken: list[int], left: list[int], seconds: float, used: Weights, least: float
+        self, depth: int, taken: list[int], left: list[int], seconds: float, used: float, least: float
     ) -> None:
         self.nodes += 1
         if self.nodes > MOST_NODES or self._hopeless(least):
@@ -159,7 +144,7 @@ class _Counting:
                 taken,
                 left,
                 seconds + count * item.seconds,
-                _plus(used, item.weights, count),
+                used + count * item.nbytes,
                 least + count * item.reduced,
             )
         taken[depth], left[item.part] = 0, free
@@ -167,38 +152,30 @@ class _Counting:
     def _hopeless(self, least: float) -> bool:
         return least >= self.best - TIE * abs(self.best)
 
-    def _last(self, taken: list[int], left: list[int], seconds: float, used: Weights) -> None:
-        """Choose the count of the last item, in closed form where an order costs nothing."""
+    def _last(self, taken: list[int], left: list[int], seconds: float, used: float) -> None:
+        """Choose the count of the last item, in closed form."""
         if not self.items:
             self._keep(taken, seconds, used)
             return
         item = self.items[-1]
         for count in self._last_counts(item, left[item.part], used):
             taken[-1] = count
-            self._keep(taken, seconds + count * item.seconds, _plus(used, item.weights, count))
+            self._keep(taken, seconds + count * item.seconds, used + count * item.nbytes)
         taken[-1] = 0
 
-    def _last_counts(self, item: Item, free: int, used: Weights) -> Iterator[int]:
-        if self.problem.reshard is not None:
-            yield from range(free + 1)
-            return
+    def _last_counts(self, item: Item, free: int, used: float) -> Iterator[int]:
         low, high = 0, free
-        for weight, room, held in zip(item.weights, self.rooms, used, strict=True):
-            if weight > 0:
-                high = min(high, int((room - held) // weight))
-            elif weight < 0 and held > room:
-                low = max(low, int(np.ceil((held - room) / -weight)))
+        if item.nbytes > 0:
+            high = min(high, int((self.room - used) // item.nbytes))
+        elif item.nbytes < 0 and used > self.room:
+            low = max(low, int(np.ceil((used - self.room) / -item.nbytes)))
         if low <= high:
             yield high if item.seconds < 0 else low
 
-    def _keep(self, taken: list[int], seconds: float, used: Weights) -> None:
+    def _keep(self, taken: list[int], seconds: float, used: float) -> None:
         """Keep a complete choice where it fits and is the fastest so far."""
-        if seconds >= self.best or any(held > room for held, room in zip(used, self.rooms, strict=True)):
-            return
-        stage = self._stage(taken)
-        seconds += reshard_seconds(self.problem, [part.strategy for part in stage])
-        if seconds < self.best:
-            self.best, self.stage = seconds, stage
+        if seconds < self.best and used <= self.room:
+            self.best, self.stage = seconds, self._stage(taken)
 
     def _stage(self, taken: list[int]) -> Stage:
         """Return the choice as segments, strategies of a part in their listed order."""

@@ -8,7 +8,7 @@ answer is better.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from planner.numeric import Column
 from planner.search.assign.blocks import Table, make_blocks
 from planner.search.assign.counting import fastest
 from planner.search.assign.problem import (
-    HUGE,
     ROUNDING,
     Assignment,
     NoAssignment,
@@ -33,9 +32,6 @@ from planner.search.assign.sweep import Partition, best_partition, block_columns
 
 MOST_ROUNDS = 2_000
 """Runs of the dynamic program at most."""
-
-MOST_SECONDS = 2.0
-"""Time after which no further limit of what follows the passes is tried. [s]"""
 
 
 @dataclass(frozen=True)
@@ -69,15 +65,13 @@ class Solution:
         return max(0.0, 1.0 - self.bound / self.incumbent) if self.incumbent > 0 else 0.0
 
 
-def decompose(problem: Problem, tolerance: float = 0.0) -> Solution:
+def decompose(problem: Problem) -> Solution:
     """Solve a problem by decomposition.
 
     Parameters
     ----------
     problem : Problem
         Layers, strategies and stages.
-    tolerance : float
-        Relative gap that may be left by what comes after the passes. [-]
 
     Raises
     ------
@@ -86,85 +80,31 @@ def decompose(problem: Problem, tolerance: float = 0.0) -> Solution:
     """
     started = time.perf_counter()
     check_capacity(problem)
-    found = _by_ending(problem, tolerance) if problem.ending is not None else _solved(problem)
-    if found is None:
-        raise no_assignment(problem)
-    assignment, bound = found
-    seconds = price(problem, assignment).seconds
-    return Solution(assignment, seconds, min(bound, seconds), time.perf_counter() - started, "decomposition")
-
-
-def _solved(problem: Problem) -> tuple[Assignment, float] | None:
-    """Return the assignment with the fastest passes, and a bound of them; None where nothing fits."""
     search = _Search(problem)
     found = search.run()
-    return (search.assignment(found[0]), found[1]) if found is not None else None
-
-
-def _by_ending(problem: Problem, tolerance: float) -> tuple[Assignment, float] | None:
-    """Return the best assignment where something follows the passes, and a bound; None where nothing fits.
-
-    The longest ending is lowered step by step, each time below the one just had, until even the shortest
-    possible one could not make up for the passes. What ends in between takes at least the passes just found.
-    """
-    ending, started = problem.ending, time.perf_counter()
-    if ending is None:
-        return _solved(problem)
-    shortest = _least_most(problem, ending.seconds, ending.extra)
-    best: tuple[Assignment, float] | None = None
-    latest, bound, value = ending.latest, float("inf"), float("inf")
-    while latest > shortest * (1 - ROUNDING):
-        found = _solved(replace(problem, ending=replace(ending, latest=latest)))
-        if found is None:
-            break
-        assignment, passes = found
-        told = price(problem, assignment)
-        if told.seconds < value:
-            best, value = (assignment, told.seconds), told.seconds
-        longest = float(np.max(told.endings))
-        latest = min(longest * (1 - 10 * ROUNDING), longest - tolerance * value)
-        bound = min(bound, passes + (max(latest, shortest) if tolerance else longest))
-        if passes + shortest >= value:
-            break
-        if time.perf_counter() - started > MOST_SECONDS:
-            bound = min(bound, passes + shortest)
-            break
-    return (best[0], min(bound, value)) if best is not None else None
-
-
-def _least_most(problem: Problem, weights: Column, extra: Column) -> float:
-    """Return the least of the largest sums of weights (K, S) over a stage's layers, of all partitions."""
-    return bottleneck(_least_columns(problem, weights[None].repeat(problem.stages, axis=0), extra))
-
-
-def _least_columns(problem: Problem, weights: Column, extra: Column) -> Column:
-    """Return the least sum of weights (p, K, S) over the layers of every block on every stage."""
-    blocks = make_blocks(problem, problem.layers - problem.stages + 1)
-    smallest = np.where(np.isfinite(problem.seconds), weights, np.inf).min(axis=2)
-    smallest = np.where(np.isfinite(smallest), smallest, HUGE)
-    sums = np.stack([blocks.counts @ row for row in smallest]) + extra[:, None]
-    return block_columns(sums, blocks.index)
+    if found is None:
+        raise Infeasible("no assignment of the layers fits")
+    assignment, bound = search.assignment(found[0]), found[1]
+    seconds = price(problem, assignment).seconds
+    return Solution(assignment, seconds, min(bound, seconds), time.perf_counter() - started, "decomposition")
 
 
 def check_capacity(problem: Problem) -> None:
     """Raise NoAssignment where the layers do not fit the stages, with the capacity of a stage that would do.
 
-    Hosts and devices are looked at one by one; whether they fit together is for the search to find.
+    Raises
+    ------
+    ValueError
+        If there are more stages than layers.
     """
     if problem.stages > problem.layers:
         raise ValueError(f"{problem.layers} layers cannot give each of {problem.stages} stages one")
-    if problem.host is not None:
-        over = problem.host.extra - problem.host.capacity
-        check_excess(_least_columns(problem, problem.host_bytes, over), problem.host.capacity, "the host of ")
     blocks = make_blocks(problem, problem.layers - problem.stages + 1)
     needs = np.stack([least_bytes(problem, stage, blocks.counts) for stage in range(problem.stages)])
-    try:
-        check_excess(block_columns(needs - problem.capacity[:, None], blocks.index), problem.capacity)
-    except NoAssignment as error:
-        raise (error if problem.host is None else no_assignment(problem)) from None
+    check_excess(block_columns(needs - problem.capacity[:, None], blocks.index), problem.capacity)
 
 
-def check_excess(columns: Column, capacity: Column, where: str = "") -> None:
+def check_excess(columns: Column, capacity: Column) -> None:
     """Raise NoAssignment where some stage exceeds its capacity in every partition."""
     worst = bottleneck(columns)
     if worst <= ROUNDING * float(capacity.max()):
@@ -174,18 +114,7 @@ def check_excess(columns: Column, capacity: Column, where: str = "") -> None:
     ends = np.cumsum(sizes)
     found = [float(columns[stage, ends[stage], size]) for stage, size in enumerate(sizes)]
     stage = int(np.argmax(found))
-    raise NoAssignment(stage, float(capacity[stage]) + found[stage], float(capacity[stage]), where)
-
-
-def no_assignment(problem: Problem) -> Infeasible:
-    """Return what is wrong where devices and hosts fit one by one, but not together."""
-    search = _Search(replace(problem, reshard=None), thrifty=True)
-    found = search.run()
-    if found is None:
-        return Infeasible("no assignment of the layers fits their hosts, whatever the devices have")
-    stage = int(np.argmax(search.prices_of(found[0])))
-    capacity = float(problem.capacity[stage])
-    return NoAssignment(stage, capacity + found[0].slowest, capacity)
+    raise NoAssignment(stage, float(capacity[stage]) + found[stage], float(capacity[stage]))
 
 
 class _Search:
@@ -195,14 +124,12 @@ class _Search:
     ----------
     problem : Problem
         Layers, strategies and stages.
-    thrifty : bool
-        Whether to find the least excess of bytes over a stage's capacity, instead of the fastest passes.
     """
 
-    def __init__(self, problem: Problem, thrifty: bool = False) -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.weights = (0.0, 1.0) if thrifty else (problem.sum_weight, problem.slowest_weight)
-        self.table = Table(problem, problem.layers - problem.stages + 1, thrifty)
+        self.weights = (problem.sum_weight, problem.slowest_weight)
+        self.table = Table(problem, problem.layers - problem.stages + 1)
         self.prices: Column = self.table.bounds.copy()
         self.bounds: Column = self.prices.copy()
         self.exact: NDArray[np.bool_] = ~np.isfinite(self.prices)
@@ -258,9 +185,7 @@ class _Search:
         if self.exact[stage, block]:
             return
         blocks, extra = self.table.blocks, float(self.table.extra[stage])
-        choice = fastest(
-            self.problem, self.table.relaxations[stage], blocks.keys[block], blocks.counts[block].tolist()
-        )
+        choice = fastest(self.table.relaxations[stage], blocks.keys[block], blocks.counts[block].tolist())
         self.prices[stage, block] = choice.seconds + extra
         self.bounds[stage, block] = max(self.bounds[stage, block], choice.bound + extra)
         self.exact[stage, block] = True

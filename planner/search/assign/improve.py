@@ -7,8 +7,7 @@ the bound.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,9 +25,7 @@ from planner.search.assign.plan_costs import PlanCosts, is_assignable, plan_cost
 from planner.search.assign.problem import Problem
 from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition
-from planner.search.assign.uneven import Uneven, missing_record, uneven_plans
-from planner.search.candidates import Candidate
-from planner.search.scan import Scan
+from planner.search.scope import KEPT_WHOLE, Scope
 from planner.techniques.schedules import SCHEDULES
 
 PRICED_IN_FULL = 3
@@ -40,24 +37,24 @@ TIE = 1e-7
 BOUND_SECONDS = 2.0
 """Time for the integer program, where the decomposition leaves a gap. [s]"""
 
-MOST_TRIED = 12
-"""Candidates whose recompute is refined."""
-
 
 @dataclass(frozen=True)
 class Improver:
-    """Assigns the layers of plans of one scan.
+    """Prices the plans of one scan, and assigns their layers.
 
     Parameters
     ----------
-    scan : Scan
+    scan : Scope
         Job, runtime, choices and memory limit.
     memory_limit : float, optional
         Device memory that may be used. [byte]
+    assigned : set of Plan
+        Plans whose layers were assigned, as they are without recompute.
     """
 
-    scan: Scan
+    scan: Scope
     memory_limit: float | None = None
+    assigned: set[Plan] = field(default_factory=set, compare=False)
     _plain: dict[Plan, Estimate] = field(default_factory=dict, compare=False, repr=False)
 
     def price(self, plan: Plan) -> Estimate:
@@ -68,8 +65,13 @@ class Improver:
         """Whether a priced plan obeys all rules and fits within the accepted risk."""
         return known.feasible and known.peak <= self.scan.limit
 
+    def is_offered(self, known: Estimate) -> bool:
+        """Whether a priced plan is safe, and in time."""
+        return self.is_safe(known) and known.step <= self.scan.within
+
     def best(self, plan: Plan) -> Estimate | None:
         """Return the fastest safe plan with these degrees, of all splits and recompute choices tried."""
+        self.assigned.add(replace(plan, recompute=KEPT_WHOLE))
         plan = replace(plan, stage_layers=self.scan.split)
         case = case_of(plan, self.scan.job, self.scan.runtime)
         if self.scan.split is None and is_assignable(plan, case):
@@ -194,10 +196,6 @@ class Improvement:
         Seconds of its passes. [s]
     seconds : float
         Time that assignment took. [s]
-    tried : int
-        Candidates assigned.
-    uneven : Uneven
-        Plans that fit with another split than the default one, and those that fit with none.
     """
 
     uniform: float
@@ -205,8 +203,6 @@ class Improvement:
     solution: Solution | None
     passes: float
     seconds: float
-    tried: int
-    uneven: Uneven = field(default_factory=Uneven)
 
     @property
     def gain(self) -> float:
@@ -232,117 +228,8 @@ def solver_record(improvement: Improvement, error_band: float | None) -> dict[st
         "bound_s": bound,
         "gap": None if bound is None else 1.0 - bound / passes,
         "seconds": improvement.seconds,
-        "tried": improvement.tried,
         "uniform_step_s": improvement.uniform if np.isfinite(improvement.uniform) else None,
         "gain": improvement.gain,
         "gain_is_within_error": None if error_band is None else improvement.gain <= error_band,
         "note": solution.note if solution is not None else "",
-        "dropped": improvement.uneven.dropped,
-        "closest": _closest(improvement.uneven),
     }
-
-
-def _closest(uneven: Uneven) -> dict[str, object] | None:
-    """Return the dropped plan that misses least: where it fails, what it has there, and what would do."""
-    if uneven.closest is None:
-        return None
-    plan, missing = uneven.closest
-    return {"plan": plan.slug} | missing_record(missing)
-
-
-def improve(
-    improver: Improver,
-    done: dict[Plan, Estimate],
-    squeezed: Sequence[Candidate],
-    top: int,
-    tight: Sequence[Candidate] = (),
-) -> tuple[dict[Plan, Estimate], Improvement | None]:
-    """Assign the layers of the best plans, and of plans that could be better with less recompute.
-
-    Parameters
-    ----------
-    improver : Improver
-        Job, runtime and limits.
-    done : dict
-        Candidates refined so far, with their prices.
-    squeezed : sequence of Candidate
-        Candidates that recompute because nothing else fits, the most promising first, with their bounds
-        without recompute.
-    top : int
-        Plans to return at least.
-    tight : sequence of Candidate
-        Candidates that may fit with another split than the default one.
-
-    Returns
-    -------
-    tuple of (dict, Improvement or None)
-        ``done`` with better plans in the places of those that they improve, and what was gained.
-    """
-    started = time.perf_counter()
-    better = dict(done)
-    uniform = min((known.step for known in done.values()), default=np.inf)
-    leaders = sorted(done, key=lambda plan: done[plan].step)[:top]
-    tried = _assign(improver, better, [(0.0, plan) for plan in leaders])
-    hopeful = _hopeful(improver, squeezed, set(leaders), _least(better))
-    tried += _assign(improver, better, hopeful, most=MOST_TRIED)
-    scan, best = improver.scan, _least(better)
-    uneven = uneven_plans(tight, scan.job, scan.runtime, scan.limit, best, scan.keep_tight)
-    bounds = {candidate.plan: candidate.bound for candidate in tight}
-    fitting = [(bounds[plan], plan) for plan in uneven.fitting]
-    tried += _assign(improver, better, fitting, lambda plan: improver.with_split(plan, uneven.fitting[plan]))
-    likely = sorted(fitting, key=lambda pair: better[pair[1]].step if pair[1] in better else np.inf)
-    _assign(improver, better, likely[:MOST_TRIED])
-    if not better:
-        return better, None
-    first = min(better.values(), key=lambda known: known.step)
-    solution = improver.bound(first.plan)
-    ends = first.time.dp_comm + first.time.optimizer + first.time.offload
-    seconds = time.perf_counter() - started
-    return better, Improvement(uniform, first.step, solution, first.step - ends, seconds, tried, uneven)
-
-
-def _least(known: dict[Plan, Estimate]) -> float:
-    """Return the seconds of the fastest; infinite where there is none. [s]"""
-    return min((one.step for one in known.values()), default=np.inf)
-
-
-def _assign(
-    improver: Improver,
-    better: dict[Plan, Estimate],
-    plans: Sequence[tuple[float, Plan]],
-    find: Callable[[Plan], Estimate | None] | None = None,
-    most: int | None = None,
-) -> int:
-    """Put better plans into the places of those that they improve; return how many were tried.
-
-    Plans come with what they could take at least; those that could not be the best are passed over, and do
-    not count among the ``most`` that are tried.
-    """
-    best, tried = _least(better), 0
-    for optimistic, plan in plans:
-        if optimistic >= best:
-            continue
-        if tried == most:
-            break
-        tried += 1
-        found = (find or improver.best)(plan)
-        if found is not None and (plan not in better or found.step < better[plan].step):
-            better.pop(plan, None)
-            place = replace(found.plan, stage_layers=plan.stage_layers)
-            better[place] = min(found, better.get(place, found), key=lambda known: known.step)
-            best = min(best, found.step)
-    return tried
-
-
-def _hopeful(
-    improver: Improver, squeezed: Sequence[Candidate], known: set[Plan], best: float
-) -> list[tuple[float, Plan]]:
-    """Return the plans that recompute because nothing else fits, with the least that they could take."""
-    seen = {replace(plan, recompute="none") for plan in known}
-    hopeful: list[tuple[float, Plan]] = []
-    for candidate in squeezed:
-        plan = replace(candidate.plan, recompute="none")
-        if candidate.bound < best and plan not in seen and improver.counted(candidate.plan):
-            seen.add(plan)
-            hopeful.append((candidate.bound, candidate.plan))
-    return hopeful

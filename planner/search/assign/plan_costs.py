@@ -14,13 +14,15 @@ from planner.cost.case import Case, case_of
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.messages import hop_seconds, pipeline_messages
-from planner.cost.peaks import PassBytes, waiting_bytes
+from planner.cost.peaks import waiting_bytes
 from planner.cost.stages import ENDS, Piece, Stages
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.problem import ROUNDING, Problem, layer_kinds
 from planner.search.relaxed import is_splittable
+from planner.techniques.engines._family import PassBytes
 
 Table = Mapping[str, LayerCost]
 """What one layer or end of each kind costs."""
@@ -259,9 +261,8 @@ def _sum_weight(case: Case, plan: Plan, table: Table) -> float:
     whole = _model_sum(case, table, "seconds")
     forward = _model_sum(case, table, "forward") / whole
     weight = _model_sum(case, table, "weight_gradient") / whole
-    share = (forward, 1.0 - forward - weight, weight)
-    bubble = case.schedule.bubble_seconds(plan.pp, plan.vpp, plan.num_microbatches, *share, 0.0)
-    return float(bubble) / (float(plan.pp) - 1.0)
+    pipe = Pipe(plan.pp, plan.vpp, plan.num_microbatches, forward, 1.0 - forward - weight, weight)
+    return float(case.schedule.bubble_seconds(pipe)) / (float(plan.pp) - 1.0)
 
 
 def _model_sum(case: Case, table: Table, field: str) -> float:

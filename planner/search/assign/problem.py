@@ -7,10 +7,8 @@ kinds, :math:`S` strategies, :math:`p` stages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -48,55 +46,6 @@ Assignment = tuple[Stage, ...]
 
 
 @dataclass(frozen=True)
-class Host:
-    """What layers keep in the memory of their host: a second limit of every stage.
-
-    Parameters
-    ----------
-    held : array (K, S)
-        Bytes of a layer there for each micro-batch in flight. [byte]
-    static : array (K, S)
-        Bytes of a layer there at rest. [byte]
-    extra : array (p,)
-        What a stage keeps there beside its layers. [byte]
-    capacity : array (p,)
-        What a stage may keep there. [byte]
-    """
-
-    held: Column
-    static: Column
-    extra: Column
-    capacity: Column
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What a step takes after its passes, on the stage where that takes longest.
-
-    Parameters
-    ----------
-    seconds : array (K, S)
-        Time of a layer, once in a step: gradients to reduce, the optimizer, states to and from the host. [s]
-    extra : array (p,)
-        The same of a stage beside its layers. [s]
-    latest : float
-        The longest that a stage may take. [s]
-    """
-
-    seconds: Column
-    extra: Column
-    latest: float = float("inf")
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A limit on a sum over the layers of a stage: ``weights`` (K, S) of a layer, and ``room`` for them."""
-
-    weights: Column
-    room: float
-
-
-@dataclass(frozen=True)
 class Problem:
     r"""Layers, strategies and stages.
 
@@ -122,12 +71,6 @@ class Problem:
         Bytes that a stage may use. [byte]
     sum_weight, slowest_weight : float
         What a step takes of the sum over stages and of the slowest stage; 1 and m - 1 for 1F1B. [-]
-    reshard : array (S, S), optional
-        Time of a micro-batch between neighbours on a stage under unlike strategies. [s]
-    host : Host, optional
-        What layers keep in host memory; nothing where it is missing.
-    ending : Ending, optional
-        What a step takes after its passes; nothing where it is missing.
     """
 
     runs: tuple[tuple[int, int], ...]
@@ -142,9 +85,6 @@ class Problem:
     capacity: Column
     sum_weight: float
     slowest_weight: float
-    reshard: Column | None = None
-    host: Host | None = None
-    ending: Ending | None = None
 
     @property
     def stages(self) -> int:
@@ -167,25 +107,6 @@ class Problem:
         nbytes: Column = self.static + self.in_flight[:, None, None] * self.held
         return nbytes
 
-    @cached_property
-    def host_bytes(self) -> Column:
-        """Bytes of a layer in host memory, by stage, kind and strategy. [byte]"""
-        if self.host is None:
-            return np.zeros_like(self.layer_bytes)
-        nbytes: Column = self.host.static + self.in_flight[:, None, None] * self.host.held
-        return nbytes
-
-    def budgets(self, stage: int) -> tuple[Budget, ...]:
-        """Return the limits of a stage beside its device memory."""
-        found = []
-        if self.host is not None:
-            room = rounded_up(float(self.host.capacity[stage])) - float(self.host.extra[stage])
-            found.append(Budget(self.host_bytes[stage], room))
-        if self.ending is not None and np.isfinite(self.ending.latest):
-            room = rounded_up(self.ending.latest) - float(self.ending.extra[stage])
-            found.append(Budget(self.ending.seconds, room))
-        return tuple(found)
-
     def step_seconds(self, stage_seconds: Column) -> float:
         """Seconds of all passes of a step. [s]"""
         slowest = float(np.max(stage_seconds))
@@ -199,20 +120,16 @@ class Price:
     Parameters
     ----------
     seconds : float
-        All passes of a step, and what comes after them. [s]
-    stage_seconds, stage_bytes, host_bytes : array
-        A micro-batch, the memory and the host memory of every stage. [s], [byte], [byte]
-    endings : array
-        What every stage takes after the passes. [s]
+        All passes of a step. [s]
+    stage_seconds, stage_bytes : array
+        A micro-batch, and the memory, of every stage. [s], [byte]
     fits : bool
-        Whether every stage has the memory, on its devices and on their hosts, and is in time.
+        Whether every stage has the memory.
     """
 
     seconds: float
     stage_seconds: Column
     stage_bytes: Column
-    host_bytes: Column
-    endings: Column
     fits: bool
 
 
@@ -235,18 +152,8 @@ def price(problem: Problem, assignment: Assignment) -> Price:
     check(problem, assignment)
     seconds = problem.extra_seconds + np.array([stage_seconds(problem, stage) for stage in assignment])
     nbytes = np.array([stage_bytes(problem, index, stage) for index, stage in enumerate(assignment)])
-    hosted = np.array([_sum(problem.host_bytes[index], stage) for index, stage in enumerate(assignment)])
-    endings = np.zeros(problem.stages)
     fits = bool(np.all(nbytes <= problem.capacity * (1 + ROUNDING)))
-    if problem.host is not None:
-        hosted = hosted + problem.host.extra
-        fits = fits and bool(np.all(hosted <= problem.host.capacity * (1 + ROUNDING)))
-    if problem.ending is not None:
-        weights = problem.ending.seconds
-        endings = problem.ending.extra + np.array([_sum(weights, stage) for stage in assignment])
-        fits = fits and bool(np.all(endings <= problem.ending.latest * (1 + ROUNDING)))
-    whole = problem.step_seconds(seconds) + float(np.max(endings))
-    return Price(whole, seconds, nbytes, hosted, endings, fits)
+    return Price(problem.step_seconds(seconds), seconds, nbytes, fits)
 
 
 def _sum(weights: Column, stage: Stage) -> float:
@@ -255,15 +162,8 @@ def _sum(weights: Column, stage: Stage) -> float:
 
 
 def stage_seconds(problem: Problem, stage: Stage) -> float:
-    """Seconds of a micro-batch in the layers of a stage, resharding between them included. [s]"""
-    return _sum(problem.seconds, stage) + reshard_seconds(problem, [part.strategy for part in stage])
-
-
-def reshard_seconds(problem: Problem, strategies: Sequence[int]) -> float:
-    """Seconds between neighbours under these strategies; what enters a stage comes as it is wanted. [s]"""
-    if problem.reshard is None:
-        return 0.0
-    return sum(float(problem.reshard[one, other]) for one, other in pairwise(strategies) if one != other)
+    """Seconds of a micro-batch in the layers of a stage. [s]"""
+    return _sum(problem.seconds, stage)
 
 
 def stage_bytes(problem: Problem, index: int, stage: Stage) -> float:
@@ -320,13 +220,11 @@ class NoAssignment(Infeasible):
         Stage that fails.
     needed, capacity : float
         Bytes that the stage would need at least, and what it has. [byte]
-    where : str
-        Whose memory it is.
     """
 
-    def __init__(self, stage: int, needed: float, capacity: float, where: str = "") -> None:
-        self.stage, self.needed, self.capacity, self.where = stage, needed, capacity, where
+    def __init__(self, stage: int, needed: float, capacity: float) -> None:
+        self.stage, self.needed, self.capacity = stage, needed, capacity
         super().__init__(
-            f"no assignment of the layers fits: {where}stage {stage} has {capacity / GIB:.3g} GiB and would "
+            f"no assignment of the layers fits: stage {stage} has {capacity / GIB:.3g} GiB and would "
             f"need at least {needed / GIB:.4g} GiB"
         )

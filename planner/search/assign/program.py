@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from planner.errors import SolverError
-from planner.numeric import Column
 from planner.search.assign.decompose import Solution, decompose
 from planner.search.assign.problem import Assignment, Problem, Segment, price
 from planner.search.highs import solve_from
@@ -50,18 +49,13 @@ class Program:
         self.model: Any = pulp.LpProblem("assignment", pulp.LpMinimize)
         self.counts: dict[tuple[int, int, int], Any] = {}
         self.used: dict[tuple[int, int, int], Any] = {}
-        slowest, longest = self.model.add_variable("slowest", 0), self._longest()
-        self.model += (
-            problem.slowest_weight * slowest
-            + problem.sum_weight
-            * pulp.lpSum(self._stage_seconds(stage, slowest) for stage in range(problem.stages))
-            + longest
+        slowest = self.model.add_variable("slowest", 0)
+        self.model += problem.slowest_weight * slowest + problem.sum_weight * pulp.lpSum(
+            self._stage_seconds(stage, slowest) for stage in range(problem.stages)
         )
         self._runs()
         for stage in range(problem.stages):
             self._memory(stage)
-            self._host(stage)
-            self._ending(stage, longest)
         self.start: dict[str, float] = {}
 
     def _variables(self, stage: int) -> list[tuple[int, int, int]]:
@@ -81,7 +75,6 @@ class Program:
             name = f"x_{stage}_{run}_{strategy}"
             self.counts[key] = self.model.add_variable(name, 0, runs[run][1], "Integer")
             terms.append(float(seconds[runs[run][0], strategy]) * self.counts[key])
-        terms += self._reshard(stage)
         total = self.pulp.lpSum(terms)
         self.model += slowest >= total
         self.model += self.pulp.lpSum(self.counts[key] for key in self._variables(stage)) >= 1
@@ -130,68 +123,6 @@ class Program:
         )
         room = (float(problem.capacity[stage]) - float(problem.extra_bytes[stage])) / self.scale
         self.model += layers + peak <= room
-
-    def _sum(self, stage: int, weights: Column, scale: float) -> Any:
-        """Return the sum of weights (K, S) over the layers of a stage."""
-        runs = self.problem.runs
-        return self.pulp.lpSum(
-            float(weights[runs[key[1]][0], key[2]]) / scale * self.counts[key]
-            for key in self._variables(stage)
-        )
-
-    def _host(self, stage: int) -> None:
-        """Keep a stage within what its hosts have, in units of that."""
-        host = self.problem.host
-        if host is not None and np.isfinite(host.capacity[stage]):
-            scale = max(1.0, float(host.capacity[stage]))
-            room = float(host.capacity[stage] - host.extra[stage]) / scale
-            self.model += self._sum(stage, self.problem.host_bytes[stage], scale) <= room
-
-    def _longest(self) -> Any:
-        """Return the time of what comes after the passes; nothing where nothing does."""
-        ending = self.problem.ending
-        if ending is None:
-            return 0.0
-        return self.model.add_variable("longest", 0, ending.latest if np.isfinite(ending.latest) else None)
-
-    def _ending(self, stage: int, longest: Any) -> None:
-        ending = self.problem.ending
-        if ending is not None:
-            self.model += longest >= self._sum(stage, ending.seconds, 1.0) + float(ending.extra[stage])
-
-    def _reshard(self, stage: int) -> list[Any]:
-        """Return the time between neighbours on a stage: a path over the strategies that are used."""
-        costs = self.problem.reshard
-        if costs is None:
-            return []
-        keys = self._variables(stage)
-        terms: list[Any] = []
-        entered: dict[Any, list[Any]] = {key: [] for key in keys}
-        left: dict[Any, list[Any]] = {key: [] for key in keys}
-        firsts, lasts = [], []
-        for key in keys:
-            first = self.model.add_variable("s_{}_{}_{}".format(*key), cat="Binary")
-            last = self.model.add_variable("t_{}_{}_{}".format(*key), cat="Binary")
-            entered[key].append(first)
-            left[key].append(last)
-            firsts.append(first)
-            lasts.append(last)
-        for one in keys:
-            for other in keys:
-                follows = (other[1] == one[1] and other[2] > one[2]) or other[1] == one[1] + 1
-                if follows:
-                    name = f"p_{stage}_{one[1]}_{one[2]}_{other[1]}_{other[2]}"
-                    step = self.model.add_variable(name, cat="Binary")
-                    left[one].append(step)
-                    entered[other].append(step)
-                    cost = float(costs[one[2], other[2]]) if one[2] != other[2] else 0.0
-                    terms.append(cost * step)
-        for key in keys:
-            self.model += self.pulp.lpSum(entered[key]) == self._use(key)
-            self.model += self.pulp.lpSum(left[key]) == self._use(key)
-        self.model += self.pulp.lpSum(firsts) == 1
-        self.model += self.pulp.lpSum(lasts) == 1
-        return terms
 
     def start_from(self, assignment: Assignment) -> None:
         """Take a known answer to start from, and look for nothing worse."""
@@ -297,7 +228,7 @@ def solve(
         If no assignment fits; names the stage and the smallest capacity that would do.
     """
     try:
-        known = decompose(problem, enough / 2)
+        known = decompose(problem)
     except SolverError:
         return _program_alone(problem, time_limit, solver)
     return known if known.gap <= enough else certify(problem, known, time_limit, solver)

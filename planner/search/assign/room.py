@@ -54,18 +54,6 @@ class StageRoom:
             return True
         return False if self._filled(1.5 * ROUNDING * self.capacity) is False else None
 
-    def misses_as_much(self, excess: float) -> bool:
-        """Whether in every split some stage exceeds its capacity by so much, within rounding.
-
-        False also where that takes a search to say.
-
-        Parameters
-        ----------
-        excess : float
-            What another plan misses. [byte]
-        """
-        return self._filled(excess - ROUNDING * self.capacity) is False
-
     def _filled(self, excess: float) -> bool | None:
         """Whether the layers fit with so much more room; None where a stage got none."""
         room = self.room + excess

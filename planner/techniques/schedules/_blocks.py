@@ -10,16 +10,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     TWO_CHUNKS,
     UNIT,
-    ClosedForm,
     Mask,
     Orders,
     Pass,
     PassTimes,
     Schedule,
+    Seconds,
     v_messages,
     v_rank,
     weight_gradient_hides,
@@ -40,7 +41,7 @@ class Block(NamedTuple):
 
 def block_schedule(
     name: str,
-    formula: Callable[..., Num],
+    formula: Seconds,
     peak: Callable[[Num], Num],
     block: Callable[[int, int], Block],
     full: Callable[[Num, Num], Mask],
@@ -51,7 +52,7 @@ def block_schedule(
     ----------
     name : str
         The contract's name.
-    formula : Callable
+    formula : Seconds
         Its bubble, right where the weight gradient is the shortest pass and far longer than a message.
     peak : Callable
         Chunk activations that the peak rank holds, from the ranks.
@@ -61,11 +62,9 @@ def block_schedule(
         Whether (pp, microbatches) fill the V, as the formula needs it.
     """
 
-    def holds(
-        pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-    ) -> Mask:
-        hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
-        return np.logical_and(full(pp, microbatches), hides)
+    def holds(pipe: Pipe) -> Mask:
+        hides = weight_gradient_hides(pipe, messages=16)
+        return np.logical_and(full(pipe.pp, pipe.m), hides)
 
     def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
         return np.minimum(peak(pp) + 0.0 * (vpp * rank), 2 * microbatches)
@@ -79,13 +78,13 @@ def block_schedule(
         cite="arXiv:2405.15362",
         splits_backward=True,
         rules=(TWO_CHUNKS,),
-        bubble_seconds=ClosedForm(formula),
-        span_bubble_seconds=ClosedForm(formula),
+        bubble_seconds=formula,
+        span_bubble_seconds=formula,
         in_flight_chunks=in_flight_chunks,
         order=order,
         placement=v_rank,
         messages=v_messages,
-        holds=ClosedForm(holds),
+        holds=holds,
     )
 
 

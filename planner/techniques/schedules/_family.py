@@ -8,22 +8,18 @@ first.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.formulas.pipeline import round_microbatches
+from planner.formulas.pipeline import Pipe, round_microbatches
 from planner.numeric import Num
 
 Mask = bool | NDArray[np.bool_]
 """One truth value for each plan."""
-
-T = TypeVar("T", Num, Mask)
 
 Kind = Literal["F", "B", "W", "BW"]
 """Forward, input gradient, weight gradient, and the two gradients in one pass."""
@@ -71,68 +67,31 @@ Degrees = Callable[[Num, Num, Num], Num]
 PerRank = Callable[[Num, Num, Num, Num], Num]
 """Function of (pp, vpp, microbatches, rank)."""
 
-Seconds = Callable[[Num, Num, Num, Num, Num, Num, Num], Num]
-"""Function of (pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop) of whole slices."""
+Seconds = Callable[[Pipe], Num]
+"""Function of the pipeline's symbols, times of whole slices."""
 
-Condition = Callable[[Num, Num, Num, Num, Num, Num, Num], Mask]
+Condition = Callable[[Pipe], Mask]
 """As `Seconds`; true where a closed form claims to hold."""
 
 
 @dataclass(frozen=True)
-class ClosedForm(Generic[T]):
-    """A formula of some of a schedule's numbers, made a function of all of them: `Seconds` or `Condition`.
+class InRounds:
+    """A closed form that also takes the micro-batches of a round, made one of the pipeline alone: `Seconds`.
 
     Parameters
     ----------
     formula : Callable
-        Takes numbers by their names in `Seconds`, or ``backward`` (input and weight gradient), or
-        ``per_round`` (micro-batches that go through a chunk before the next chunk starts).
+        Takes the pipeline and ``per_round``, micro-batches that go through a chunk before the next starts.
     per_round : Callable
         Those micro-batches, from (pp, microbatches).
     """
 
-    formula: Callable[..., T]
+    formula: Callable[[Pipe, Num], Num]
     per_round: Callable[[Num, Num], Num] = round_microbatches
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The numbers that the formula takes."""
-        return tuple(inspect.signature(self.formula).parameters)
-
-    def __call__(
-        self,
-        pp: Num,
-        vpp: Num,
-        microbatches: Num,
-        forward: Num,
-        input_gradient: Num,
-        weight_gradient: Num,
-        hop: Num,
-    ) -> T:
+    def __call__(self, pipe: Pipe) -> Num:
         """Return what the formula gives."""
-        given = self.inputs(pp, vpp, microbatches, forward, input_gradient, weight_gradient, hop)
-        return self.formula(**given)
-
-    def inputs(
-        self,
-        pp: Num,
-        vpp: Num,
-        microbatches: Num,
-        forward: Num,
-        input_gradient: Num,
-        weight_gradient: Num,
-        hop: Num,
-    ) -> dict[str, Num]:
-        """Return the numbers that the formula takes, by name."""
-        known = {
-            "pp": pp, "vpp": vpp, "microbatches": microbatches, "forward": forward,
-            "input_gradient": input_gradient, "weight_gradient": weight_gradient, "hop": hop,
-        }  # fmt: skip
-        if "backward" in self.names:
-            known["backward"] = input_gradient + weight_gradient
-        if "per_round" in self.names:
-            known["per_round"] = self.per_round(pp, microbatches)
-        return {name: known[name] for name in self.names}
+        return self.formula(pipe, self.per_round(pipe.pp, pipe.m))
 
 
 class OrderOf(Protocol):
@@ -205,17 +164,19 @@ def no_chunks(vpp: Num) -> Num:
     return 0
 
 
-def always(microbatches: Num) -> Mask:
+def always(pipe: Pipe) -> Mask:
     """Say that a closed form holds for all degrees and times."""
-    return np.greater_equal(microbatches, 1)
+    return np.greater_equal(pipe.m, 1)
 
 
-def weight_gradient_hides(
-    forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num, messages: Num
-) -> Mask:
+def shortest_weight_gradient(pipe: Pipe) -> Mask:
+    """Say that the weight gradient is the shortest pass."""
+    return np.less_equal(pipe.W, np.minimum(pipe.F, pipe.B))
+
+
+def weight_gradient_hides(pipe: Pipe, messages: Num) -> Mask:
     """Say that the weight gradient is the shortest pass, and as long as ``messages`` of the messages."""
-    shortest = np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
-    return np.logical_and(shortest, np.less_equal(messages * hop, weight_gradient))
+    return np.logical_and(shortest_weight_gradient(pipe), np.less_equal(messages * pipe.c, pipe.W))
 
 
 @dataclass(frozen=True)
@@ -294,7 +255,7 @@ class Schedule:
     on_device_chunks: PerRank | None = None
     additive: bool = False
     flushes: bool = True
-    holds: Condition = ClosedForm(always)
+    holds: Condition = always
 
     @property
     def hosts(self) -> bool:

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
 from planner.techniques.schedules._family import Mask, Orders, Pass, weight_gradient_hides
 from planner.techniques.schedules._orders import alternate, by_rounds
@@ -39,17 +40,14 @@ def group_peak(pp: Num, vpp: Num, microbatches: Num, rank: Num, group: Num) -> N
     return np.minimum(microbatches * vpp, group * (vpp - 1) + pp - rank)
 
 
-def group_turns(
-    pp: Num, vpp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num, group: Num
-) -> Mask:
+def group_turns(pipe: Pipe, group: Num) -> Mask:
     """Say that a micro-batch goes once around the ranks, either way, while a rank runs a group's beats.
 
     The weight gradient is the shortest pass, and far longer than a message.
     """
-    around = pp * (np.maximum(forward, input_gradient) + vpp * hop)
-    in_time = np.less_equal(around, group * (forward + input_gradient + weight_gradient))
-    hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=8 * vpp)
-    return np.logical_and(in_time, hides)
+    around = pipe.pp * (np.maximum(pipe.F, pipe.B) + pipe.vpp * pipe.c)
+    in_time = np.less_equal(around, group * (pipe.F + pipe.B + pipe.W))
+    return np.logical_and(in_time, weight_gradient_hides(pipe, messages=8 * pipe.vpp))
 
 
 def beats(pp: int, vpp: int) -> tuple[int, ...]:

@@ -6,27 +6,23 @@ from typing import Final
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_offload import uniform_interleaved_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import UNIT, Mask, Orders, PassTimes
 from planner.techniques.schedules._groups import group_turns, half, lead_beats, uniform_order
 
 
-def bubble_seconds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Num:
+def bubble_seconds(pipe: Pipe) -> Num:
     """Makespan minus work, copies hidden."""
-    lead = lead_beats(pp, vpp)
-    return uniform_interleaved_bubble_seconds(pp, vpp, lead, forward, input_gradient, weight_gradient, hop)
+    return uniform_interleaved_bubble_seconds(pipe, lead_beats(pipe.pp, pipe.vpp))
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that turns are short, ranks many, passes alike, and that the step is long beside two passes."""
-    turns = group_turns(pp, vpp, forward, input_gradient, weight_gradient, hop, group=half(pp))
-    many = np.logical_and(np.greater_equal(pp, 2 * vpp), np.greater_equal(microbatches, 6 * pp))
-    alike = np.less_equal(np.abs(input_gradient - forward), 0.2 * forward)
+    turns = group_turns(pipe, group=half(pipe.pp))
+    many = np.logical_and(np.greater_equal(pipe.pp, 2 * pipe.vpp), np.greater_equal(pipe.m, 6 * pipe.pp))
+    alike = np.less_equal(np.abs(pipe.B - pipe.F), 0.2 * pipe.F)
     return np.logical_and(np.logical_and(turns, many), alike)
 
 

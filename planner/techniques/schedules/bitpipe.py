@@ -6,6 +6,7 @@ from collections import deque
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_two_way import bitpipe_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
@@ -13,7 +14,6 @@ from planner.techniques.schedules._family import (
     TWO_CHUNKS,
     UNIT,
     WHOLE_UNITS,
-    ClosedForm,
     Kind,
     Mask,
     Orders,
@@ -26,10 +26,10 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import Script, second_route
 
 
-def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that the backward is no shorter than the forward, which is far longer than a message."""
-    longer = np.less_equal(forward, input_gradient + weight_gradient)
-    return np.logical_and(longer, np.less_equal(16 * hop, forward))
+    longer = np.less_equal(pipe.F, pipe.backward)
+    return np.logical_and(longer, np.less_equal(16 * pipe.c, pipe.F))
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -96,13 +96,13 @@ ENTRY = Schedule(
     cite="arXiv:2410.19367; https://github.com/wuhouming/BitPipe",
     splits_backward=False,
     rules=(TWO_CHUNKS, EVEN_RANKS, WHOLE_UNITS),
-    bubble_seconds=ClosedForm(bitpipe_bubble_seconds),
-    span_bubble_seconds=ClosedForm(bitpipe_bubble_seconds),
+    bubble_seconds=bitpipe_bubble_seconds,
+    span_bubble_seconds=bitpipe_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=two_way_rank,
     messages=v_messages,
     weight_copies=2.0,
     routes=2,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

@@ -7,7 +7,7 @@ from planner.numeric import Num
 from planner.techniques.schedules._family import (
     MANY_CHUNKS,
     UNIT,
-    ClosedForm,
+    InRounds,
     Orders,
     Pass,
     PassTimes,
@@ -37,7 +37,7 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
     return tuple(passes(rank) for rank in range(pp))
 
 
-BUBBLE = ClosedForm(looped_bubble_seconds, per_round=lambda pp, microbatches: microbatches)
+BUBBLE = InRounds(looped_bubble_seconds, per_round=lambda pp, microbatches: microbatches)
 """All micro-batches are one round."""
 
 ENTRY = Schedule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_two_way import dualpipe_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._dualpipe import dual_passes
@@ -11,7 +12,6 @@ from planner.techniques.schedules._family import (
     EVEN_RANKS,
     ONE_CHUNK,
     UNIT,
-    ClosedForm,
     Mask,
     Orders,
     Pass,
@@ -24,9 +24,9 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import second_route
 
 
-def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
-    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=8)
+    return weight_gradient_hides(pipe, messages=8)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -62,12 +62,12 @@ ENTRY = Schedule(
             lambda pp, vpp, m: np.logical_and(np.equal(np.mod(m, 2), 0), np.greater_equal(m, 2 * pp)),
         ),
     ),
-    bubble_seconds=ClosedForm(dualpipe_bubble_seconds),
-    span_bubble_seconds=ClosedForm(dualpipe_bubble_seconds),
+    bubble_seconds=dualpipe_bubble_seconds,
+    span_bubble_seconds=dualpipe_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=two_way_rank,
     weight_copies=2.0,
     routes=2,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_v import dualpipe_v_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._dualpipe import dual_passes
 from planner.techniques.schedules._family import (
     TWO_CHUNKS,
     UNIT,
-    ClosedForm,
     Mask,
     Orders,
     PassTimes,
@@ -22,9 +22,9 @@ from planner.techniques.schedules._family import (
 )
 
 
-def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
-    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
+    return weight_gradient_hides(pipe, messages=16)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -46,11 +46,11 @@ ENTRY = Schedule(
         TWO_CHUNKS,
         Rule("at least 2 pp micro-batches", lambda pp, vpp, m: np.greater_equal(m, 2 * pp)),
     ),
-    bubble_seconds=ClosedForm(dualpipe_v_bubble_seconds),
-    span_bubble_seconds=ClosedForm(dualpipe_v_bubble_seconds),
+    bubble_seconds=dualpipe_v_bubble_seconds,
+    span_bubble_seconds=dualpipe_v_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=v_rank,
     messages=v_messages,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

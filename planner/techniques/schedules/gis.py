@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_offload import group_interleaved_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     MANY_CHUNKS,
     UNIT,
     WHOLE_UNITS,
-    ClosedForm,
+    InRounds,
     Mask,
     Orders,
     PassTimes,
@@ -18,15 +19,13 @@ from planner.techniques.schedules._family import (
 )
 from planner.techniques.schedules._groups import group_order, group_peak, group_turns
 
-FORM = ClosedForm(group_interleaved_bubble_seconds, per_round=lambda pp, microbatches: pp)
+FORM = InRounds(group_interleaved_bubble_seconds, per_round=lambda pp, microbatches: pp)
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that a micro-batch comes around within the time of its group."""
-    turns = group_turns(pp, vpp, forward, input_gradient, weight_gradient, hop, group=pp)
-    return np.logical_and(np.greater_equal(microbatches, pp), turns)
+    turns = group_turns(pipe, group=pipe.pp)
+    return np.logical_and(np.greater_equal(pipe.m, pipe.pp), turns)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -49,5 +48,5 @@ ENTRY = Schedule(
     span_bubble_seconds=FORM,
     in_flight_chunks=in_flight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

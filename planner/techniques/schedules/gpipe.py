@@ -7,7 +7,6 @@ from planner.numeric import Num
 from planner.techniques.schedules._family import (
     ONE_CHUNK,
     UNIT,
-    ClosedForm,
     Orders,
     Pass,
     PassTimes,
@@ -34,8 +33,8 @@ ENTRY = Schedule(
     cite="arXiv:1811.06965",
     splits_backward=False,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(gpipe_bubble_seconds),
-    span_bubble_seconds=ClosedForm(gpipe_bubble_seconds),
+    bubble_seconds=gpipe_bubble_seconds,
+    span_bubble_seconds=gpipe_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     additive=True,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.formulas.pipeline import looped_bubble_seconds, round_microbatches
+from planner.formulas.pipeline import Pipe, looped_bubble_seconds, round_microbatches
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     EQUAL_ROUNDS,
     MANY_CHUNKS,
     UNIT,
-    ClosedForm,
+    InRounds,
     Mask,
     Orders,
     Pass,
@@ -20,9 +20,9 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import alternate, by_rounds
 
 
-def holds(vpp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that a message takes no longer than a pass of a chunk."""
-    return np.less_equal(vpp * hop, np.minimum(forward, input_gradient + weight_gradient))
+    return np.less_equal(pipe.vpp * pipe.c, np.minimum(pipe.F, pipe.backward))
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -50,9 +50,9 @@ ENTRY = Schedule(
     cite="arXiv:2104.04473",
     splits_backward=False,
     rules=(MANY_CHUNKS, EQUAL_ROUNDS),
-    bubble_seconds=ClosedForm(looped_bubble_seconds),
-    span_bubble_seconds=ClosedForm(looped_bubble_seconds),
+    bubble_seconds=InRounds(looped_bubble_seconds),
+    span_bubble_seconds=InRounds(looped_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

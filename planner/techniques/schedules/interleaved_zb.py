@@ -6,13 +6,13 @@ from collections import deque
 
 import numpy as np
 
-from planner.formulas.pipeline import round_microbatches
+from planner.formulas.pipeline import Pipe, round_microbatches
 from planner.formulas.pipeline_split import interleaved_zb_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     EQUAL_ROUNDS,
     UNIT,
-    ClosedForm,
+    InRounds,
     Mask,
     Orders,
     Pass,
@@ -23,12 +23,10 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import alternate, by_rounds
 
 
-def holds(
-    pp: Num, vpp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that a round fills the ranks, and the weight gradient is the shortest pass but hides messages."""
-    hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=2 * vpp)
-    return np.logical_and(np.greater_equal(microbatches, pp), hides)
+    hides = weight_gradient_hides(pipe, messages=2 * pipe.vpp)
+    return np.logical_and(np.greater_equal(pipe.m, pipe.pp), hides)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -70,10 +68,10 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241; https://docs.pytorch.org/docs/stable/distributed.pipelining.html",
     splits_backward=True,
     rules=(EQUAL_ROUNDS,),
-    bubble_seconds=ClosedForm(interleaved_zb_bubble_seconds),
-    span_bubble_seconds=ClosedForm(interleaved_zb_bubble_seconds),
+    bubble_seconds=InRounds(interleaved_zb_bubble_seconds),
+    span_bubble_seconds=InRounds(interleaved_zb_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

@@ -9,7 +9,6 @@ from planner.numeric import Num
 from planner.techniques.schedules._family import (
     ONE_CHUNK,
     UNIT,
-    ClosedForm,
     Orders,
     Pass,
     PassTimes,
@@ -40,8 +39,8 @@ ENTRY = Schedule(
     cite="SOSP 2019 doi:10.1145/3341301.3359646; arXiv:2006.09503",
     splits_backward=False,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(one_f_one_b_bubble_seconds),
-    span_bubble_seconds=ClosedForm(one_f_one_b_bubble_seconds),
+    bubble_seconds=one_f_one_b_bubble_seconds,
+    span_bubble_seconds=one_f_one_b_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     additive=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.pipeline import pipedream_wait_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, ClosedForm, Schedule
+from planner.techniques.schedules._family import ONE_CHUNK, Schedule
 from planner.techniques.schedules.one_f_one_b import in_flight_chunks, order
 
 
@@ -19,8 +19,8 @@ ENTRY = Schedule(
     cite="arXiv:1806.03377; SOSP 2019 doi:10.1145/3341301.3359646",
     splits_backward=False,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(pipedream_wait_seconds),
-    span_bubble_seconds=ClosedForm(pipedream_wait_seconds),
+    bubble_seconds=pipedream_wait_seconds,
+    span_bubble_seconds=pipedream_wait_seconds,
     in_flight_chunks=in_flight_chunks,
     weight_versions=weight_versions,
     order=order,

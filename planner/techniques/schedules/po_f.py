@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.schedules._family import MANY_CHUNKS, ClosedForm, Schedule
+from planner.techniques.schedules._family import MANY_CHUNKS, Schedule
 from planner.techniques.schedules._uniform import (
     bubble_seconds,
     holds,
@@ -23,5 +23,5 @@ ENTRY = Schedule(
     order=order,
     offloaded_chunks=lambda vpp: vpp,
     on_device_chunks=lambda pp, vpp, m, rank: on_device_chunks(pp, vpp, m, rank, 0.0),
-    holds=ClosedForm(holds),
+    holds=holds,
 )

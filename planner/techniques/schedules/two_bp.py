@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_delayed import delayed_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     ONE_CHUNK,
     UNIT,
-    ClosedForm,
     Mask,
     Orders,
     Pass,
@@ -19,9 +19,9 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import Script
 
 
-def holds(forward: Num, weight_gradient: Num) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that the weight gradient is no longer than the forward, whose slot it takes."""
-    return np.less_equal(weight_gradient, forward)
+    return np.less_equal(pipe.W, pipe.F)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -59,10 +59,10 @@ ENTRY = Schedule(
     cite="arXiv:2405.18047",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(delayed_bubble_seconds),
-    span_bubble_seconds=ClosedForm(delayed_bubble_seconds),
+    bubble_seconds=delayed_bubble_seconds,
+    span_bubble_seconds=delayed_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from planner.formulas.pipeline_split import zb_h1_bubble_seconds, zb_h1_span_bubble_seconds
-from planner.techniques.schedules._family import ONE_CHUNK, UNIT, ClosedForm, Orders, PassTimes, Schedule
+from planner.techniques.schedules._family import (
+    ONE_CHUNK,
+    UNIT,
+    Orders,
+    PassTimes,
+    Schedule,
+    shortest_weight_gradient,
+)
 from planner.techniques.schedules._sweep import shortest_order
 from planner.techniques.schedules.zb_h1 import (
     awaiting_weight_chunks,
-    holds,
     in_flight_chunks,
 )
 
@@ -23,10 +29,10 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 3",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(zb_h1_bubble_seconds),
-    span_bubble_seconds=ClosedForm(zb_h1_span_bubble_seconds),
+    bubble_seconds=zb_h1_bubble_seconds,
+    span_bubble_seconds=zb_h1_span_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=shortest_weight_gradient,
 )

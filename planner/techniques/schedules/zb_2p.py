@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_split import zb_2p_bubble_seconds, zb_2p_span_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     ONE_CHUNK,
     UNIT,
-    ClosedForm,
     Mask,
     Orders,
     PassTimes,
@@ -19,13 +19,11 @@ from planner.techniques.schedules._sweep import shortest_order
 from planner.techniques.schedules.zb_h2 import holds as h2_holds
 
 
-def holds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that ZB-H2 is the best order: passes nearly equal, or all activations kept for weight gradients."""
-    exact = h2_holds(forward, input_gradient, weight_gradient, hop)
-    equal = np.less_equal(np.maximum(forward, input_gradient), 1.05 * weight_gradient)
-    full = np.logical_and(np.greater_equal(microbatches, 3 * pp), np.less_equal(20 * hop, weight_gradient))
+    exact = h2_holds(pipe)
+    equal = np.less_equal(np.maximum(pipe.F, pipe.B), 1.05 * pipe.W)
+    full = np.logical_and(np.greater_equal(pipe.m, 3 * pipe.pp), np.less_equal(20 * pipe.c, pipe.W))
     return np.logical_and(np.logical_and(exact, equal), full)
 
 
@@ -45,9 +43,9 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 3",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(zb_2p_bubble_seconds),
-    span_bubble_seconds=ClosedForm(zb_2p_span_bubble_seconds),
+    bubble_seconds=zb_2p_bubble_seconds,
+    span_bubble_seconds=zb_2p_span_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

@@ -9,18 +9,12 @@ from planner.numeric import Num
 from planner.techniques.schedules._family import (
     ONE_CHUNK,
     UNIT,
-    ClosedForm,
-    Mask,
     Orders,
     PassTimes,
     Schedule,
+    shortest_weight_gradient,
 )
 from planner.techniques.schedules._orders import alternate_split
-
-
-def holds(forward: Num, input_gradient: Num, weight_gradient: Num) -> Mask:
-    """Say that the weight gradient is the shortest pass."""
-    return np.less_equal(weight_gradient, np.minimum(forward, input_gradient))
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -44,10 +38,10 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 2.1",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(zb_h1_bubble_seconds),
-    span_bubble_seconds=ClosedForm(zb_h1_span_bubble_seconds),
+    bubble_seconds=zb_h1_bubble_seconds,
+    span_bubble_seconds=zb_h1_span_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=shortest_weight_gradient,
 )

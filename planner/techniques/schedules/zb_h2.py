@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_split import zb_h2_bubble_seconds, zb_h2_span_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     ONE_CHUNK,
     UNIT,
-    ClosedForm,
     Mask,
     Orders,
     PassTimes,
@@ -19,9 +19,9 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._orders import alternate_split
 
 
-def holds(forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that the weight gradient is the shortest pass, and no shorter than a message."""
-    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=1)
+    return weight_gradient_hides(pipe, messages=1)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -45,10 +45,10 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 2.2",
     splits_backward=True,
     rules=(ONE_CHUNK,),
-    bubble_seconds=ClosedForm(zb_h2_bubble_seconds),
-    span_bubble_seconds=ClosedForm(zb_h2_span_bubble_seconds),
+    bubble_seconds=zb_h2_bubble_seconds,
+    span_bubble_seconds=zb_h2_span_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

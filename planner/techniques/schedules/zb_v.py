@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_v import zb_v_bubble_seconds, zb_v_span_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     TWO_CHUNKS,
     UNIT,
-    ClosedForm,
     Kind,
     Mask,
     Orders,
@@ -27,13 +27,11 @@ from planner.techniques.schedules._orders import Script
 GROUP: Final[tuple[Kind, ...]] = ("F", "B", "W")
 
 
-def holds(
-    pp: Num, microbatches: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num
-) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that the weight gradient is the shortest pass and hides messages; and the V full, or one round."""
-    hides = weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16)
-    few = np.logical_and(np.less_equal(microbatches, pp), np.less_equal(forward, input_gradient))
-    return np.logical_and(np.logical_or(few, np.greater_equal(microbatches, 2 * pp - 1)), hides)
+    hides = weight_gradient_hides(pipe, messages=16)
+    few = np.logical_and(np.less_equal(pipe.m, pipe.pp), np.less_equal(pipe.F, pipe.B))
+    return np.logical_and(np.logical_or(few, np.greater_equal(pipe.m, 2 * pipe.pp - 1)), hides)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -75,11 +73,11 @@ ENTRY = Schedule(
     cite="arXiv:2401.10241, sec. 6",
     splits_backward=True,
     rules=(TWO_CHUNKS,),
-    bubble_seconds=ClosedForm(zb_v_bubble_seconds),
-    span_bubble_seconds=ClosedForm(zb_v_span_bubble_seconds),
+    bubble_seconds=zb_v_bubble_seconds,
+    span_bubble_seconds=zb_v_span_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=v_rank,
     messages=v_messages,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

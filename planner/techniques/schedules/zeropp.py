@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_delayed import zeropp_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._family import (
     MANY_CHUNKS,
     UNIT,
     WHOLE_UNITS,
-    ClosedForm,
     Mask,
     Orders,
     Pass,
@@ -25,9 +25,9 @@ from planner.techniques.schedules._family import (
 from planner.techniques.schedules._greedy import fill_idle
 
 
-def holds(vpp: Num, forward: Num, input_gradient: Num, weight_gradient: Num, hop: Num) -> Mask:
+def holds(pipe: Pipe) -> Mask:
     """Say that the weight gradient is the shortest pass but far longer than a message."""
-    return weight_gradient_hides(forward, input_gradient, weight_gradient, hop, messages=16 * vpp)
+    return weight_gradient_hides(pipe, messages=16 * pipe.vpp)
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -62,10 +62,10 @@ ENTRY = Schedule(
     cite="arXiv:2402.03791",
     splits_backward=True,
     rules=(MANY_CHUNKS, WHOLE_UNITS),
-    bubble_seconds=ClosedForm(zeropp_bubble_seconds),
-    span_bubble_seconds=ClosedForm(zeropp_bubble_seconds),
+    bubble_seconds=zeropp_bubble_seconds,
+    span_bubble_seconds=zeropp_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     rounds=rounds,
     order=order,
-    holds=ClosedForm(holds),
+    holds=holds,
 )

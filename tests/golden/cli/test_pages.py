@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from planner.cli.options import Format
-from planner.cli.output import page_text
 from planner.cost.estimate import Estimate, SentBytes, StageBytes, TimeTerms
 from planner.cost.money import Bill
 from planner.cost.price import Unpriced
@@ -21,6 +20,7 @@ from planner.plan import Plan
 from planner.report.as_json import estimate_document, search_document
 from planner.report.estimate_page import estimate_page
 from planner.report.search_page import search_page
+from planner.report.text import page_text
 from planner.rules import Violation
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
@@ -100,7 +100,7 @@ def result(answer: Estimate) -> SearchResult:
             "bound_s": 7.6,
             "gap": 0.05,
             "over": "the grid",
-            "model_bound_s": 7.6,
+            "proof": "no legal plan of this space is faster by more than 5.00%",
             "played_bound_s": 7.25,
             "refined": 9,
         },
@@ -120,13 +120,14 @@ DEFAULTS = {"seq_len": 4096, "sequence_parallel": False, "precision": "bf16"}
 @pytest.mark.parametrize("shown", [Format.table, Format.markdown])
 def test_the_page_of_an_estimate(answer: Estimate, golden: Golden, shown: Format) -> None:
     suffix = {"table": "txt", "markdown": "md"}[shown.value]
-    golden(HERE / f"estimate.{suffix}", page_text(estimate_page(answer, DEFAULTS), shown))
+    golden(HERE / f"estimate.{suffix}", page_text(estimate_page(answer, DEFAULTS), shown is Format.markdown))
 
 
 @pytest.mark.parametrize("shown", [Format.table, Format.markdown])
 def test_the_page_of_a_search(result: SearchResult, request_: Request, golden: Golden, shown: Format) -> None:
     suffix = {"table": "txt", "markdown": "md"}[shown.value]
-    golden(HERE / f"search.{suffix}", page_text(search_page(result, request_, DEFAULTS), shown))
+    text = page_text(search_page(result, request_, DEFAULTS), shown is Format.markdown)
+    golden(HERE / f"search.{suffix}", text)
 
 
 def test_the_page_where_nothing_fits(result: SearchResult, request_: Request, golden: Golden) -> None:
@@ -138,7 +139,7 @@ def test_the_page_where_nothing_fits(result: SearchResult, request_: Request, go
         "changes": ["--optimizer adam8bit"],
     }
     empty = replace(result, plans=(), nearest=near, fits=0, close=0)
-    golden(HERE / "nothing-fits.txt", page_text(search_page(empty, request_, {}), Format.table))
+    golden(HERE / "nothing-fits.txt", page_text(search_page(empty, request_, {})))
 
 
 def test_the_page_of_a_plan_without_a_price(answer: Estimate, golden: Golden) -> None:
@@ -147,7 +148,7 @@ def test_the_page_of_a_plan_without_a_price(answer: Estimate, golden: Golden) ->
     )
     plan = replace(answer.plan, micro_batch=3.0, num_microbatches=21.0)
     unpriced = Unpriced(answer.job, answer.runtime, plan, (broken,), answer.capacity)
-    golden(HERE / "unpriced.txt", page_text(estimate_page(unpriced, {}), Format.table))
+    golden(HERE / "unpriced.txt", page_text(estimate_page(unpriced, {})))
     golden(HERE / "unpriced.json", json.dumps(estimate_document(unpriced, {}), indent=2) + "\n")
 
 

@@ -1,0 +1,334 @@
+"""The fields of a question, each declared once: what a job is, the axes of a plan, what a search minimises.
+
+The options of the command line with their help and completion, the keywords of the Python API, the axes of a
+sweep's grid, the keys of the configuration and of plan files are made of these tables, and
+`planner.question.reading` reads a value of each kind.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+Kind = Literal[
+    "amount", "context", "count", "counts", "dtype", "length", "memory", "name", "number", "offload",
+    "recompute", "split", "switch", "targets", "text", "word",
+]  # fmt: skip
+"""How a value is written and what it becomes: a method of `planner.question.reading.Reading`."""
+
+MOST_COUNT: Final = 10**9
+"""The largest count that any field takes."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a question.
+
+    Parameters
+    ----------
+    name : str
+        Keyword of the API, key of a file; the option is the same with hyphens.
+    kind : str
+        How it is written and what it becomes.
+    metavar, help : str
+        What help shows for a value, and one sentence about it.
+    default : object
+        What is taken where nobody says; None where that follows from something else.
+    otherwise : str
+        The same in words, where the default alone would not say it.
+    least, most : float
+        Bounds, both allowed. [unit]
+    unit : str
+        Unit of the value.
+    table : str
+        Where the names are that it takes, ``module:NAME``: a mapping, or a function that returns them.
+    several : bool
+        Whether it may be given more than once.
+    option : str
+        The option, where it is not the name.
+    derived : bool
+        Whether it follows from others, so that only a file says it.
+    configured : bool
+        Whether files and variables of the user may set it.
+    gridded : bool
+        Whether it is an axis of a sweep's grid.
+    elsewhere : str
+        What other programs call it, separated by spaces.
+    """
+
+    name: str
+    kind: Kind = "text"
+    metavar: str = "N"
+    help: str = ""
+    default: Any = None
+    otherwise: str = ""
+    least: float = 1
+    most: float = MOST_COUNT
+    unit: str = "-"
+    table: str = ""
+    several: bool = False
+    option: str = ""
+    derived: bool = False
+    configured: bool = False
+    gridded: bool = True
+    elsewhere: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line.
+
+        Examples
+        --------
+        >>> FIELDS["micro_batch"].flag, FIELDS["changes"].flag, FIELDS["model"].flag
+        ('--micro-batch', '--set', 'MODEL')
+        """
+        return self.option or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def text(self) -> str:
+        """The help, with what is taken where nobody says."""
+        return f"{self.help} [default: {self.otherwise}]" if self.otherwise else self.help
+
+    def names(self) -> Iterable[str]:
+        """Return the names that it takes; what that needs is imported now."""
+        module, _, attribute = self.table.partition(":")
+        found = getattr(importlib.import_module(module), attribute)
+        names: Iterable[str] = found() if callable(found) else found
+        return names
+
+
+JOB: Final = (
+    Field(
+        "model", metavar="MODEL", option="MODEL", table="planner.inputs.load:model_names",
+        help="A name from `planner models list`, an id of the Hugging Face Hub, a config.json or its folder, "
+        "or a model YAML.",
+        elsewhere="model model-name model-name-or-path hf-model config",
+    ),
+    Field(
+        "hardware", metavar="NAME", several=True, configured=True,
+        table="planner.inputs.load_hardware:cluster_names",
+        help="A cluster from `planner hardware list`, a profile YAML, or an accelerator (h100, 8xH100); "
+        "several are compared.",
+        elsewhere="hw cluster machine device gpu gpu-type accelerator profile",
+    ),
+    Field(
+        "gpus", "counts", "N|A..B|A,B", configured=True,
+        help="Accelerators; a range or a list to choose from.", otherwise="what the profile has",
+        elsewhere="num-gpus n-gpus ngpus gpu-count world-size nproc num-devices devices ranks",
+    ),
+    Field(
+        "nodes", "counts", "N|A..B|A,B", help="The same in whole nodes of the cluster.", gridded=False,
+        elsewhere="num-nodes nnodes n-nodes node-count",
+    ),
+    Field(
+        "gpus_per_node", "count", most=1024, configured=True,
+        help="Accelerators of a node in use.", otherwise="all",
+        elsewhere="nproc-per-node num-gpus-per-node ngpus-per-node devices-per-node",
+    ),
+    Field(
+        "memory_limit", "memory", "GIB", unit="byte", configured=True,
+        help="Device memory that may be used.", otherwise="all that it reports",
+        elsewhere="max-memory gpu-memory memory mem",
+    ),
+    Field(
+        "seq_len", "length", unit="token", most=2**27, configured=True,
+        help="Tokens of a sequence: 8192, 128K.", default=4096, otherwise="4096, or the learned positions",
+        elsewhere="seq seq-length sequence-length sequence-len max-seq-len max-length context context-length "
+        "ctx max-position-embeddings",
+    ),
+    Field(
+        "global_batch", "length",
+        help="Sequences of an optimizer step.", default=512, otherwise="512",
+        elsewhere="global-batch-size gbs train-batch-size total-batch-size",
+    ),
+    Field(
+        "global_batch_tokens", "amount", unit="token",
+        help="The same in tokens, such as 4M (4 x 1,048,576) or 4194304.",
+        elsewhere="batch-tokens tokens-per-batch tokens-per-step",
+    ),
+    Field(
+        "precision", "name", "NAME", table="planner.techniques.precision:PRECISIONS", configured=True,
+        help="bf16, fp16, fp8, fp8-delayed, fp8-block, mxfp8 or nvfp4.", default="bf16", otherwise="bf16",
+        elsewhere="dtype bf16 fp16 fp8 mixed-precision",
+    ),
+    Field(
+        "optimizer", "name", "NAME", table="planner.techniques.optimizers:OPTIMIZERS", configured=True,
+        help="adamw, adam8bit, muon or sgd.", default="adamw", otherwise="adamw", elsewhere="optim",
+    ),
+    Field("state_dtype", "dtype", "DTYPE", "Dtype of optimizer states.", otherwise="the optimizer's"),
+    Field("master_dtype", "dtype", "DTYPE", "Dtype of master weights.", otherwise="the optimizer's"),
+    Field("gradient_dtype", "dtype", "DTYPE", "Dtype of kept gradients.", otherwise="the runtime's"),
+    Field(
+        "tokens", "amount", unit="token",
+        help="Training tokens, such as 1.5T or 15e12, for time and cost to train.",
+        elsewhere="train-tokens num-tokens total-tokens",
+    ),
+    Field(
+        "method", "name", "NAME", table="planner.techniques.methods:METHODS",
+        help="What is trained: full, lora or qlora.", default="full", otherwise="full",
+        elsewhere="lora qlora finetune fine-tune peft",
+    ),
+    Field(
+        "lora_rank", "count", most=65536, help="Rank of the adapters.", default=16, otherwise="16",
+        elsewhere="lora-r rank",
+    ),
+    Field(
+        "lora_targets", "targets", "A+B",
+        help="Linear layers with adapters: qkv, proj, fc1, fc2.", otherwise="all",
+    ),
+    Field(
+        "document_tokens", "length", unit="token", most=2**27,
+        help="Mean length of packed documents that attention keeps to.", otherwise="none",
+    ),
+    Field(
+        "imbalance", "number", "X",
+        help="Tokens of the busiest expert over the mean.", default=1.0, otherwise="1",
+    ),
+    Field(
+        "price", metavar="USD_PER_HOUR[=CLUSTER]", several=True, least=0, unit="USD/h",
+        help="Price of an accelerator and hour, of all clusters or of one.", otherwise="the profile's",
+        elsewhere="cost usd-per-hour gpu-price",
+    ),
+    Field(
+        "runtime", metavar="NAME[@RELEASE]", several=True, configured=True, table="planner.runtimes:runtimes",
+        help="Training framework, and its release; several are ranked together.",
+        default="megatron-lm", otherwise="megatron-lm", elsewhere="framework engine backend",
+    ),
+    Field(
+        "target_version", metavar="RELEASE",
+        help="Release of the runtime or of --target.", otherwise="the newest",
+    ),
+    Field(
+        "changes", metavar="NAME=VALUE", several=True, option="--set",
+        help="Pin a setting or trait of the runtime: cuda_graphs=attention.",
+    ),
+)  # fmt: skip
+"""What is planned: model, clusters, workload and runtimes."""
+
+
+AXES: Final = (
+    Field(
+        "tp", "count", help="Tensor parallel degree.", default=1, most=10**7,
+        elsewhere="tensor-parallel tensor-parallel-size tensor-parallel-degree tensor-model-parallel-size "
+        "tp-size",
+    ),
+    Field(
+        "pp", "count", help="Pipeline stages.", default=1, most=10**7,
+        elsewhere="pipeline-parallel pipeline-parallel-size pipeline-parallel-degree pp-size "
+        "pipeline-model-parallel-size",
+    ),
+    Field(
+        "vpp", "count", help="Chunks on each pipeline rank.", default=1, most=10**7,
+        elsewhere="virtual-pipeline interleave virtual-pipeline-model-parallel-size",
+    ),
+    Field(
+        "cp", "count", help="Context parallel degree.", default=1, most=10**7,
+        elsewhere="context-parallel context-parallel-size context-parallel-degree cp-size ulysses sp-size",
+    ),
+    Field(
+        "ep", "count", help="Expert parallel degree.", default=1, most=10**7,
+        elsewhere="expert-parallel expert-parallel-size expert-model-parallel-size ep-size",
+    ),
+    Field(
+        "etp", "count", help="Tensor parallel degree inside an expert.", default=1, most=10**7,
+        elsewhere="expert-tensor-parallel expert-tensor-parallel-size",
+    ),
+    Field(
+        "dp", "count", help="Data parallel degree, without cp.", most=10**7,
+        elsewhere="data-parallel data-parallel-size dp-size data-parallel-replicate-degree",
+    ),
+    Field(
+        "zero", "count", "0..3", least=0, most=3, default=0,
+        help="Sharded over data parallel: 1 optimizer, 2 + gradients, 3 + weights.",
+        elsewhere="zero-stage stage fsdp sharding use-distributed-optimizer distributed-optimizer",
+    ),
+    Field(
+        "zero_shards", "count", default=1, most=10**7,
+        help="Ranks over which it shards.", otherwise="dp x cp",
+        elsewhere="data-parallel-shard-degree fsdp-size shard-degree hybrid-shard",
+    ),
+    Field(
+        "micro_batch", "count", help="Sequences of a rank and pass.", default=1, most=10**7,
+        elsewhere="micro-batch-size mbs microbatch microbatch-size per-device-train-batch-size "
+        "local-batch-size train-micro-batch-size-per-gpu",
+    ),
+    Field("num_microbatches", "count", help="Passes of a step.", most=10**7, derived=True),
+    Field(
+        "recompute", "recompute", "NAME", table="planner.techniques.recompute:RECOMPUTES", default="none",
+        help="none, selective, selective:MODULE+MODULE, full or full:N.",
+        elsewhere="activation-checkpointing gradient-checkpointing checkpointing ac ckpt "
+        "recompute-granularity",
+    ),
+    Field(
+        "sequence_parallel", "switch", default=False,
+        help="Split norms and residuals along the sequence.", elsewhere="sp",
+    ),
+    Field(
+        "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
+        help="ring, all-gather, all-to-all, usp, burst or lightseq.",
+    ),
+    Field(
+        "schedule", "name", "NAME", table="planner.techniques.schedules:SCHEDULES", default="1f1b",
+        help="Order of the passes, such as 1f1b or interleaved-1f1b.",
+    ),
+    Field(
+        "offload", "offload", "NAME", table="planner.techniques.offload:OFFLOADS", default="none",
+        help="In host memory: none, optimizer, or activations:N (N layers).",
+        elsewhere="cpu-offload optimizer-offload offload-optimizer",
+    ),
+    Field(
+        "stage_layers", "split", "N,N,...", unit="layer",
+        help="Layers of each virtual stage; 1m,0: prediction layers before a loss alone.", otherwise="even",
+    ),
+    Field(
+        "prediction_apart", "switch", default=False, derived=True,
+        help="Whether prediction layers stand before a loss alone.",
+    ),
+)  # fmt: skip
+"""The axes of a plan, by the names of `planner.plan.Plan`; those that are derived stand in plan files."""
+
+
+SEARCH: Final = (
+    Field(
+        "objective", "word", "NAME", default="time", configured=True,
+        help="What to minimise: time, cost, memory or energy of a step; goodput: time with failures.",
+        elsewhere="minimize minimise optimize goal sort",
+    ),
+    Field(
+        "oom_risk", "number", "SHARE", default=0.05, configured=True, least=0, most=1,
+        help="Accepted probability of running out of memory.",
+    ),
+    Field(
+        "top", "count", "K", default=5, most=1000, configured=True, gridded=False,
+        help="Plans to show, each of another mesh while there are such.",
+        elsewhere="top-k k limit num-plans",
+    ),
+    Field(
+        "uniform", "switch", default=False,
+        help="Keep one recompute choice for all layers: no assignment.",
+    ),
+    Field(
+        "allow", metavar="SETTING", several=True, gridded=False,
+        help="Let the search choose a setting that changes numerics, such as gradients.",
+    ),
+    Field(
+        "slowdown", "number", "X", gridded=False, otherwise="1.25",
+        help="With memory as the objective, times the fastest plan's step that a plan may take, or inf.",
+    ),
+)  # fmt: skip
+"""What a search minimises, and how."""
+
+
+FIELDS: Final[Mapping[str, Field]] = MappingProxyType({field.name: field for field in (*JOB, *AXES, *SEARCH)})
+"""Every field by its name."""
+
+ASKED_AXES: Final = tuple(axis for axis in AXES if not axis.derived)
+"""Axes that a user may set."""
+
+
+def default(name: str) -> Any:
+    """Return what is taken for a field where nobody says."""
+    return FIELDS[name].default

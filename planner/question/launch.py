@@ -1,0 +1,98 @@
+"""The launch files of a priced plan: for whom they are, and all of them written at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from planner.cost.estimate import Estimate
+from planner.folders import write_folder
+from planner.inputs.load import data_folder, model_file
+from planner.inputs.model_yaml import model_yaml
+from planner.inputs.yaml_file import read_text
+from planner.launchers import launchers
+from planner.launchers._card import Card
+from planner.launchers._emit import Target, launch_files, target
+from planner.launchers._saving import Saving
+from planner.question.reading import OPTIONS, Door, Reading
+from planner.report.estimate_page import estimate_page, first_steps
+from planner.report.made_order import ordered_first_steps
+from planner.report.plan_file import Names, plan_yaml
+from planner.report.text import page_text
+from planner.runtimes import runtimes
+from planner.runtimes._family import Runtime
+
+MODEL, CLUSTER = "model.yaml", "hardware.yaml"
+"""What the folder of a plan holds of a user's own inputs."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where launch files go, and for whom; names as the user wrote them."""
+
+    out: Path
+    target: str | None
+    launcher: str
+    version: str | None
+    force: bool
+    smoke: bool = False
+    saving: Saving | None = None
+
+
+def wanted_target(launch: Launch, runtime: Runtime, door: Door = OPTIONS) -> Target:
+    """Return the target that the user names.
+
+    Raises
+    ------
+    InputError
+        With every unknown name.
+    """
+    reading = Reading(door)
+    named = reading.named(door.place("target"), launch.target, runtimes())
+    files_for = named if named is not None and named.name != runtime.name else runtime
+    starter = reading.named(door.place("launcher"), launch.launcher, launchers())
+    wanted = reading.attempt(target, files_for, starter, launch.version) if files_for and starter else None
+    reading.finish()
+    if wanted is None:
+        raise AssertionError("a fault was not told")
+    return wanted
+
+
+def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str], Names]:
+    """Return copies of a model and a cluster that do not ship, and the names that lead to the copies."""
+    inputs = {}
+    if model_file(names.model)[0].parent != data_folder("models_zoo"):
+        inputs[MODEL] = model_yaml(answer.job.model)
+        names = replace(names, model=str(out.resolve() / MODEL))
+    hardware = Path(names.hardware).expanduser()
+    if hardware.is_file():
+        inputs[CLUSTER] = read_text(hardware)
+        names = replace(names, hardware=str(out.resolve() / CLUSTER))
+    return inputs, names
+
+
+def write_files(
+    answer: Estimate, names: Names, wanted: Target, launch: Launch, order: str | None = None
+) -> str:
+    """Write the files of a priced plan, and return in words what to do with them."""
+    written = ", ".join(path.name for path in write_plan(answer, names, wanted, launch, order))
+    return f"wrote {launch.out}: {written}; start with: {wanted.launcher.start}"
+
+
+def write_plan(
+    answer: Estimate, names: Names, wanted: Target, launch: Launch, order: str | None = None
+) -> list[Path]:
+    """Write the files of a priced plan with copies of the user's own inputs, and return their paths."""
+    inputs, names = own_inputs(answer, names, launch.out)
+    saved = plan_yaml(answer.job, answer.runtime, answer.plan, names, order)
+    summary = page_text(estimate_page(answer, {}))
+    if order is None:
+        expected = first_steps(answer)
+    else:
+        summary += (
+            f"\nThese are the figures of {answer.plan.schedule}; those of the order made for it are below.\n"
+        )
+        expected = ordered_first_steps(answer, order)
+    card = Card(saved, summary, expected)
+    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke, launch.saving)
+    return write_folder({**files, **inputs}, launch.out, launch.force)

@@ -1,0 +1,99 @@
+"""``--set NAME=VALUE``: a setting of the runtime, or one of its traits, as the user wants it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from planner.errors import nearest
+from planner.inputs.workload import Workload
+from planner.question.reading import Reading, shown
+from planner.runtimes._trait_values import expected, is_allowed, words_of
+from planner.runtimes._traits import TRAITS
+from planner.techniques.settings import SETTINGS
+from planner.units import parse
+
+_TRUTH: Final = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+
+
+def trait_changes(given: Iterable[str] | Mapping[str, Any], reading: Reading) -> dict[str, Any]:
+    """Return the traits that ``attention=flash-2`` and the like set, or values by name; faults are noted.
+
+    A name that a setting and a trait share has the setting's values and the trait's.
+    """
+    changes: dict[str, Any] = {}
+    pairs = given.items() if isinstance(given, Mapping) else ((None, text) for text in given)
+    for key, value in pairs:
+        text = value if key is None else f"{key}={value}"
+        name, equals, word = _parts(text) if key is None else (_spelled(key), "=", value)
+        place = f"--set {name}" if key is None else name
+        if not equals or (name not in TRAITS and name not in SETTINGS):
+            found = shown(text) if equals else f"{shown(text)} without a value"
+            near = nearest(name, (*SETTINGS, *TRAITS))
+            names = "" if near else f", one of the settings {', '.join(SETTINGS)}, or a trait"
+            expects = f"NAME=VALUE, a setting or a trait{names}"
+            reading.fault("--set" if key is None else name, found, expects, near)
+            continue
+        values = SETTINGS[name].values if name in SETTINGS else {}
+        spelled = str(word).lower()
+        if spelled in values:
+            changes |= values[spelled]
+        elif name in TRAITS and is_allowed(name, typed := _value(name, word)):
+            changes[name] = typed
+        else:
+            known = f"one of {', '.join(values)}" if values else expected(name)
+            reading.fault(place, shown(word), known, nearest(str(word), values or words_of(name)))
+    return changes
+
+
+def pinned_settings(texts: Iterable[str], workload: Workload) -> tuple[str, ...]:
+    """Return the settings that the user decides: by name, by one of their traits, or by the workload."""
+    named = {_parts(text)[0] for text in texts}
+    named |= {"gradient_dtype"} if workload.gradient_dtype is not None else set()
+    return tuple(
+        name
+        for name, setting in SETTINGS.items()
+        if name in named or any(trait in named for values in setting.values.values() for trait in values)
+    )
+
+
+def allowed_settings(names: Iterable[str], reading: Reading) -> tuple[str, ...]:
+    """Return the settings that change numerics and may be chosen; faults are noted."""
+    known = {name for name, setting in SETTINGS.items() if setting.numerics}
+    found = []
+    for text in names:
+        name = str(text).strip().lower().replace("-", "_")
+        if name in known:
+            found.append(name)
+        else:
+            expects = f"a setting that changes numerics: {', '.join(sorted(known))}"
+            reading.fault("allow", shown(str(text)), expects, nearest(name, known))
+    return tuple(found)
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Return name, equals sign and word."""
+    name, equals, word = text.partition("=")
+    return _spelled(name), equals, word.strip()
+
+
+def _spelled(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+def _value(name: str, word: Any) -> Any:
+    """Return a value, or the one that a word means in the type of the trait, or what the trait cannot be."""
+    if not isinstance(word, str):
+        return float(word) if isinstance(word, int) and not isinstance(word, bool) else word
+    if TRAITS[name].kind is str:
+        return word.lower()
+    if TRAITS[name].kind is bool:
+        return _TRUTH.get(word.lower())
+    try:
+        return float(word)
+    except ValueError:
+        try:
+            return parse(word, "byte") if name.endswith("_bytes") else math.nan
+        except ValueError:
+            return math.nan

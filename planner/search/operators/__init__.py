@@ -1,0 +1,12 @@
+"""Operators of the search: each makes better plans of its candidates, in the order of their turns."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.search.operators._family import Operator
+
+OPERATORS = sorted(load_family(sys.modules[__name__], Operator).values(), key=lambda one: one.turn)
+
+__all__ = ["OPERATORS", "Operator"]

@@ -1,0 +1,87 @@
+"""What an operator is: which rows of a scan it takes, what it can make of them at best, and how it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from planner.cost.estimate import Estimate
+from planner.search.assign.improve import Improver
+from planner.search.candidates import Candidate, Order, Screened, by_bound
+from planner.search.chunk import PricedRows
+from planner.search.scope import Scope
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A way to make a better plan of a candidate.
+
+    Parameters
+    ----------
+    name : str
+        What it does.
+    turn : float
+        When it comes: after all operators of lower turns.
+    cost : float
+        What it takes to refine a candidate, in prices of a plan. [-]
+    kept : float
+        Candidates that a scan keeps for it, over the effort. [-]
+    order : callable
+        By what it takes them, the least first.
+    proves : bool
+        Whether the search's space has what it makes, so that its candidates belong to the proof.
+    rank : int
+        It refines what could be among so many best plans.
+    follows : str
+        The operator whose plans it refines further; those of the scan where it is empty.
+    sure : bool
+        Whether it does so whatever their bounds, which do not hold for what it makes of them.
+    leads : bool
+        Whether it takes the best rows of the scan first, whatever their bounds.
+    """
+
+    name: str
+    turn: float
+    cost: float
+    kept: float = 1.0
+    order: Order = by_bound
+    proves: bool = False
+    rank: int = 1
+    follows: str = ""
+    sure: bool = False
+    leads: bool = False
+
+    aliases: ClassVar[tuple[str, ...]] = ()
+
+    def keeps(self, scope: Scope) -> int:
+        """Return how many candidates a scan keeps for it."""
+        return max(1, int(self.kept * scope.keep))
+
+    def most(self, scope: Scope) -> int:
+        """Return how many candidates it may refine."""
+        return max(1, int(scope.keep / self.cost))
+
+    def takes(self, scope: Scope) -> bool:
+        """Whether it has anything to do in a search."""
+        return not scope.by_memory
+
+    def screen(self, rows: PricedRows) -> Screened | None:
+        """Return which rows of a scan it could make good plans of; None where there are none."""
+        return None
+
+    def supports(self, bench: Improver, candidate: Candidate) -> bool:
+        """Whether there is something to be done for a candidate."""
+        return True
+
+    def bound(self, bench: Improver, candidate: Candidate) -> float:
+        """Return what its plans of a candidate are at least, however played, where that is cheap."""
+        return candidate.bound
+
+    def refine(self, bench: Improver, candidate: Candidate) -> Iterator[Estimate]:
+        """Yield the plans that it makes of a candidate."""
+        raise NotImplementedError
+
+    def replaces(self, known: Estimate, found: Estimate) -> bool:
+        """Whether a plan that it found makes a known one worthless."""
+        return False

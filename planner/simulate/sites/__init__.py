@@ -1,1 +1,0 @@
-"""Exchanges between replicas played event by event, and layer by layer."""

@@ -1,0 +1,100 @@
+"""PyTorch's FSDP and DDP: gradients come with the backward pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.numeric import Num, either, least, most
+from planner.techniques.engines._family import GATHERED_BYTES, Moment, Moments, Step
+from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients
+
+
+def fsdp_moments(step: Step) -> Moments:
+    """Return the moments of weights that are sharded between steps.
+
+    Four compete: the loss, or the head's own gradient, with the head gathered; the backward of the last
+    layers, with all activations, two gathered layers and one whole gradient to be reduced; that of the
+    first, with the embedding gathered next and all gradients but its own there; and the embedding's. Where
+    weights stay gathered, those of all layers are there until the last one's backward; in a pipeline until
+    the step's end.
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py``: unshard, prefetch, reduce.
+    """
+    passes, earlier, reduced = step.passes, step.earlier_gradients, step.unreduced
+    latest, inside, made = late_gradients(step, earlier), inside_bytes(step), made_gradients(step, earlier)
+    layer, live = passes.gathered_layer, step.gathered_at_once
+    body = (step.gathered - passes.gathered_head) * step.sharding.keeps_gathered
+    loss = passes.activations + head_bytes(step) + earlier + body
+    head = step.reduce_bytes * passes.head * (not step.loss_beside)
+    waiting = np.maximum(head, passed_bytes(step, reduced, earlier))
+    last = passes.activations + inside + beside_bytes(step) + waiting + latest
+    last = last + most(least(2 * layer, live), body)
+    following = least(layer + most(passes.gathered_embedding, layer), live)
+    following = either(np.greater(step.plan.pp, 1), most(following, step.gathered), following)
+    first = passes.one_layer + inside + following + reduced + made
+    ending = table_bytes(step, reduced, earlier)
+    return (
+        Moment("the first layer's backward", "backward", first, passes.one_layer, made),
+        Moment("the embedding's backward", "backward", ending, passes.one_layer, made),
+        Moment("the last layers' backward", "backward", last, passes.activations, latest),
+        Moment("the loss", "loss", loss, passes.activations, earlier),
+    )
+
+
+def ddp_moments(step: Step) -> Moments:
+    """Return the moments of whole weights whose gradients are made in backward.
+
+    Four compete: the loss; the backward of the last layers, with all activations; that of the first, with all
+    gradients but its own there; and the end, with all gradients. Buckets keep those of the step before.
+
+    References
+    ----------
+    .. [1] S. Li et al., "PyTorch Distributed," arXiv:2006.15704, sec. 4.2 (gradients are views of buckets).
+    """
+    passes, earlier = step.passes, step.earlier_gradients
+    latest, inside, made = late_gradients(step, earlier), inside_bytes(step), made_gradients(step, earlier)
+    waiting = most(0.0, passed_bytes(step, 0.0, earlier))
+    loss = passes.activations + passes.loss + earlier
+    last = passes.activations + inside + passes.loss * step.loss_beside + waiting + latest
+    first = passes.one_layer + inside + made
+    return (
+        Moment("the first layer's backward", "backward", first, passes.one_layer, made),
+        Moment("the end of backward", "backward", step.gradients, passes.one_layer, made),
+        Moment("the last layers' backward", "backward", last, passes.activations, latest),
+        Moment("the loss", "loss", loss, passes.activations, earlier),
+    )
+
+
+def inside_bytes(step: Step) -> Num:
+    """Bytes of a layer's backward: what it rebuilds, or its gradients, less what forward left for it."""
+    return most(step.passes.rebuilt, GATHERED_BYTES * step.passes.largest_layer - step.passes.one_layer)
+
+
+def made_gradients(step: Step, earlier: Num) -> Num:
+    """Bytes of gradients in the first layer's backward, which is yet to make its own and the embedding's."""
+    unmade = step.gradients_of(step.passes.largest_layer + step.passes.table)
+    return most(earlier, step.gradients - unmade)
+
+
+def passed_bytes(step: Step, reduced: Num, earlier: Num) -> Num:
+    """Bytes to be reduced after the last layer's backward, beside its own gradients and the head's."""
+    gone = step.passes.one_layer * (not step.whole_layers)
+    own = step.gradients_of(step.passes.largest_layer + step.passes.head)
+    return reduced - gone + either(step.gradients > earlier, own, 0.0)
+
+
+def table_bytes(step: Step, reduced: Num, earlier: Num) -> Num:
+    """Bytes in the embedding's backward: the table, its gradient, whole where it was divided, and all others.
+
+    References
+    ----------
+    .. [1] PyTorch 2.13, ``torch/distributed/tensor/_ops/_embedding_ops.py``, the backward's strategy; counted
+       by ``torch.distributed._tools``.
+    """
+    table, tp = step.passes.table, step.plan.tp
+    unmade = either(step.gradients > earlier, table * step.gradient_bytes / step.plan.zero_shards, 0.0)
+    whole = GATHERED_BYTES * (either(tp > 1, tp, 0.0) * step.whole_tables) * table
+    beside = most(table * step.reduce_bytes, GATHERED_BYTES * table + reduced - unmade)
+    return GATHERED_BYTES * table + whole + beside + step.gradients

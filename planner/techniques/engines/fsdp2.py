@@ -1,0 +1,12 @@
+"""PyTorch's FSDP2: each parameter cut by rows; DDP where nothing is sharded."""
+
+from dataclasses import replace
+
+from planner.techniques.engines import fsdp1
+
+ENTRY = replace(
+    fsdp1.ENTRY,
+    name="fsdp2",
+    cite="PyTorch 2.13: torch/distributed/fsdp/_fully_shard",
+    pads_rows=True,
+)

@@ -29,7 +29,7 @@ from planner.cost.step import (
     reserve_bytes,
 )
 from planner.errors import PlannerError
-from planner.inputs.fitted import error_band
+from planner.inputs.bands import error_band, regime_of
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num
@@ -66,6 +66,8 @@ class Prediction:
         Live tensors of the peak rank at the peak of a job's first step. [GiB]
     extrapolated : float
         Share of the time outside the fitted range of kernel curves. [-]
+    host_share : float
+        Share of the time in which the device waits for its host. [-]
     first_rank_gib : float
         Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]
     last_rank_gib : float
@@ -83,6 +85,7 @@ class Prediction:
     error_band: float | None = None
     extrapolated: float = 0.0
     first_step_gib: float = 0.0
+    host_share: float = 0.0
     free_gib: float = 0.0
     first_rank_gib: float = 0.0
     last_rank_gib: float = 0.0
@@ -174,7 +177,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     held = result.memory.allocated + reserve_bytes(case, result.memory)
     own = np.broadcast_to(np.atleast_2d(held)[0], shape)
     last = np.broadcast_to(np.atleast_2d(result.memory.allocated)[-1], shape)
-    figures = (result.step, allocated, opening, total, chance, far, shown, own, last)
+    waits = np.broadcast_to(result.host / result.step, shape)
+    figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits)
     table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
     return [
         Prediction(
@@ -184,14 +188,15 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             framework_gib=traits.allocator.framework_bytes / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
-            error_band=_band_of(first, float(outside), float(whole) / capacity),
+            error_band=_band_of(first, float(outside), float(whole) / capacity, float(wait)),
+            host_share=float(wait),
             extrapolated=float(outside),
             first_step_gib=float(early) / GIB,
             free_gib=float(used - whole) / GIB,
             first_rank_gib=float(own) / GIB,
             last_rank_gib=float(end) / GIB,
         )
-        for step, live, early, whole, share, outside, used, own, end in table
+        for step, live, early, whole, share, outside, used, own, end, wait in table
     ]
 
 
@@ -219,10 +224,12 @@ def _extrapolated(
     return result
 
 
-def _band_of(run: PricedRun, extrapolated: float, used: float) -> float | None:
+def _band_of(run: PricedRun, extrapolated: float, used: float, host_share: float) -> float | None:
     if run.era in unmeasured() and run.job.hardware.pool.calibration is None:
         return None
-    band = error_band(run.runtime.name, run.job.hardware.pool, extrapolated, used)
+    pool = run.job.hardware.pool
+    regime = regime_of(pool, run.job.gpus, host_share)
+    band = error_band(run.runtime.name, pool, extrapolated, used, regime)
     return None if band is None else band.share
 
 

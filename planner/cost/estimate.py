@@ -25,7 +25,7 @@ from planner.cost.step import (
 )
 from planner.cost.whole_matrices import data_sent, padded_weights, tensor_sent
 from planner.errors import ImpossiblePrice
-from planner.inputs.fitted import error_band
+from planner.inputs.bands import error_band, regime_of
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.rules import Violation, violations
@@ -178,7 +178,8 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
-    band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device)
+    regime = regime_of(job.hardware.pool, job.gpus, float(result.host) / step)
+    band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device, regime)
     fits = peak <= capacity
     time = time_terms(parts, result)
     answer = Estimate(

@@ -9,7 +9,7 @@ from planner.calibrate.releases import title_of
 from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
-from planner.inputs.fitted import error_bands
+from planner.inputs.bands import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.hosting import hosting_lines

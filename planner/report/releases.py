@@ -8,7 +8,8 @@ from typing import Any, Final
 from planner.calibrate.eras import Era, unmeasured
 from planner.calibrate.eras.record import BEFORE_HOPPER
 from planner.calibrate.releases import Release, era_of, releases
-from planner.inputs.fitted import fitted, measured_bands
+from planner.inputs.bands import measured_bands
+from planner.inputs.fitted import fitted
 from planner.inputs.load_hardware import accelerator_names
 from planner.registry import find
 from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, plain
@@ -29,7 +30,9 @@ def runtime_rows() -> list[dict[str, Any]]:
             "date": known.newest.date,
             "releases": len(known.releases),
             "files_for": ", ".join(runtimes()[name].versions),
-            "measured_runs": sum(band.runs for (owner, _), band in measured_bands().items() if owner == name),
+            "measured_runs": sum(
+                band.runs for (owner, _, _), band in measured_bands().items() if owner == name
+            ),
         }
         for name, known in releases().items()
     ]
@@ -46,8 +49,14 @@ def runtime_document(name: str) -> Document:
     runtime = find(runtimes(), name, "NAME")
     known = releases()[runtime.name]
     measured = [
-        {"accelerator": band.accelerator, "runs": band.runs, "sources": band.sites, "band": band.band}
-        for (owner, _), band in sorted(measured_bands().items())
+        {
+            "accelerator": band.accelerator,
+            "regime": band.regime,
+            "runs": band.runs,
+            "sources": band.sites,
+            "band": band.band,
+        }
+        for (owner, _, _), band in sorted(measured_bands().items())
         if owner == runtime.name
     ]
     document: Document = plain(

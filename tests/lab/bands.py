@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from planner.calibrate.constants import Key, Values, predictions_with
+from planner.calibrate.constants import Key, Values, predictions_with, shipped_values
 from planner.calibrate.fit import Column, Factor, log_errors, mean_error
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.refit import Refit
@@ -18,7 +18,8 @@ from planner.calibrate.sites.solve import pinned
 from planner.formulas.attention import attention_forward_seconds, visible_keys
 from planner.formulas.gemm import gemm_seconds
 from planner.formulas.kernels import Kernels
-from planner.inputs.fitted import MeasuredBand
+from planner.inputs.bands import Key as Cell
+from planner.inputs.bands import MeasuredBand, regime_of
 from planner.inputs.kernels import GENERIC, RELATIVES, curve_names, load_kernels
 from planner.inputs.load_hardware import load_accelerator
 
@@ -32,9 +33,7 @@ PICKS: Final = 8
 """Runs of a site, evenly spread over its table, that calibrate the others in turn. [-]"""
 
 K = TypeVar("K")
-
-Cell = tuple[str, str]
-"""Runtime and accelerator."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def coverage(cell: Cell, sites: Sites, name: str) -> dict[str, float]:
     Parameters
     ----------
     cell : Cell
-        Runtime and accelerator.
+        Runtime, accelerator and regime.
     sites : mapping
         Errors by site.
     name : str
@@ -118,9 +117,10 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def cell_of(run: PricedRun) -> Cell:
-    """Return the runtime and the accelerator of a run."""
-    return run.runtime.name, run.job.hardware.pool.accelerator.name
+def cell_of(run: PricedRun, found: Prediction) -> Cell:
+    """Return the runtime and the accelerator of a run, and its regime by what ships."""
+    pool = run.job.hardware.pool
+    return run.runtime.name, pool.accelerator.name, regime_of(pool, run.job.gpus, found.host_share)
 
 
 def site_errors(
@@ -138,11 +138,16 @@ def site_errors(
         Takes a line after each source.
     """
     found: dict[Cell, dict[str, SiteErrors]] = {}
+    shipped = predictions_with(shipped_values())
     for source, members in _grouped(runs, lambda run: run.run.source).items():
         values = refit.values([run for run in runs if run.run.source != source])
-        price = predictions_with(values)
-        for cell, here in _grouped(members, cell_of).items():
-            shares = [one.extrapolated for one in price(here) if isinstance(one, Prediction)]
+        priced = zip(members, shipped(members), strict=True)
+        known = [(run, one) for run, one in priced if isinstance(one, Prediction)]
+        for cell, inside in _grouped(known, lambda pair: cell_of(*pair)).items():
+            here = [run for run, _ in inside]
+            shares = [
+                one.extrapolated for one in predictions_with(values)(here) if isinstance(one, Prediction)
+            ]
             found.setdefault(cell, {})[source] = SiteErrors(
                 log_errors(here, values), calibrated_errors(here, source, values), np.array(shares)
             )
@@ -150,10 +155,10 @@ def site_errors(
     return found
 
 
-def _grouped(runs: Iterable[PricedRun], key: Callable[[PricedRun], K]) -> dict[K, list[PricedRun]]:
-    groups: dict[K, list[PricedRun]] = {}
-    for run in runs:
-        groups.setdefault(key(run), []).append(run)
+def _grouped(members: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    groups: dict[K, list[T]] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
     return groups
 
 
@@ -193,7 +198,7 @@ def calibrating(count: int) -> list[int]:
 def bands_of(found: Mapping[Cell, Sites]) -> list[dict[str, object]]:
     """Return the entries of the file of bands, in the order of their names."""
     runtimes: dict[str, list[SiteErrors]] = {}
-    for (runtime, _), sites in sorted(found.items()):
+    for (runtime, _, _), sites in sorted(found.items()):
         runtimes.setdefault(runtime, []).extend(sites.values())
     bands = [band_of(cell, sites, runtimes[cell[0]]) for cell, sites in sorted(found.items())]
     return [asdict(band) for band in bands if band.runs >= FEWEST_RUNS]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from planner.cost.estimate import estimate
-from planner.inputs import fitted
-from planner.inputs.fitted import Band, MeasuredBand, error_band
+from planner.inputs import bands as known_bands
+from planner.inputs.bands import Band, MeasuredBand, error_band
 from planner.inputs.hardware import Calibration, HardwareProfile, Pool
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.record import Sourced
@@ -22,13 +22,13 @@ from tests.lab.bands import SiteErrors, band_of, calibrating, coverage, lent_err
 from tests.unit.cost_jobs import job
 
 CHIP = "a100-80gb-sxm"
-KNOWN = MeasuredBand("megatron-lm", CHIP, 40, 0.06, 0.2, 3, 0.1, 38, 0.05, 0.15)
+KNOWN = MeasuredBand("megatron-lm", CHIP, "", 40, 0.06, 0.2, 3, 0.1, 38, 0.05, 0.15)
 
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitted, "measured_bands", lambda: {("megatron-lm", CHIP): KNOWN})
-    monkeypatch.setattr(fitted, "lent_error", lambda: 0.3)
+    monkeypatch.setattr(known_bands, "measured_bands", lambda: {("megatron-lm", CHIP, ""): KNOWN})
+    monkeypatch.setattr(known_bands, "lent_error", lambda: 0.3)
 
 
 @cache
@@ -155,7 +155,7 @@ def errors(*values: float, calibrated: tuple[float, ...] = ()) -> SiteErrors:
 
 def test_the_band_of_errors_is_what_nine_of_ten_stay_below() -> None:
     sites = {"a": errors(*np.linspace(-0.1, 0.09, 20)), "b": errors(0.1)}
-    found = band_of(("r", "chip"), sites)
+    found = band_of(("r", "chip", ""), sites)
     # |x| of 21 values from -0.1 to 0.1: the 19th smallest of 0, 0.01, 0.01, ... 0.1, 0.1 is 0.09.
     assert (found.runs, found.sites, found.band, found.extrapolated) == (21, 2, 0.09, 0.5)
     assert found.calibrated_band is None
@@ -164,9 +164,9 @@ def test_the_band_of_errors_is_what_nine_of_ten_stay_below() -> None:
 def test_few_runs_have_no_narrower_band_than_all_of_their_runtime() -> None:
     own, other = (SiteErrors(np.full(n, x), np.full(n, x), np.zeros(n)) for n, x in ((9, 0.01), (91, 0.2)))
     lonely, enough = np.expm1(0.01), np.expm1(0.2)
-    assert band_of(("a", "b"), {"site": own}).band == pytest.approx(lonely, rel=0.01)
-    assert band_of(("a", "b"), {"site": own}, [own, other]).band == pytest.approx(enough, rel=0.01)
-    assert band_of(("a", "c"), {"site": other}, [own, other]).band == pytest.approx(enough, rel=0.01)
+    assert band_of(("a", "b", ""), {"site": own}).band == pytest.approx(lonely, rel=0.01)
+    assert band_of(("a", "b", ""), {"site": own}, [own, other]).band == pytest.approx(enough, rel=0.01)
+    assert band_of(("a", "c", ""), {"site": other}, [own, other]).band == pytest.approx(enough, rel=0.01)
 
 
 def test_a_site_is_covered_by_the_band_of_the_others_alone() -> None:

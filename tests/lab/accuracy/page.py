@@ -11,7 +11,8 @@ from planner.calibrate.constants import Key
 from planner.calibrate.runs.defaults import without_row
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.validate import Outcome
-from planner.inputs.fitted import Constant, all_constants, fitted_file, measured_bands
+from planner.inputs.bands import measured_bands
+from planner.inputs.fitted import Constant, all_constants, fitted_file
 from planner.inputs.yaml_file import read_yaml
 from planner.units import percent
 from tests.lab.accuracy.lines import KINDS, Accuracy, Line, error_of
@@ -160,14 +161,14 @@ def bands_table() -> str:
         return ""
     content: dict[str, Any] = read_yaml(path)
     rows = [
-        [band.runtime, band.accelerator, str(band.runs), str(band.sites),
+        [band.runtime, band.accelerator, band.regime or "-", str(band.runs), str(band.sites),
          percent(band.mean_error), f"± {percent(band.band)}",
          percent(band.calibrated_mean_error),
          "-" if band.calibrated_band is None else f"± {percent(band.calibrated_band)}",
          percent(band.extrapolated)]
         for band in measured_bands().values()
     ]  # fmt: skip
-    head = ["runtime", "accelerator", "runs", "sites", "mean error", "band",
+    head = ["runtime", "accelerator", "regime", "runs", "sites", "mean error", "band",
             "mean error, calibrated", "band, calibrated", "extrapolated"]  # fmt: skip
     held = content.get("coverage", {})
     lent = content.get("lent_curves", {})

@@ -1,0 +1,254 @@
+"""Error bands: how far the time of a step may be off, by what measured runs of its kind were off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from planner.inputs.fitted import fitted_file
+from planner.inputs.yaml_file import read_yaml
+
+if TYPE_CHECKING:
+    from planner.inputs.hardware import Pool
+
+HOST: Final = "host"
+"""The regime of steps that wait for their host."""
+
+CROWDED: Final = "crowded"
+"""The regime of jobs on many nodes of a network whose rate falls with their number."""
+
+HOST_SHARE: Final = 0.25
+"""Share of a step from which on waiting for the host decides how far it may be off. [-]"""
+
+CROWDED_NODES: Final = 4
+"""Nodes from which on such a network decides. [-]
+
+Of 701 steps on EFA [1]_ nine of ten are within 21% on one and two nodes, and within 48 to 160% on 4 to 32.
+
+.. [1] Hugging Face, nanotron, "The Ultra-Scale Playbook", 2025 (`tests/measured/runs/README.md`).
+"""
+
+Key = tuple[str, str, str]
+"""Runtime, accelerator, and the regime: empty where compute, memory and links decide."""
+
+
+def regime_of(pool: Pool, gpus: int, host_share: float) -> str:
+    """Return what decides how far a step may be off, beside its runtime and accelerator.
+
+    Parameters
+    ----------
+    pool : Pool
+        The accelerators and their network.
+    gpus : int
+        Accelerators of the job. [-]
+    host_share : float
+        Share of the step in which the device waits for its host. [-]
+    """
+    if host_share > HOST_SHARE:
+        return HOST
+    nodes = -(-gpus // pool.gpus_per_node)
+    return CROWDED if pool.network is not None and pool.network.crowd and nodes >= CROWDED_NODES else ""
+
+
+@dataclass(frozen=True)
+class MeasuredBand:
+    """Errors of the measured runs of a runtime on an accelerator, priced without having seen them.
+
+    Parameters
+    ----------
+    runtime, accelerator, regime : str
+        Which runs; the regime is that of `regime_of`.
+    runs : int
+        How many. [-]
+    mean_error, band : float
+        Mean, and what nine of ten stay below, each site priced with constants of the others alone. [-]
+    sites : int
+        Sources of the runs, each of which counts as a site. [-]
+    extrapolated : float
+        Mean share of their steps outside the fitted range of kernel curves. [-]
+    calibrated_runs : int
+        Those whose site has another run to calibrate with. [-]
+    calibrated_mean_error, calibrated_band : float or None
+        The same after one other run of its site has been given to `planner calibrate`. [-]
+    """
+
+    runtime: str
+    accelerator: str
+    regime: str
+    runs: int
+    mean_error: float
+    band: float
+    sites: int = 1
+    extrapolated: float = 0.0
+    calibrated_runs: int = 0
+    calibrated_mean_error: float | None = None
+    calibrated_band: float | None = None
+
+
+@dataclass(frozen=True)
+class Band:
+    """How far the time of a step may be off.
+
+    Parameters
+    ----------
+    share : float
+        Nine of ten steps are expected to be no further off. [-]
+    basis : str
+        Where that is from, in words.
+    lender : str
+        The runtime and accelerator whose band it is, widened; empty where it is its own.
+    """
+
+    share: float
+    basis: str
+    lender: str = ""
+
+
+@cache
+def measured_bands() -> dict[Key, MeasuredBand]:
+    """Return what is known of errors, by runtime, accelerator and regime."""
+    path = fitted_file("bands")
+    if not path.is_file():
+        return {}
+    bands = [MeasuredBand(**entry) for entry in read_yaml(path)["bands"]]
+    return {(band.runtime, band.accelerator, band.regime): band for band in bands}
+
+
+@cache
+def lent_error() -> float:
+    """Return the error of kernel curves where nothing was measured: nine of ten kernels stay below. [-]"""
+    path = fitted_file("bands")
+    return float(read_yaml(path).get("lent_curves", {}).get("p90_error", 0.0)) if path.is_file() else 0.0
+
+
+def error_bands() -> dict[tuple[str, str], float]:
+    """Return the error that nine of ten runs of no regime of their own stay below, never calibrated. [-]"""
+    return {key[:2]: band.band for key, band in measured_bands().items() if not key[2]}
+
+
+NEARLY_FULL = 0.85
+"""Share of the device's memory from which on the allocator may free blocks and ask for them again. [-]"""
+
+NEARLY_FULL_WIDER = 1.3
+"""How much further off steps are where memory is nearly full. [-]
+
+Of the public runs, 176 above that share are 1.23 times as far off as the mean run of their source, 719 below
+it 0.94 times; hardly any more to one side.
+"""
+
+
+def error_band(
+    runtime: str, pool: Pool, extrapolated: float, used: float = 0.0, regime: str = ""
+) -> Band | None:
+    """Return the error band of a step, None where no run of the runtime on the accelerator was ever measured.
+
+    Parameters
+    ----------
+    runtime : str
+        Whose behaviour is priced.
+    pool : Pool
+        The accelerators, with what the site's own runs say of them.
+    extrapolated : float
+        Share of the step outside the fitted range of kernel curves. [-]
+    used : float
+        Share of the device's memory in use. [-]
+    regime : str
+        As of `regime_of`.
+
+    Notes
+    -----
+    Where a larger share is extrapolated than in the runs that the band is from, the error of kernel curves
+    that were never measured is added for that share, as independent of the rest.
+    """
+    band = _band(runtime, pool, extrapolated, regime)
+    if band is None or used <= NEARLY_FULL:
+        return band
+    basis = f"{band.basis}; wider since memory is nearly full"
+    return replace(band, share=band.share * NEARLY_FULL_WIDER, basis=basis)
+
+
+def _band(runtime: str, pool: Pool, extrapolated: float, regime: str) -> Band | None:
+    """Return the error band of a step on a device that has memory left."""
+    own, name = pool.calibration, pool.accelerator.name
+    known = measured_bands().get((runtime, name, regime))
+    ours = own is not None and runtime in own.runtimes
+    if own is not None and ours and own.band is not None:
+        basis = f"{own.runs} runs of this site's own, each held out of its calibration"
+        return _widened(float(own.band), basis, extrapolated - float(own.extrapolated or 0.0))
+    if known is None:
+        near = _lent_band(runtime, pool, regime)
+        if near is None or ours:
+            return None
+        lender = f"{near.runtime} on {near.accelerator}{_where(near.regime)}"
+        asked = f"{runtime} on {name}{_where(regime)}"
+        basis = f"{lender}, {ELSEWHERE_WIDER:g} times as wide since {asked} was never validated"
+        wide = _widened(ELSEWHERE_WIDER * near.band, basis, extrapolated - near.extrapolated)
+        return replace(wide, lender=lender)
+    more = extrapolated - known.extrapolated
+    sites = f"{known.sites} {'site' if known.sites == 1 else 'sites'}"
+    where = f"{runtime} on {name}{_where(regime)} at {sites}"
+    if (ours or (own is None and _fitted(pool))) and known.calibrated_band is not None:
+        missed = float(own.missed or 0.0) if own is not None else 0.0
+        if missed > known.calibrated_band:
+            return _widened(missed, "what its calibration leaves of this site's own runs", more)
+        basis = f"{known.calibrated_runs} runs of {where}, each calibrated with one other run of its site"
+        return _widened(known.calibrated_band, basis, more)
+    why = f"was calibrated only with {', '.join(own.runtimes)}" if own is not None else "never was"
+    basis = f"{known.runs} runs of {where} that were not calibrated; this site {why}"
+    return _widened(known.band, basis, more)
+
+
+CORES: Final = {"megatron-lm": "Megatron-core", "megatron-bridge": "Megatron-core"}
+"""Runtimes that run the same layers, messages and optimizer, under another driver."""
+
+ELSEWHERE_WIDER: Final = 1.55
+"""How much wider a band is taken that is another accelerator's, or another runtime's of the same core. [-]
+
+Bands of one runtime on two accelerators differ by no more in nine of ten of the 50 pairs that
+`measured_bands` has, those left out whose runs are off by more than half in the mean
+(`tests/unit/test_lent_bands.py`).
+"""
+
+
+REGIMES: Final = {HOST: ", its host waited for", CROWDED: " on many nodes of a network that crowds"}
+"""How a regime is told."""
+
+
+def _where(regime: str) -> str:
+    return REGIMES.get(regime, "")
+
+
+def _lent_band(runtime: str, pool: Pool, regime: str) -> MeasuredBand | None:
+    """Return the nearest band to one that was never measured; None where nothing is near.
+
+    Near is the same accelerator under a runtime of the same core, then the runtime on another card of the
+    same chip: of several the widest. Of a regime, one of the same regime before one of none.
+    """
+    name, core = pool.accelerator.name, CORES.get(runtime, runtime)
+    for asked in dict.fromkeys((regime, "")):
+        bands = [band for (_, _, kind), band in measured_bands().items() if kind == asked]
+        here = [
+            one for one in bands if one.accelerator == name and CORES.get(one.runtime, one.runtime) == core
+        ]
+        chip = [one for one in bands if one.runtime == runtime and _chip(one.accelerator) == _chip(name)]
+        if here or chip:
+            return max(here or chip, key=lambda band: band.band)
+    return None
+
+
+def _chip(accelerator: str) -> str:
+    return accelerator.partition("-")[0]
+
+
+def _widened(share: float, basis: str, more: float) -> Band:
+    if more <= 0:
+        return Band(share, basis)
+    wider = math.hypot(share, more * lent_error())
+    return Band(wider, f"{basis} (± {share:.1%}, wider since more of this step is extrapolated)")
+
+
+def _fitted(pool: Pool) -> bool:
+    shares = (pool.compute_share, pool.scaleup_share, pool.network_share)
+    return any(share is not None and share.standing == "fitted" for share in shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,8 @@ def options(words: Sequence[str]) -> Mapping[str, str]:
 @pytest.mark.parametrize("degree", [1, 2, 8])
 @pytest.mark.parametrize("name", DEGREES)
 def test_a_degree_is_read_back(name: str, degree: int) -> None:
-    written = degree_flags(Plan(**{name: degree}), name)
+    degrees: dict[str, Any] = {name: degree}
+    written = degree_flags(Plan(**degrees), name)
     assert options(written)[name] == str(degree)
 
 

@@ -16,10 +16,10 @@ from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_names import forked
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
-from planner.runtimes.megatron_lm.flags import SHARDING
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
+from planner.runtimes.megatron_lm.table import DEGREES, RECIPES, SHARDING
 from planner.units import is_whole
 
 INSTEAD: Final = {
@@ -30,12 +30,6 @@ INSTEAD: Final = {
 }
 """Flags whose fault an option lifts that is made of several of them."""
 
-RECIPES: Final = {
-    "delayed": "fp8-delayed",
-    "tensorwise": "fp8",
-    "blockwise": "fp8-block",
-    "mxfp8": "mxfp8",
-}
 NAMES: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()}
 TE_LOSS: Final = (
     "--cross-entropy-fusion-impl te: priced as releases before 0.19 run it (loss_kernel=te); Megatron-LM "
@@ -115,15 +109,9 @@ def from_script(
 
 
 def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
-    for name, words in {
-        "tp": "tensor-model",
-        "pp": "pipeline-model",
-        "cp": "context",
-        "ep": "expert-model",
-    }.items():
-        key = f"--{words}-parallel-size"
-        sheet.say(name, sheet.whole(key), key)
-    sheet.copy("etp", "--expert-tensor-parallel-size")
+    for name in ("tp", "pp", "cp", "ep"):
+        sheet.say(name, sheet.whole(DEGREES[name]), DEGREES[name])
+    sheet.copy("etp", DEGREES["etp"])
     sparse = record is not None and any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
     if "etp" not in sheet.options and (sparse or "ep" in sheet.options):
         sheet.say("etp", sheet.options.get("tp", "1"), "--tensor-model-parallel-size")

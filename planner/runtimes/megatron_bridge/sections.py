@@ -15,7 +15,6 @@ from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fie
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_method
 from planner.runtimes.megatron_lm.flags import (
-    SHARDING,
     VOCAB_MULTIPLE,
     padded_vocab,
     position_embedding,
@@ -24,6 +23,7 @@ from planner.runtimes.megatron_lm.layout import is_even, layout_string
 from planner.runtimes.megatron_lm.offload import activation_layers
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
+from planner.runtimes.megatron_lm.table import SHARDING
 
 
 class Code(str):

@@ -27,6 +27,7 @@ from planner.runtimes.megatron_lm.offload import activation_flags as hosted_flag
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.run_flags import loop_flags
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
+from planner.runtimes.megatron_lm.table import PRECISION, SHARDING, degree_flags
 
 VOCAB_MULTIPLE: Final = 128
 """Megatron-LM pads the vocabulary to a multiple of this times tp. [element]"""
@@ -40,20 +41,6 @@ MUON_SHARDS_SINCE: Final = "0.18"
 
 MUON_OVERLAPS_SINCE: Final = "0.17"
 """Release since which ``dist_muon`` takes overlapped messages."""
-
-SHARDING: Final = {2: "optim_grads", 3: "optim_grads_params"}
-PRECISION: Final[dict[str, tuple[str, ...]]] = {
-    "bf16": (),
-    "fp16": (),
-    "fp8": ("--fp8-format", "hybrid", "--fp8-recipe", "tensorwise"),
-    "fp8-delayed": (
-        *("--fp8-format", "hybrid", "--fp8-recipe", "delayed"),
-        *("--fp8-amax-history-len", "1024", "--fp8-amax-compute-algo", "max"),
-    ),
-    "fp8-block": ("--fp8-format", "e4m3", "--fp8-recipe", "blockwise"),
-    "mxfp8": ("--fp8-format", "e4m3", "--fp8-recipe", "mxfp8"),
-    "nvfp4": ("--fp4-format", "e2m1", "--fp4-recipe", "nvfp4"),
-}
 
 
 def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
@@ -206,14 +193,9 @@ def _expert_flags(model: ModelSpec, arch: Architecture, work: Workload) -> list[
 def parallel_flags(plan: Plan, job: Job, arch: Architecture) -> list[str]:
     """Return the degrees, the pipeline's cut and the method of context parallelism."""
     model = job.model
-    flags = [
-        *("--tensor-model-parallel-size", f"{plan.tp:.0f}"),
-        *("--pipeline-model-parallel-size", f"{plan.pp:.0f}"),
-        *("--context-parallel-size", f"{plan.cp:.0f}"),
-    ]
+    flags = degree_flags(plan, "tp", "pp", "cp")
     if arch.experts is not None or plan.ep > 1:
-        flags += ["--expert-model-parallel-size", f"{plan.ep:.0f}"]
-        flags += ["--expert-tensor-parallel-size", f"{plan.etp:.0f}"]
+        flags += degree_flags(plan, "ep", "etp")
     flags += ["--sequence-parallel"] if plan.sequence_parallel and plan.tp > 1 else []
     flags += context_flags(plan, job)
     if is_hybrid(model):

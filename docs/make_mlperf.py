@@ -20,7 +20,7 @@ from planner.calibrate.runs.defaults import PricedRun, Skip, prepared
 from planner.calibrate.runs.table import read_runs
 from planner.report.estimate_page import layout
 from planner.search.optimise import search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.units import percent
 
 PAGE = Path(__file__).with_name("mlperf.md")
@@ -136,7 +136,9 @@ def pick_of(run: PricedRun) -> Picked | None:
     """Return the fastest plan that a search finds for a run's job, in its software as it was."""
     job = run.job
     answer = search(
-        Request(job.model, (job.hardware,), (job.gpus,), job.workload, (run.runtime,), top=1, uniform=True)
+        SearchRequest(
+            job.model, (job.hardware,), (job.gpus,), job.workload, (run.runtime,), top=1, uniform=True
+        )
     )
     best = answer.plans[0] if answer.plans else None
     return None if best is None else (layout(best.plan), best.step)

@@ -19,11 +19,11 @@ from planner.question.job import DEFAULT_RUNTIME
 from planner.question.question import given_axes
 from planner.question.reading import KEYWORDS, Reading
 from planner.report.as_json import Document
-from planner.report.compare import Named, compare_document
+from planner.report.compare import NamedPlan, compare_document
 from planner.report.flat import flat_row
 from planner.report.goodput import SEEN_MTBF, Failing, goodput_document
 from planner.report.hardware_facts import cluster_rows
-from planner.report.mfu import Measured, mfu_document
+from planner.report.mfu import MeasuredStep, mfu_document
 from planner.report.model_facts import model_row
 from planner.runtimes._family import Job, Runtime
 from planner.search.columns import TECHNIQUES, PricedColumns, price_columns
@@ -182,7 +182,7 @@ def compare_plans(plans: Mapping[str, Estimate]) -> Document:
     """Return priced plans side by side, as ``planner compare`` does; the mapping has their names."""
     if not plans:
         raise InputError(Problem("plans", "none", "one plan at least"))
-    return compare_document([Named(name, answer) for name, answer in plans.items()])
+    return compare_document([NamedPlan(name, answer) for name, answer in plans.items()])
 
 
 @checked
@@ -203,7 +203,7 @@ def plan_mfu(answer: Estimate, seconds: float) -> Document:
     """
     if not 0 < seconds < float("inf"):
         raise InputError(Problem("seconds", repr(seconds), "a number above 0"))
-    return mfu_document(Measured(answer, seconds))
+    return mfu_document(MeasuredStep(answer, seconds))
 
 
 @checked

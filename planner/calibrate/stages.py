@@ -35,7 +35,7 @@ Scope = Literal["accelerator", "site", "era", "runtime"]
 Names = tuple[str, ...]
 
 
-class Wanted(Record):
+class WantedRuns(Record):
     """What a run must be to belong to a stage: all that is given.
 
     Parameters
@@ -160,7 +160,7 @@ class StageEntry(Record):
     ----------
     name : str
         For the report.
-    runs : tuple of Wanted
+    runs : tuple of WantedRuns
         Which runs belong to it: those of any of these cases.
     group : tuple of str
         What runs of one group have in common, for the error out of group.
@@ -175,7 +175,7 @@ class StageEntry(Record):
     """
 
     name: str
-    runs: tuple[Wanted, ...] = Field(min_length=1)
+    runs: tuple[WantedRuns, ...] = Field(min_length=1)
     group: tuple[
         Literal["framework", "source", "model", "hidden", "num_gpus", "tp", "pp", "cp", "ep"], ...
     ] = Field(min_length=1)

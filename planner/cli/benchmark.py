@@ -95,7 +95,7 @@ def score_command(
 
     Several files are also compared on the rows that all of them time.
     """
-    from planner.calibrate.benchmark.predictions import Said, read_predictions
+    from planner.calibrate.benchmark.predictions import PredictedRow, read_predictions
     from planner.calibrate.benchmark.score import document
     from planner.calibrate.benchmark.truth import truths
     from planner.calibrate.runs.catalogue import shipped_catalogue
@@ -104,9 +104,9 @@ def score_command(
     from planner.inputs.bounded import table_lines
     from planner.question.reading import Reading
 
-    reading, found = Reading(), dict[str, Mapping[str, Said]]()
+    reading, found = Reading(), dict[str, Mapping[str, PredictedRow]]()
 
-    def read(path: Path) -> Mapping[str, Said]:
+    def read(path: Path) -> Mapping[str, PredictedRow]:
         with table_lines(path) as lines:
             return read_predictions(lines, str(path))
 

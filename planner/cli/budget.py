@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.inputs.model import ModelSpec
     from planner.question.reading import Reading
     from planner.search.budget import Budget
-    from planner.search.request import Request
+    from planner.search.request import SearchRequest
     from planner.techniques.scaling_laws import ScalingLaw
 
 KEPT = (
@@ -97,7 +97,7 @@ def read_budget(
     parts: dict[str, str | None],
     family: str | None,
     law: str,
-) -> tuple[Request, tuple[ModelSpec, ...], Budget, ScalingLaw, dict[str, Any]]:
+) -> tuple[SearchRequest, tuple[ModelSpec, ...], Budget, ScalingLaw, dict[str, Any]]:
     """Return the search of one size, the sizes, what may be spent, the law, and the defaults taken.
 
     Raises
@@ -139,7 +139,7 @@ def _defaults(models: list[str] | None, family: str | None) -> dict[str, Any]:
     return {} if models or family else {"family": "llama"}
 
 
-def check_budget(request: Request, spending: Budget, reading: Reading) -> None:
+def check_budget(request: SearchRequest, spending: Budget, reading: Reading) -> None:
     """Note several clusters or counts, and money where nothing has a price."""
     if len(request.clusters) > 1:
         reading.fault("--hardware", f"{len(request.clusters)} clusters", "one")
@@ -153,7 +153,7 @@ def check_budget(request: Request, spending: Budget, reading: Reading) -> None:
 def _sizes(
     models: list[str] | None,
     family: str | None,
-    request: Request,
+    request: SearchRequest,
     spending: Budget,
     law: ScalingLaw,
     reading: Reading,

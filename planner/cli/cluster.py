@@ -44,7 +44,7 @@ def cluster(
     from planner.inputs.load_hardware import load_hardware
     from planner.question.reading import Reading
     from planner.report.as_json import plain
-    from planner.report.cluster import Shared, cluster_document, cluster_page, run_record
+    from planner.report.cluster import SharedCluster, cluster_document, cluster_page, run_record
     from planner.search.cluster_jobs import curves_of
     from planner.search.shares import equal_shares, planned, queue, small_moves
 
@@ -78,7 +78,7 @@ def cluster(
         "equal shares": equal_shares(tasks, file.gpus, float(file.restart or RESTART)),
     }
     moves = small_moves(runs, file.gpus, profile.pool.gpus_per_node)
-    told = Shared(file, curves, runs, baselines, moves, aim)
+    told = SharedCluster(file, curves, runs, baselines, moves, aim)
     if shown.output is Format.json:
         emit_document(cluster_document(told))
     elif shown.output is Format.csv:

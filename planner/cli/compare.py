@@ -13,7 +13,7 @@ from planner.cli.complete import cluster
 from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
-    from planner.report.compare import Named
+    from planner.report.compare import NamedPlan
 
 
 @spread
@@ -64,7 +64,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[Named]:
+def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[NamedPlan]:
     """Yield every plan priced where it is for, and on the other clusters; names are made unlike.
 
     Raises
@@ -76,7 +76,7 @@ def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[Named]:
     from planner.inputs.load_hardware import load_hardware
     from planner.question.job import check_precision
     from planner.question.reading import Reading
-    from planner.report.compare import Named
+    from planner.report.compare import NamedPlan
 
     reading = Reading()
     saved = [reading.attempt(read_saved, path, len(paths) > 1) for path in paths]
@@ -89,13 +89,13 @@ def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[Named]:
     labels = short_names(paths)
     for label, file in zip(labels, saved, strict=True):
         if file is not None:
-            yield Named(label, priced(file, label))
+            yield NamedPlan(label, priced(file, label))
     for profile in others:
         for label, file in zip(labels, saved, strict=True):
             if file is not None and profile is not None and profile.name != file.job.hardware.name:
                 moved = replace(file, job=replace(file.job, hardware=profile))
                 place = f"{label} on {profile.name}" if len(paths) > 1 else profile.name
-                yield Named(place, priced(moved, place))
+                yield NamedPlan(place, priced(moved, place))
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:

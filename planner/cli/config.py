@@ -50,7 +50,7 @@ KEYS: Final[Mapping[str, Key]] = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class ConfiguredSetting:
     """A value and who set it.
 
     Parameters
@@ -78,7 +78,7 @@ def user_file() -> Path:
     return user_config_path("planner") / PROJECT_FILE
 
 
-def settings() -> dict[str, Setting]:
+def settings() -> dict[str, ConfiguredSetting]:
     """Return every setting that somebody made: the variable before the project's file before the user's.
 
     Raises
@@ -86,7 +86,7 @@ def settings() -> dict[str, Setting]:
     InputError
         If a file is wrong, all faults at once.
     """
-    found: dict[str, Setting] = {}
+    found: dict[str, ConfiguredSetting] = {}
     for path in (user_file(), Path(PROJECT_FILE)):
         if path.is_file():
             found |= from_file(path)
@@ -95,11 +95,11 @@ def settings() -> dict[str, Setting]:
         text = os.environ.get(variable, "").strip()
         if text:
             value = [part.strip() for part in text.split(",")] if key.several else text
-            found[name] = Setting(name, value, variable)
+            found[name] = ConfiguredSetting(name, value, variable)
     return found
 
 
-def from_file(path: Path) -> dict[str, Setting]:
+def from_file(path: Path) -> dict[str, ConfiguredSetting]:
     """Return the settings of a file; none where it is a plan.
 
     Raises
@@ -114,7 +114,7 @@ def from_file(path: Path) -> dict[str, Setting]:
     if str(content.get("format", "")).startswith(PLAN_FORMAT):
         return {}
     problems: list[Problem] = []
-    found: dict[str, Setting] = {}
+    found: dict[str, ConfiguredSetting] = {}
     for name, value in content.items():
         known = KEYS.get(str(name).replace("-", "_"))
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
@@ -130,13 +130,13 @@ def from_file(path: Path) -> dict[str, Setting]:
         else:
             words = [str(item) for item in (value if listed else [value])]
             key = str(name).replace("-", "_")
-            found[key] = Setting(key, words if known.several else words[0], str(path))
+            found[key] = ConfiguredSetting(key, words if known.several else words[0], str(path))
     if problems:
         raise InputError(problems)
     return found
 
 
-def default_map(made: Mapping[str, Setting]) -> dict[str, dict[str, Any]]:
+def default_map(made: Mapping[str, ConfiguredSetting]) -> dict[str, dict[str, Any]]:
     """Return what commands take where an option is not given, by command and parameter."""
     values = {KEYS[name].parameter or name: setting.value for name, setting in made.items()}
     printed = {name: value for name, value in values.items() if name == "output"}
@@ -147,7 +147,7 @@ def default_map(made: Mapping[str, Setting]) -> dict[str, dict[str, Any]]:
     return table
 
 
-def tell(context: Any, made: Mapping[str, Setting]) -> None:
+def tell(context: Any, made: Mapping[str, ConfiguredSetting]) -> None:
     """Say on standard error which options of a command come from the configuration, and from where."""
     model = context.params.get("model")
     if context.params.get("quiet") or not made or (model and is_plan_file(Path(model))):
@@ -189,7 +189,7 @@ def show(
     from planner.cli.output import emit_rows
 
     made = settings()
-    every = [made.get(name) or Setting(name, key.default, "default") for name, key in KEYS.items()]
+    every = [made.get(name) or ConfiguredSetting(name, key.default, "default") for name, key in KEYS.items()]
     rows = [
         {"setting": item.name, "value": item.text or None} | ({"origin": item.origin} if origin else {})
         for item in every

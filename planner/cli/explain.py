@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.report.explain import Explanation
     from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
-    from planner.search.request import Request
+    from planner.search.request import SearchRequest
 
 MOST_RIVALS = 30
 
@@ -120,12 +120,12 @@ def found_for(saved: PlanFile) -> tuple[Estimate, ...]:
     return ranked(request_of(saved)).plans
 
 
-def request_of(saved: PlanFile) -> Request:
+def request_of(saved: PlanFile) -> SearchRequest:
     """Return the search of a file's job, whatever its plan's axes."""
-    from planner.search.request import Request
+    from planner.search.request import SearchRequest
 
     job = saved.job
-    return Request(
+    return SearchRequest(
         model=job.model,
         clusters=(job.hardware,),
         gpu_counts=(job.gpus,),

@@ -113,7 +113,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Request:
+class FileRequest:
     """What is to be priced: the user's options, completed by a file where one is given.
 
     Parameters
@@ -170,7 +170,7 @@ class Request:
 
 def asked_of(
     path: Path | None, job: JobOptions, plan: PlanOptions, context: typer.Context | None = None
-) -> Request:
+) -> FileRequest:
     """Return the options completed by a runner's file; what the user gave goes before it.
 
     Raises
@@ -184,7 +184,7 @@ def asked_of(
                 "a name, a config.json or a model YAML; or --from FILE with launch files that describe one"
             )
             raise InputError(Problem("MODEL", "nothing", expected))
-        return Request(job, plan)
+        return FileRequest(job, plan)
     from planner.question.meant import meant
     from planner.question.reading import Reading, written_spans
     from planner.runtimes._imports.dispatch import read_runner_file
@@ -214,7 +214,7 @@ def asked_of(
         changes=[*found.changes, *(job.changes or ())] or None,
     )
     own = None if model else found.model
-    return Request(filled, _filled(plan, taken), Origin(path, found, taken), own)
+    return FileRequest(filled, _filled(plan, taken), Origin(path, found, taken), own)
 
 
 def without_settings(job: JobOptions, found: Imported, context: typer.Context | None) -> JobOptions:

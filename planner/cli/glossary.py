@@ -18,7 +18,7 @@ _MARKS: Final = re.compile(r"[`*]")
 _NUMBERED: Final = re.compile(r"^([a-z]+)\d+$|^([a-z/-]+):[\d.]+$|^([a-z]+/)\d+$")
 
 
-class Entry(NamedTuple):
+class GlossaryEntry(NamedTuple):
     """A line of the glossary: names, unit, meaning, heading, and the name that it stands for."""
 
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ def glossary(
     from planner.question.reading import Reading
 
     known = {name.lower(): name for entry in entries() for name in entry.names}
-    reading, found = Reading(), list[Entry]()
+    reading, found = Reading(), list[GlossaryEntry]()
     for word in words or ():
         hits = meaning(word) or trait_meaning(word)
         if not hits:
@@ -79,13 +79,13 @@ def plain(word: str) -> str:
     return next(filter(None, match.groups())) if match else text
 
 
-def meaning(word: str) -> list[Entry]:
+def meaning(word: str) -> list[GlossaryEntry]:
     """Return the lines that a word has; a column with another number after its stroke is the same column."""
     said = {word.strip().lower(), plain(word), plain(word).replace("-", "_"), plain(word).rstrip("/")}
     return [one for one in entries() if said & {form for name in one.names for form in _forms(name)}]
 
 
-def trait_meaning(word: str) -> list[Entry]:
+def trait_meaning(word: str) -> list[GlossaryEntry]:
     """Return what a trait of a runtime means, by the name that ``--set`` takes."""
     from planner.runtimes._trait_values import expected
     from planner.runtimes._traits import TRAITS
@@ -96,7 +96,7 @@ def trait_meaning(word: str) -> list[Entry]:
     trait = TRAITS[name]
     own = str(trait.default).lower() or "nothing"
     means = f"{trait.meaning} It is {expected(name)}; {own} unless the runtime or its release has another."
-    return [Entry((name,), trait.unit, means, "Traits of a runtime", "")]
+    return [GlossaryEntry((name,), trait.unit, means, "Traits of a runtime", "")]
 
 
 def _forms(name: str) -> tuple[str, ...]:
@@ -104,14 +104,14 @@ def _forms(name: str) -> tuple[str, ...]:
 
 
 @cache
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[GlossaryEntry, ...]:
     """Return the lines of the tables of the glossary that ships."""
     from planner.inputs.load import data_folder
 
     return tuple(_read((data_folder("docs") / "glossary.md").read_text(encoding="utf-8")))
 
 
-def _read(text: str) -> Iterator[Entry]:
+def _read(text: str) -> Iterator[GlossaryEntry]:
     """Yield the rows of the tables of a Markdown text: names, a unit where there is one, meaning."""
     section = ""
     for line in text.splitlines():
@@ -122,16 +122,16 @@ def _read(text: str) -> Iterator[Entry]:
         if len(cells) in {2, 3} and cells[0] not in {"name", "word"} and set(cells[0]) != {"-"}:
             names = tuple(name.strip() for name in cells[0].split(","))
             short = _STANDS_FOR.match(line.rstrip("| ").rpartition("|")[2])
-            yield Entry(
+            yield GlossaryEntry(
                 names, cells[1] if len(cells) == 3 else "", cells[-1], section, short[1] if short else ""
             )
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: GlossaryEntry) -> dict[str, Any]:
     return {"word": ", ".join(entry.names), "unit": entry.unit, "means": entry.means}
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: GlossaryEntry) -> str:
     import textwrap
 
     unit = f" [{entry.unit}]" if entry.unit not in {"", "-"} else ""

@@ -48,7 +48,7 @@ def mfu(
     from planner.cli.progress import Progress
     from planner.question.reading import Reading
     from planner.report.as_json import plain
-    from planner.report.mfu import Measured, mfu_document, mfu_page
+    from planner.report.mfu import MeasuredStep, mfu_document, mfu_page
 
     reading = Reading()
     texts = {
@@ -67,7 +67,7 @@ def mfu(
     ((name, value),) = given.items()
     tokens = answer.job.workload.tokens_per_step
     share = {"--step-time": 0, "--tokens-per-s": 1, "--tokens-per-s-per-gpu": answer.job.gpus}[name]
-    measured = Measured(answer, tokens / (value * share) if share else value)
+    measured = MeasuredStep(answer, tokens / (value * share) if share else value)
     document = mfu_document(measured)
     if shown.output is Format.json:
         emit_document(document)

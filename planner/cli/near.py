@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli import complete
-from planner.cli.from_file import Request, asked_of
+from planner.cli.from_file import FileRequest, asked_of
 from planner.cli.options import JobOptions, PlanOptions
 from planner.errors import InputError, Problem
 from planner.inputs.workload import Workload
@@ -19,7 +19,7 @@ from planner.units import is_whole
 if TYPE_CHECKING:
     from planner.search.near import Near
     from planner.search.optimise import Progress
-    from planner.search.request import Request as SearchRequest
+    from planner.search.request import SearchRequest as SearchRequest
 
 NearOption = Annotated[
     Path | None,
@@ -50,14 +50,14 @@ class NearJobOptions(JobOptions):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class NearRecipe:
     """A recipe as a search keeps it.
 
     Parameters
     ----------
     path : Path
         Its file.
-    job : Request
+    job : FileRequest
         Options of the new job: the user's, and the file's where the user gave none.
     axes : mapping
         Its layout.
@@ -66,22 +66,22 @@ class Recipe:
     """
 
     path: Path
-    job: Request
+    job: FileRequest
     axes: Mapping[str, object]
     notes: tuple[str, ...]
 
-    def search(self, request: SearchRequest, progress: Progress) -> Beside:
+    def search(self, request: SearchRequest, progress: Progress) -> NearAnswer:
         """Search the plans that keep the most of it."""
         from planner.search.near import near
 
-        return Beside(self, near(request, self.axes, progress))
+        return NearAnswer(self, near(request, self.axes, progress))
 
 
 @dataclass(frozen=True)
-class Beside:
+class NearAnswer:
     """What a search beside a recipe found, for people and scripts."""
 
-    recipe: Recipe
+    recipe: NearRecipe
     found: Near
 
     @property
@@ -103,7 +103,7 @@ class Beside:
 
 def recipe_of(
     path: Path | None, job: JobOptions, plan: PlanOptions, context: typer.Context, saves: bool
-) -> Recipe | None:
+) -> NearRecipe | None:
     """Return what a file says for a search, None without one; what the user gave goes before it.
 
     The batch grows with the accelerators where the user gives none, so that each has as much to do as in the
@@ -142,7 +142,7 @@ def recipe_of(
             f"Batch scaled with the accelerators: {whole.workload.global_batch:,} sequences on {whole.gpus:,}"
             f" -> {batch:,} on {count:,} (--global-batch says another)."
         )
-    return Recipe(path, replace(origin, job=filled, plan=plan), axes_of(own_plan), tuple(notes))
+    return NearRecipe(path, replace(origin, job=filled, plan=plan), axes_of(own_plan), tuple(notes))
 
 
 def _count(text: str | None) -> int | None:

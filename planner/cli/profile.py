@@ -15,8 +15,8 @@ from planner.errors import InputError, Problem
 from planner.files import write_whole
 
 if TYPE_CHECKING:
-    from planner.calibrate.measured.files import Files
-    from planner.profile.machine import Measured
+    from planner.calibrate.measured.files import MeasuredFiles
+    from planner.profile.machine import MeasuredMachine
     from planner.profile.session import Tell
 
 LONGEST_MINUTES = 24 * 60.0
@@ -61,12 +61,12 @@ def profile(
 ) -> None:
     """Measure this machine and write a hardware profile; under torchrun its collectives too."""
     from planner.calibrate.measured.files import RAW, Machine, beside, profile_files
-    from planner.profile.machine import Request, measure_machine
+    from planner.profile.machine import ProfileRequest, measure_machine
 
     check(out, minutes, timeout)
     raw = beside(out, RAW)
-    request = Request(device, raw, 60 * minutes, tuple(only or ()), fresh, allow_busy, timeout)
-    with Progress(60 * minutes, quiet, verbose) as progress:
+    request = ProfileRequest(device, raw, 60 * minutes, tuple(only or ()), fresh, allow_busy, timeout)
+    with ProfileProgress(60 * minutes, quiet, verbose) as progress:
         try:
             measured = measure_machine(request, progress.tell)
         except KeyboardInterrupt:
@@ -108,7 +108,7 @@ def check(out: Path, minutes: float, timeout: float) -> None:
         raise InputError(problems)
 
 
-class Progress:
+class ProfileProgress:
     """Tells on standard error how far a measurement is: a bar on a terminal, a line for each tenth otherwise.
 
     Parameters
@@ -124,7 +124,7 @@ class Progress:
         self.quiet, self.verbose = quiet, verbose and not quiet
         self.bar: Any = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProfileProgress:
         """Start the bar where there is a terminal."""
         if sys.stderr.isatty() and not (self.quiet or self.verbose):
             from rich.console import Console
@@ -162,7 +162,7 @@ class Progress:
             sys.stderr.write(f"{line}\n")
 
 
-def answer(out: Path, raw: Path, measured: Measured, files: Files, output: Format) -> None:
+def answer(out: Path, raw: Path, measured: MeasuredMachine, files: MeasuredFiles, output: Format) -> None:
     """Print the fits, and where everything lies."""
     if output is Format.json:
         document = {

@@ -11,7 +11,7 @@ from planner.errors import InputError, Problem
 from planner.rules import divides
 from planner.runtimes._family import Job
 from planner.runtimes._offered import head_counts
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.search.space import make_space
 
 FARTHEST: Final = 64
@@ -21,7 +21,7 @@ EASIEST: Final = {"vpp": 1, "ep": 1, "etp": 1, "micro_batch": 1}
 """Degrees that no rule on counts of accelerators asks more of."""
 
 
-def check_reached(request: Request) -> None:
+def check_reached(request: SearchRequest) -> None:
     """Refuse counts of accelerators over which neither batch nor model can be spread, where others would do.
 
     Axes that the user has fixed are left aside: the answer of the search tells which rules they break.

@@ -12,7 +12,7 @@ from planner.cli.complete import runtime as complete
 from planner.cli.options import Format, FormatOption
 
 if TYPE_CHECKING:
-    from planner.report.compare import Named
+    from planner.report.compare import NamedPlan
     from planner.report.plan_file import PlanFile
 
 app = typer.Typer(
@@ -85,11 +85,11 @@ def diff_command(
         raise typer.Exit(1)
 
 
-def _on_release(saved: PlanFile, text: str) -> Named:
+def _on_release(saved: PlanFile, text: str) -> NamedPlan:
     """Return a saved plan priced on a release, the traits that its file sets on top."""
     from planner.calibrate.releases import named_runtime, plain_traits
     from planner.cost.price import Unpriced, price
-    from planner.report.compare import Named
+    from planner.report.compare import NamedPlan
     from planner.runtimes._settings import changed
 
     where = (saved.job.hardware.pool.accelerator.name, saved.job.workload.precision)
@@ -99,4 +99,4 @@ def _on_release(saved: PlanFile, text: str) -> Named:
     answer = price(saved.plan, saved.job, found, saved.names.memory_limit)
     if isinstance(answer, Unpriced):
         raise answer.error()
-    return Named(f"{found.name}@{found.release}", answer)
+    return NamedPlan(f"{found.name}@{found.release}", answer)

@@ -31,14 +31,14 @@ from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_ove
 from planner.fields import FIELDS
 
 if TYPE_CHECKING:
-    from planner.cli.near import Beside
+    from planner.cli.near import NearAnswer
     from planner.cost.estimate import Estimate
     from planner.question.job import Files
     from planner.question.launch import Launch
     from planner.question.question import Question
     from planner.report.made_order import MadeOrder
     from planner.search.optimise import SearchResult
-    from planner.search.request import Request
+    from planner.search.request import SearchRequest
 
 
 @spread
@@ -141,7 +141,7 @@ def search(
     write_best(result.plans[0], asked, save, launch, force, order)
 
 
-def tell_notes(requests: Iterable[Request], objective: str) -> None:
+def tell_notes(requests: Iterable[SearchRequest], objective: str) -> None:
     """Write what a user should know of requests on standard error."""
     for one in requests:
         for line in job_notes(one.model, one.workload, one.clusters, one.gpu_counts, objective):
@@ -165,7 +165,7 @@ def order_of(result: SearchResult, made: tuple[MadeOrder, ...] | None, objective
     return next((one.text for one in faster if result.plans and one.answer is result.plans[0]), None)
 
 
-def in_use(request: Request, result: SearchResult) -> Request:
+def in_use(request: SearchRequest, result: SearchResult) -> SearchRequest:
     """Return the request with the accelerators that its plans use, where they cannot use all."""
     if not result.plans or not result.plans[0].job.idle:
         return request
@@ -173,7 +173,7 @@ def in_use(request: Request, result: SearchResult) -> Request:
     return replace(request, gpu_counts=(lead.gpus,), cluster_gpus=lead.gpus + lead.idle)
 
 
-def read_seconds(text: str | None, request: Request) -> float | None:
+def read_seconds(text: str | None, request: SearchRequest) -> float | None:
     """Return how long orders of passes may be made for the best plans.
 
     Raises
@@ -198,7 +198,7 @@ def read_seconds(text: str | None, request: Request) -> float | None:
     return seconds
 
 
-def read_front(text: str | None, request: Request) -> int | None:
+def read_front(text: str | None, request: SearchRequest) -> int | None:
     """Return how many limits of memory are searched.
 
     Raises
@@ -218,7 +218,7 @@ def read_front(text: str | None, request: Request) -> int | None:
 
 def _read(
     target: str | None, own: Mapping[str, Any], job: JobOptions, plan: PlanOptions
-) -> tuple[Question, Request]:
+) -> tuple[Question, SearchRequest]:
     """Return what is asked; ``own`` are the options of the search itself."""
     return read({**_for_runtimes(job, target).said, **plan.said, **own})
 
@@ -248,7 +248,7 @@ def check_names(target: str | None, launcher: str) -> None:
     reading.finish()
 
 
-def check_files(launch: Launch, request: Request, written: bool, flags: bool) -> None:
+def check_files(launch: Launch, request: SearchRequest, written: bool, flags: bool) -> None:
     """Refuse, before anything is searched, files or flags that could not be written.
 
     Raises
@@ -266,7 +266,7 @@ def check_files(launch: Launch, request: Request, written: bool, flags: bool) ->
         wanted_target(launch, runtime)
 
 
-def read(said: Mapping[str, Any], files: Files | None = None) -> tuple[Question, Request]:
+def read(said: Mapping[str, Any], files: Files | None = None) -> tuple[Question, SearchRequest]:
     """Return what is asked and the request of the search; ``files`` loads models and clusters.
 
     Raises
@@ -288,13 +288,13 @@ def read(said: Mapping[str, Any], files: Files | None = None) -> tuple[Question,
 
 def emit_search(
     result: SearchResult,
-    request: Request,
+    request: SearchRequest,
     shown: OutputOptions,
     defaults: dict[str, Any],
     front: tuple[Estimate, ...] | None = None,
     made: tuple[MadeOrder, ...] | None = None,
     flags: dict[str, Any] | None = None,
-    near: Beside | None = None,
+    near: NearAnswer | None = None,
 ) -> None:
     """Write a search in the format asked for; time against memory, made orders and flags where asked for."""
     from planner.cli.output import emit_document, emit_page, emit_rows

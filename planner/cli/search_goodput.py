@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.question.question import Question
     from planner.question.reading import Reading
     from planner.search.goodput import Conditions, Reckoned
-    from planner.search.request import Request
+    from planner.search.request import SearchRequest
     from planner.techniques.recovery import Recovery
 
 Text = str | None
@@ -52,7 +52,7 @@ class FailureOptions:
         return {name: text for name, text in texts.items() if text is not None}
 
 
-def read_conditions(options: FailureOptions, request: Request, **unused: object) -> Conditions | None:
+def read_conditions(options: FailureOptions, request: SearchRequest, **unused: object) -> Conditions | None:
     """Return what is known of failures, None where it is not asked for.
 
     Raises
@@ -133,7 +133,7 @@ def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bo
 
 def search_goodput(
     asked: Question,
-    request: Request,
+    request: SearchRequest,
     conditions: Conditions,
     shown: OutputOptions,
     files: tuple[Path | None, Launch | None, bool],

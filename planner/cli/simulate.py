@@ -17,7 +17,7 @@ from planner.cli.simulate_asked import (
     Answer,
     check_size,
 )
-from planner.cli.simulate_beside import Beside, Wanted, check_beside, play_beside, read_beside
+from planner.cli.simulate_beside import SimulatedBeside, WantedRival, check_beside, play_beside, read_beside
 from planner.cli.simulation_page import document, figures, show
 from planner.errors import UnsupportedPlan
 from planner.question.reading import Reading, shown
@@ -164,7 +164,7 @@ def simulate(
     play_bare(asked, wanted, (spread, start), answer)
 
 
-def play_bare(asked: BarePipeline, wanted: Wanted, spread: tuple[float, int], answer: Answer) -> None:
+def play_bare(asked: BarePipeline, wanted: WantedRival, spread: tuple[float, int], answer: Answer) -> None:
     """Play a schedule, and tell it.
 
     Raises
@@ -193,7 +193,7 @@ def play_bare(asked: BarePipeline, wanted: Wanted, spread: tuple[float, int], an
     answer.draw(timeline, asked.pp, asked.pp * asked.vpp)
 
 
-def bare_trace(timeline: Timeline, asked: BarePipeline, beside: Beside) -> dict[str, Any]:
+def bare_trace(timeline: Timeline, asked: BarePipeline, beside: SimulatedBeside) -> dict[str, Any]:
     """Return the trace of a bare pipeline and what ran beside it; a unit of time is a millisecond."""
     told = trace(timeline, asked.pipeline, unit=0.001)
     told["traceEvents"] += beside.events(unit=0.001)

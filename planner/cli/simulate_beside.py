@@ -26,7 +26,7 @@ PIECES = 200_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRival:
     """What the user asks for beside the passes.
 
     Parameters
@@ -45,10 +45,10 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Beside:
+class SimulatedBeside:
     """What was played beside the passes."""
 
-    wanted: Wanted
+    wanted: WantedRival
     copied: CopiedStep | None = None
     filled: FilledStep | None = None
 
@@ -104,13 +104,13 @@ def _event(name: str, kind: str, track: tuple[int, int], times: tuple[float, flo
 
 def read_beside(
     reading: Reading, copy_time: str | None, frozen: list[str] | None, parts: str | None
-) -> Wanted:
+) -> WantedRival:
     """Return what the options ask for; faults are noted."""
     components = tuple(_component(reading, text) for text in frozen or ())
     count = reading.count("--fill-parts", parts)
     if parts is not None and not components:
         reading.fault("--fill-parts", shown(parts), "--fill beside it: parts of what")
-    return Wanted(reading.number("--copy-time", copy_time, 0.0) or 0.0, components, count)
+    return WantedRival(reading.number("--copy-time", copy_time, 0.0) or 0.0, components, count)
 
 
 def _component(reading: Reading, text: str) -> Component:
@@ -124,7 +124,7 @@ def _component(reading: Reading, text: str) -> Component:
     return ()
 
 
-def check_beside(reading: Reading, asked: BarePipeline, wanted: Wanted) -> None:
+def check_beside(reading: Reading, asked: BarePipeline, wanted: WantedRival) -> None:
     """Note what the schedule has no use for, and what is too much to play."""
     if wanted.copy and not asked.hosted:
         found = f"{wanted.copy:g} with {asked.schedule.name}"
@@ -136,14 +136,16 @@ def check_beside(reading: Reading, asked: BarePipeline, wanted: Wanted) -> None:
         reading.fault("--fill-parts", str(parts), f"at most {PIECES:,} parts of all layers", str(most))
 
 
-def play_beside(asked: BarePipeline, wanted: Wanted, spread: tuple[float, int]) -> tuple[Timeline, Beside]:
+def play_beside(
+    asked: BarePipeline, wanted: WantedRival, spread: tuple[float, int]
+) -> tuple[Timeline, SimulatedBeside]:
     """Play the pipeline, its copies, and the frozen components in its idle time."""
     copied = asked.played_with_copies(wanted.copy, *spread) if asked.hosted else None
     timeline = asked.played(*spread) if copied is None else copied.timeline
     filled = None
     if wanted.components:
         filled = fill(timeline, wanted.components, wanted.parts or asked.microbatches)
-    return timeline, Beside(wanted, copied, filled)
+    return timeline, SimulatedBeside(wanted, copied, filled)
 
 
 def _copy_line(copy: float) -> str:

@@ -11,9 +11,9 @@ from planner.cli.simulate_asked import SYNTHESIZED, Answer
 from planner.cli.simulation_page import document, figures, page, show
 from planner.errors import Infeasible
 from planner.question.reading import Reading
-from planner.question.synthesis import Request, read_request
+from planner.question.synthesis import SynthesisRequest, read_request
 from planner.report.page import Page, Table, significant
-from planner.search.synthesis.problem import Problem
+from planner.search.synthesis.problem import OrderProblem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.record import StepRecord, step_record
 from planner.simulate.trace import trace
@@ -71,7 +71,7 @@ def simulate_synthesized(
     answer.draw(timeline, asked.pp, asked.pp * asked.vpp)
 
 
-def _pipeline(problem: Problem, sends_occupy: bool) -> Pipeline:
+def _pipeline(problem: OrderProblem, sends_occupy: bool) -> Pipeline:
     return Pipeline(
         ranks=problem.ranks,
         forward=problem.forward,
@@ -82,7 +82,7 @@ def _pipeline(problem: Problem, sends_occupy: bool) -> Pipeline:
     )
 
 
-def _show(asked: Request, made: Synthesis, step: StepRecord, output: Format) -> None:
+def _show(asked: SynthesisRequest, made: Synthesis, step: StepRecord, output: Format) -> None:
     if output is Format.json:
         orders = [" ".join(map(_written, passes)) for passes in made.orders]
         known = {"order": orders, "optimality": optimality(asked, made)}
@@ -95,7 +95,7 @@ def _show(asked: Request, made: Synthesis, step: StepRecord, output: Format) -> 
         emit_page([*page(head, step), *_order_page(made)], output)
 
 
-def optimality(asked: Request, made: Synthesis) -> dict[str, Any]:
+def optimality(asked: SynthesisRequest, made: Synthesis) -> dict[str, Any]:
     """Return what is known of the best, for scripts; values in the unit of the pass times."""
     rival = {"schedule": made.rival[0], "value": made.rival[1]} if made.rival else None
     return {

@@ -12,7 +12,7 @@ from planner.simulate.record import RankRecord, StepRecord
 from planner.units import GIB
 
 if TYPE_CHECKING:
-    from planner.cli.simulate_beside import Beside
+    from planner.cli.simulate_beside import SimulatedBeside
 
 SCHEMA: Final = "planner/simulate/1"
 
@@ -36,7 +36,9 @@ def stage_rows(step: StepRecord) -> list[dict[str, Any]]:
     return rows
 
 
-def show(schedule: str, head: str, step: StepRecord, output: Format, beside: Beside | None = None) -> None:
+def show(
+    schedule: str, head: str, step: StepRecord, output: Format, beside: SimulatedBeside | None = None
+) -> None:
     """Write a simulation to standard output, under ``head`` where people read it."""
     if output is Format.json:
         emit_document(document(schedule, step) | (beside.document() if beside else {}))

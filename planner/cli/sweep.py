@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from planner.question.reading import Reading
     from planner.sweep.grid import Grid
     from planner.sweep.page import Asked
-    from planner.sweep.row import Outcome, Row
-    from planner.sweep.run import Case, Execute, Sweep, Work
+    from planner.sweep.row import Row, SweepOutcome
+    from planner.sweep.run import Execute, Sweep, SweepCase, Work
 
 INTERNAL: Final = 70
 READING: Final = 0.02
@@ -111,7 +111,7 @@ def sweep(
 
 
 def _searched(
-    cases: list[Case],
+    cases: list[SweepCase],
     known: Mapping[str, Row],
     execute: Execute,
     keep: Callable[[Row], None],
@@ -131,15 +131,15 @@ class _Execute:
     """Searches where the options say; their faults are noted when it is made."""
 
     def __init__(self, executor: str | None, address: str | None, jobs: str | None, reading: Reading) -> None:
-        from planner.sweep.executors import Settings, executors
+        from planner.sweep.executors import ExecutorSettings, executors
 
         name = executor or ("local" if address is None else "ray")
         self.entry = reading.named("--executor", name, executors())
         if address is not None and self.entry is not None and self.entry.name != "ray":
             reading.fault("--ray", repr(address), f"no address with --executor {self.entry.name}")
-        self.settings = Settings(reading.count("--jobs", jobs, most=4096), address)
+        self.settings = ExecutorSettings(reading.count("--jobs", jobs, most=4096), address)
 
-    def __call__(self, work: Work) -> Iterator[tuple[str, Outcome]]:
+    def __call__(self, work: Work) -> Iterator[tuple[str, SweepOutcome]]:
         from planner.sweep.solve import solve
 
         if self.entry is None:
@@ -255,7 +255,7 @@ def _files(grid: Path, out: Path | None, resume: bool, force: bool) -> tuple[Pat
     return lines, table
 
 
-def _tell_known(cases: list[Case], known: Mapping[str, Row], lines: Path, progress: Progress) -> None:
+def _tell_known(cases: list[SweepCase], known: Mapping[str, Row], lines: Path, progress: Progress) -> None:
     from planner.sweep.row import FAILED
 
     there = sum(case.key in known and known[case.key].outcome.status != FAILED for case in cases)

@@ -15,10 +15,10 @@ from planner.inputs.load import load_model, names_and_aliases
 from planner.inputs.load_hardware import hardware_folder, load_hardware
 from planner.question.job import FILES, Files
 from planner.report.plan_file import digest
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.sweep.grid import OWN_KEYS, Grid, Options, key_lines
-from planner.sweep.row import REFUSED, Outcome
-from planner.sweep.run import Case
+from planner.sweep.row import REFUSED, SweepOutcome
+from planner.sweep.run import SweepCase
 from planner.sweep.solve import content_key, refused_key
 
 NAMES: Final = {key: name for name, key in OWN_KEYS.items()}
@@ -28,7 +28,7 @@ SEVERAL: Final = tuple(field.name for field in FIELDS.values() if field.several)
 Tell = Callable[[int], None]
 
 
-def read_grid(grid: Grid, where: str, tell: Tell) -> list[Case]:
+def read_grid(grid: Grid, where: str, tell: Tell) -> list[SweepCase]:
     """Return every case of a grid; values that only some cases cannot have leave a case without request.
 
     Parameters
@@ -45,7 +45,7 @@ def read_grid(grid: Grid, where: str, tell: Tell) -> list[Case]:
     InputError
         With the faults that every case with a certain value has, or that all cases have.
     """
-    read_cases: list[tuple[Options, Request | None, tuple[Problem, ...]]] = []
+    read_cases: list[tuple[Options, SearchRequest | None, tuple[Problem, ...]]] = []
     files = Files(cache(load_model), cache(load_hardware))
     once: dict[str, Any] = {}
     for number, options in enumerate(grid.options()):
@@ -61,7 +61,7 @@ def read_grid(grid: Grid, where: str, tell: Tell) -> list[Case]:
     return [_case(options, request, problems) for options, request, problems in read_cases]
 
 
-def request_of(options: Options, files: Files = FILES) -> Request:
+def request_of(options: Options, files: Files = FILES) -> SearchRequest:
     """Return the request of a case; ``files`` loads models and clusters.
 
     Raises
@@ -98,7 +98,7 @@ def own_prices(prices: Iterable[str], hardware: str) -> list[str]:
     return [text for text, name in of.items() if name not in others]
 
 
-def shared(request: Request, once: dict[str, Any]) -> Request:
+def shared(request: SearchRequest, once: dict[str, Any]) -> SearchRequest:
     """Return the request with the model and clusters of equal ones before it, to save memory."""
     clusters = tuple(once.setdefault(digest(cluster), cluster) for cluster in request.clusters)
     return replace(request, model=once.setdefault(digest(request.model), request.model), clusters=clusters)
@@ -126,8 +126,8 @@ def _placed(problem: Problem, where: str, lines: Mapping[str, int]) -> Problem:
     return replace(problem, where=f"{where}{line}: {' '.join(named)}")
 
 
-def _case(options: Options, request: Request | None, problems: tuple[Problem, ...]) -> Case:
+def _case(options: Options, request: SearchRequest | None, problems: tuple[Problem, ...]) -> SweepCase:
     if request is not None:
-        return Case(options, content_key(request), request)
+        return SweepCase(options, content_key(request), request)
     reason = "; ".join(map(str, problems))
-    return Case(options, refused_key(options, reason), None, Outcome(REFUSED, reason=reason))
+    return SweepCase(options, refused_key(options, reason), None, SweepOutcome(REFUSED, reason=reason))

@@ -18,7 +18,7 @@ from planner.techniques.engines._family import GATHERED_BYTES
 
 
 @dataclass(frozen=True)
-class Group:
+class ShardGroup:
     """Ranks that hold the same weights.
 
     Parameters
@@ -53,7 +53,7 @@ class Group:
         return some(self.replicas > 1)
 
 
-def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
+def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
     """Return the ranks that share the weights outside experts, dp · cp, and those that share experts."""
     whole_bytes = _gathered(case, held.trained, held.stored)
     units = messages(case, plan, whole_bytes)
@@ -61,7 +61,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
     padding, kept = _padding(case, plan, held)
     whole = whole_bytes + GATHERED_BYTES * padding
     share = GATHERED_BYTES * kept / most(whole, 1.0)
-    dense = Group(held.trained + padding, whole, plan.zero_shards, replicas, plan.tp, units, share)
+    dense = ShardGroup(held.trained + padding, whole, plan.zero_shards, replicas, plan.tp, units, share)
     if not case.has_experts:
         return [dense]
     sharded = case.sharding.stage > 0
@@ -71,7 +71,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[Group]:
         filled = expert_padding(case, plan)
     trained = held.expert_trained * filled
     whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
-    return [dense, Group(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
+    return [dense, ShardGroup(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
 
 
 def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
@@ -132,7 +132,7 @@ def shard_bytes(case: Case) -> float:
     return 2.0 * whole if whole else case.reduce_bytes
 
 
-def gradient_seconds(case: Case, group: Group) -> Num:
+def gradient_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
     inside = _pass_seconds(case, group, group.params * shard_bytes(case), group.shards, group.stride)
     if not group.replicated:
@@ -151,12 +151,12 @@ def sharded_calls(case: Case, plan: Plan) -> Num:
     return 1.0 + kept_attention(case, plan) * (case.context.sharded_calls - 1.0)
 
 
-def weight_seconds(case: Case, group: Group) -> Num:
+def weight_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds to gather the weights of a group once. [s]"""
     return _pass_seconds(case, group, group.gathered, group.shards, group.stride)
 
 
-def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num) -> Num:
+def _pass_seconds(case: Case, group: ShardGroup, nbytes: Num, ranks: Num, stride: Num) -> Num:
     """Seconds of one ring pass over a group, with the time that each byte takes beside the links. [s]
 
     References
@@ -169,7 +169,7 @@ def _pass_seconds(case: Case, group: Group, nbytes: Num, ranks: Num, stride: Num
     return seconds + case.traits.data.byte_seconds * ring_sent_bytes(nbytes, ranks)
 
 
-def exchange_seconds(case: Case, plan: Plan, group: Group) -> Num:
+def exchange_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
     """Seconds to reduce the gradients of a group among the copies that a schedule holds of every stage. [s]
 
     Ranks i and pp - 1 - i hold the same two stages. They reduce what their own groups have left of them, as
@@ -181,13 +181,13 @@ def exchange_seconds(case: Case, plan: Plan, group: Group) -> Num:
     return 2 * _pass_seconds(case, group, nbytes, case.schedule.weight_copies, apart)
 
 
-def exchanged_bytes(case: Case, group: Group) -> Num:
+def exchanged_bytes(case: Case, group: ShardGroup) -> Num:
     """Bytes of gradients that a rank reduces with its mirror image: its part of all it holds. [byte]"""
     held = case.schedule.weight_copies * group.params * case.reduce_bytes
     return held / (group.shards * group.replicas)
 
 
-def gathers(case: Case, plan: Plan, group: Group) -> Num:
+def gathers(case: Case, plan: Plan, group: ShardGroup) -> Num:
     """How often weights are gathered: in a round where they are sharded, else in a step. [-]
 
     A round is a pass, or all passes for which a schedule keeps a chunk gathered: once forward and once
@@ -222,7 +222,7 @@ def gathers(case: Case, plan: Plan, group: Group) -> Num:
 
 
 @dataclass(frozen=True)
-class Traffic:
+class DataTraffic:
     """What data parallelism sends for the weights of one stage, hidden or not.
 
     Parameters
@@ -245,7 +245,7 @@ class Traffic:
     exchanged: Num = 0.0
 
 
-def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
+def traffic_of(case: Case, plan: Plan, held: StageWeights) -> DataTraffic:
     """Return what reducing and gathering the weights of a stage cost; micro-batches do not matter."""
     reduce: Num = 0.0
     gather: Num = 0.0
@@ -256,15 +256,15 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> Traffic:
             gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
     sent = _sent_once(case, plan, parts) if case.traits.data.hidden_traffic else (0.0, 0.0)
     if case.schedule.weight_copies == 1.0:
-        return Traffic(reduce, gather, *sent)
+        return DataTraffic(reduce, gather, *sent)
     for_reduce, for_gather = copies_at_once(case)
     exchange: Num = 0.0
     for group in parts:
         exchange = exchange + exchange_seconds(case, plan, group)
-    return Traffic(for_reduce * reduce, for_gather * gather, *sent, exchange, _exchanged(case, parts))
+    return DataTraffic(for_reduce * reduce, for_gather * gather, *sent, exchange, _exchanged(case, parts))
 
 
-def data_parallel_seconds(case: Case, plan: Plan, traffic: Traffic, micro: Num, slowest: Num) -> Num:
+def data_parallel_seconds(case: Case, plan: Plan, traffic: DataTraffic, micro: Num, slowest: Num) -> Num:
     """Seconds that data parallelism adds to the passes of a stage: exposed traffic, and waiting for others.
 
     Parameters
@@ -291,7 +291,7 @@ def sharding_domains(case: Case, plan: Plan) -> Num:
     return case.fast_tier.spread(1.0, plan.zero_shards * plan.tp).domains
 
 
-def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: Num) -> Num:
+def exposed_traffic_seconds(case: Case, plan: Plan, traffic: DataTraffic, slowest: Num) -> Num:
     """Exposed seconds of a step's data-parallel traffic on a stage.
 
     Parameters
@@ -300,7 +300,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
         The techniques.
     plan : Plan
         The degrees.
-    traffic : Traffic
+    traffic : DataTraffic
         That of the weights on the rank.
     slowest : Num
         Time of one micro-batch on the slowest stage: a faster one works and waits as long, which hides its
@@ -347,7 +347,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: Traffic, slowest: N
     return exposed + hidden * traits.data.hidden_traffic / case.kernels.memory_bandwidth
 
 
-def passing_seconds(case: Case, plan: Plan, traffic: Traffic) -> tuple[Num, Num]:
+def passing_seconds(case: Case, plan: Plan, traffic: DataTraffic) -> tuple[Num, Num]:
     """Seconds of traffic in each pass, and in the last, with what travels once in a step beside. [s]"""
     sharding, reduce, gather = case.sharding, traffic.reduce, traffic.gather
     if not case.engine.at_rest:
@@ -368,7 +368,7 @@ def data_parallel_sent(case: Case, plan: Plan, held: StageWeights) -> Num:
     return sent if case.schedule.weight_copies == 1.0 else sent + _exchanged(case, parts)
 
 
-def _exchanged(case: Case, parts: Sequence[Group]) -> Num:
+def _exchanged(case: Case, parts: Sequence[ShardGroup]) -> Num:
     """Bytes one rank sends to reduce its gradients with the ranks that hold copies of its stages. [byte]"""
     sent: Num = 0.0
     for group in parts:
@@ -381,7 +381,7 @@ def _sent(case: Case, plan: Plan, reduced: Num, gathered: Num) -> Num:
     return reduced * reductions(case, plan) + gathered * gatherings(case, plan)
 
 
-def _sent_once(case: Case, plan: Plan, parts: Sequence[Group]) -> tuple[Num, Num]:
+def _sent_once(case: Case, plan: Plan, parts: Sequence[ShardGroup]) -> tuple[Num, Num]:
     """Bytes one rank sends to reduce all gradients once, and to gather weights as `gathers` says. [byte]"""
     reduced: Num = 0.0
     gathered: Num = 0.0

@@ -34,7 +34,7 @@ SAME: Final = {"k": "t", "s": "t"}
 
 
 @dataclass(frozen=True)
-class Choice:
+class ShardingChoice:
     """One split of an operator.
 
     Parameters
@@ -69,7 +69,7 @@ class Collective:
 class Derived:
     """The cheapest choices of a layer's operators, and the collectives between them."""
 
-    choices: Mapping[str, Choice]
+    choices: Mapping[str, ShardingChoice]
     collectives: tuple[Collective, ...]
 
     @property
@@ -78,7 +78,7 @@ class Derived:
         return sum(one.sent for one in self.collectives)
 
 
-def legal_choices(one: Einsum) -> Iterator[Choice]:
+def legal_choices(one: Einsum) -> Iterator[ShardingChoice]:
     """Yield every legal split of an operator, and none at all."""
     yield _choice(one, "")
     for index in one.indices:
@@ -86,12 +86,12 @@ def legal_choices(one: Einsum) -> Iterator[Choice]:
             yield _choice(one, index)
 
 
-def _choice(one: Einsum, index: str) -> Choice:
+def _choice(one: Einsum, index: str) -> ShardingChoice:
     def state(indices: str) -> str:
         return _named(index) if index and index in indices else WHOLE
 
     contracted = index and index not in one.writes
-    return Choice(
+    return ShardingChoice(
         index,
         tuple(state(indices) for _, indices in one.reads),
         state(one.weight) if one.weight else "",
@@ -122,7 +122,7 @@ def collective(before: str, after: str, elements: float, ranks: float) -> tuple[
     return "all-to-all", share * elements / ranks
 
 
-def _allowed(one: Einsum, choice: Choice, axis: Axis) -> bool:
+def _allowed(one: Einsum, choice: ShardingChoice, axis: Axis) -> bool:
     """Whether a choice is of the kind that an axis is for; what can be divided is.
 
     Tensor parallelism splits every weight that may be split, and between two of them heads or inner width;
@@ -190,13 +190,13 @@ class _Search:
     """Branch and bound over the operators of a layer in their order."""
 
     def __init__(
-        self, einsums: Sequence[Einsum], options: Sequence[Sequence[Choice]], ranks: float, end: str
+        self, einsums: Sequence[Einsum], options: Sequence[Sequence[ShardingChoice]], ranks: float, end: str
     ) -> None:
         self.einsums, self.options, self.ranks, self.end = einsums, options, ranks, end
-        self.best: list[Choice] | None = None
+        self.best: list[ShardingChoice] | None = None
         self.least = float("inf")
 
-    def walk(self, place: int, states: dict[str, str], sent: float, taken: list[Choice]) -> None:
+    def walk(self, place: int, states: dict[str, str], sent: float, taken: list[ShardingChoice]) -> None:
         """Try every choice of the operator at ``place`` and of those after it."""
         if sent >= self.least:
             return
@@ -215,7 +215,7 @@ class _Search:
             more = sum(step.sent for step in steps)
             self.walk(place + 1, after, sent + more, [*taken, choice])
 
-    def messages(self, taken: Sequence[Choice]) -> Iterator[Collective]:
+    def messages(self, taken: Sequence[ShardingChoice]) -> Iterator[Collective]:
         """Yield the collectives that choices for all operators need."""
         states = {"x": self.end}
         for one, choice in zip(self.einsums, taken, strict=True):
@@ -229,7 +229,9 @@ class _Search:
         if kind:
             yield Collective(kind, last.name, "the next layer", sent)
 
-    def _steps(self, one: Einsum, choice: Choice, states: Mapping[str, str]) -> list[Collective] | None:
+    def _steps(
+        self, one: Einsum, choice: ShardingChoice, states: Mapping[str, str]
+    ) -> list[Collective] | None:
         """Return the collectives before an operator: one for each tensor that is not as it is read."""
         found: list[Collective] = []
         for (tensor, indices), wanted in zip(one.reads, choice.reads, strict=True):

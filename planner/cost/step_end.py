@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case, filled_expert_shards
-from planner.cost.data_parallel import Traffic, exposed_traffic_seconds, traffic_of
+from planner.cost.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
 from planner.cost.memory import StageWeights
 from planner.cost.whole_matrices import padded_weights, whole_matrix_seconds
 from planner.numeric import Num, least
@@ -34,8 +34,8 @@ class StepEnd:
         Seconds of both for the mean stage. [s]
     """
 
-    traffic: Traffic
-    least_traffic: Traffic
+    traffic: DataTraffic
+    least_traffic: DataTraffic
     optimizer: Num
     offload: Num
     least: Num
@@ -49,8 +49,8 @@ class StepEnd:
         )
 
 
-def _taken(traffic: Traffic, index: NDArray[np.intp]) -> Traffic:
-    return Traffic(*(_column(getattr(traffic, field.name), index) for field in fields(traffic)))
+def _taken(traffic: DataTraffic, index: NDArray[np.intp]) -> DataTraffic:
+    return DataTraffic(*(_column(getattr(traffic, field.name), index) for field in fields(traffic)))
 
 
 def _column(values: Num, index: NDArray[np.intp]) -> Num:

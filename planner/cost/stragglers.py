@@ -62,7 +62,7 @@ def expected_order(quantile: Quantile, parts: float, workers: float, waited: flo
 
 
 @dataclass(frozen=True)
-class Remedy:
+class StragglerRemedy:
     """Redundancy against slow workers.
 
     Parameters
@@ -121,7 +121,7 @@ class Straggling:
         return self.answer.step * self.order(self.replicas)
 
     @cached_property
-    def remedies(self) -> tuple[Remedy, ...]:
+    def remedies(self) -> tuple[StragglerRemedy, ...]:
         """Backup workers and gradient codes, best first.
 
         A code computes more of the batch on each worker; backup workers lose the samples of those that are
@@ -133,12 +133,12 @@ class Straggling:
             alone = self.answer.step * self.order(waited)
             more = float(coding_load(self.replicas, left)) * self.replicas
             computing = self.answer.time.compute / self.answer.step
-            found.append(Remedy("backup workers", left, alone * self.replicas / waited, False))
-            found.append(Remedy("gradient coding", left, alone * (1 + (more - 1) * computing), True))
+            found.append(StragglerRemedy("backup workers", left, alone * self.replicas / waited, False))
+            found.append(StragglerRemedy("gradient coding", left, alone * (1 + (more - 1) * computing), True))
         return tuple(sorted(found, key=lambda one: one.time))
 
     @property
-    def best(self) -> Remedy | None:
+    def best(self) -> StragglerRemedy | None:
         """The remedy that pays; None where waiting for all is best."""
         lead = next(iter(self.remedies), None)
         return lead if lead is not None and lead.time < self.step * (1 - WORTH) else None

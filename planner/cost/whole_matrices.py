@@ -51,7 +51,7 @@ def first_moments(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedMatrices:
     """Matrices outside or inside routed experts, by how their ranks share them.
 
     Parameters
@@ -143,18 +143,18 @@ def end_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
     return table + counts.get(("head", False), 0.0) * (model.vocab * model.hidden / plan.tp)
 
 
-def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[Shared]:
+def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMatrices]:
     """Return the matrices of a stage outside routed experts, and those inside; adapters are thin ones."""
     sharding, dense = case.sharding, model_matrices(case.model, False)
     if not case.method.trains_base:
         dense = Matrices(4.0 * STEPS * case.workload.lora_rank, 0.0, 0.0)
     local = most(held.trained - end_elements(case, plan, held.counts), 0.0 * held.trained)
     shards = sharding.optimizer_shards(plan.zero_shards)
-    found = [Shared(local, plan.tp, plan.tp, shards, dense)]
+    found = [SharedMatrices(local, plan.tp, plan.tp, shards, dense)]
     if case.has_experts:
         shards = sharding.optimizer_shards(filled_expert_shards(case, plan))
         kind = model_matrices(case.model, True) if case.method.trains_base else dense
-        found.append(Shared(held.expert_trained, plan.etp, plan.ep * plan.etp, shards, kind))
+        found.append(SharedMatrices(held.expert_trained, plan.etp, plan.ep * plan.etp, shards, kind))
     return found
 
 

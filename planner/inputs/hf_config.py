@@ -31,14 +31,14 @@ _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_att
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedModel:
     """A model read from another format, and what the reader had to assume or leave out."""
 
     model: ModelSpec
     notes: tuple[str, ...]
 
 
-def read_hf_config(path: Path, name: str = "") -> Imported:
+def read_hf_config(path: Path, name: str = "") -> ImportedModel:
     """Return the model that a ``config.json``, or the folder that holds one, describes.
 
     Parameters
@@ -58,7 +58,7 @@ def read_hf_config(path: Path, name: str = "") -> Imported:
     return model_from_config(read_json(file), str(file), name or stem or "model")
 
 
-def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported:
+def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> ImportedModel:
     """Return the model that the config ``raw`` describes; ``where`` names it in messages.
 
     Raises
@@ -81,7 +81,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     if config.problems:
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)
-    return Imported(build(ModelSpec, record, where), tuple(config.notes))
+    return ImportedModel(build(ModelSpec, record, where), tuple(config.notes))
 
 
 def _check_fixed(config: Config, family: Family) -> None:

@@ -233,7 +233,7 @@ class Block(Record):
         return self.mixer.params(hidden) if self.mixer else 0
 
 
-class Prediction(Record):
+class PredictionLayers(Record):
     """Extra multi-token prediction layers after the last block, each with its own projection and norms.
 
     Embedding and head are shared with the model (DeepSeek-V3, arXiv:2412.19437, sec. 2.2).
@@ -290,7 +290,7 @@ class ModelSpec(Record):
     final_norm: Flag = True
     blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=10_000)
-    prediction: Prediction | None = None
+    prediction: PredictionLayers | None = None
     numerics: Numerics = Numerics()
     published: Published = Published()
 

@@ -26,7 +26,7 @@ _MEMORY: Final[Mapping[str, float]] = {
 
 
 @dataclass(frozen=True)
-class Format:
+class LogFormat:
     """How one program says how fast it is and what it holds.
 
     Parameters
@@ -51,36 +51,41 @@ class Format:
 
 
 FORMATS: Final = (
-    Format(
+    LogFormat(
         "Megatron",
         r"elapsed time per iteration \(ms\):",
         rf"elapsed time per iteration \(ms\):\s*{_NUMBER}()",
         "milliseconds",
         (rf"max reserved:\s*{_NUMBER}()", rf"max allocated:\s*{_NUMBER}()"),
     ),
-    Format(
+    LogFormat(
         "torchtitan",
         r"step:\s*\d+ .*\b(?:tps|wps):",
         rf"\b(?:tps|wps):\s*{_NUMBER}()",
         "tokens/s/gpu",
         (rf"memory:\s*{_NUMBER}(GiB)",),
     ),
-    Format(
+    LogFormat(
         "DeepSpeed",
         r"CurrSamplesPerSec=",
         rf"CurrSamplesPerSec={_NUMBER}()",
         "samples/s",
         (rf"MaxMemAllocated=\s*{_NUMBER}\s*(GB)",),
     ),
-    Format(
+    LogFormat(
         "nanotron",
         r"time_per_iteration_ms:",
         rf"time_per_iteration_ms:\s*{_NUMBER}([KM]?)",
         "milliseconds",
         (rf"Peak reserved:\s*{_NUMBER}\s*(MiB)", rf"Peak allocated\s*{_NUMBER}\s*(MiB)"),
     ),
-    Format("the planner's scripts", r"\bstep \d+.* seconds [0-9.]+", rf"\bseconds\s+{_NUMBER}()", "seconds"),
-    Format(
+    LogFormat(
+        "the planner's scripts",
+        r"\bstep \d+.* seconds [0-9.]+",
+        rf"\bseconds\s+{_NUMBER}()",
+        "seconds",
+    ),
+    LogFormat(
         "the Hugging Face trainer",
         r"train_steps_per_second|\d+/\d+ \[\d[\d:]*<[\d:?]+,\s*[\d.]+(?:s/it|it/s)\]?",
         rf"['\"]train_steps_per_second['\"]:\s*['\"]?{_NUMBER}()",
@@ -165,7 +170,7 @@ def read_run_log(path: Path) -> RunLog:
     )
 
 
-def _speeds(text: str, known: Format) -> tuple[list[float], str]:
+def _speeds(text: str, known: LogFormat) -> tuple[list[float], str]:
     """Return the numbers of all steps, and what they are; of a progress bar, where there are no others."""
     found = [_value(number) * _HUMAN[letter] for number, letter in re.findall(known.speed, text)]
     if found or known.kind != "steps/s":
@@ -174,7 +179,7 @@ def _speeds(text: str, known: Format) -> tuple[list[float], str]:
     return [number if unit == "s/it" else 1 / number for number, unit in bars.values() if number], "seconds"
 
 
-def _peaks(text: str, known: Format) -> list[float]:
+def _peaks(text: str, known: LogFormat) -> list[float]:
     """Return the memory that a log tells of, by the best of its words. [byte]"""
     for pattern in known.memory:
         found = re.findall(pattern, text)

@@ -13,7 +13,7 @@ from planner.cost.legal import all_rules
 from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
-from planner.launchers._family import Launcher, Settings
+from planner.launchers._family import Launcher, LauncherSettings
 from planner.launchers._saving import Saving, with_saving
 from planner.launchers._shell import job_name
 from planner.plan import Plan
@@ -100,7 +100,7 @@ def launch_files(
     if smoke and command.smoke is None:
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
-    settings = Settings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"), smoke=smoke)
+    settings = LauncherSettings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"), smoke=smoke)
     files = dict(wanted.launcher.files(command, plan, job, settings))
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)

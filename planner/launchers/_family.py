@@ -12,11 +12,11 @@ from planner.rules import violations
 from planner.runtimes._family import Command, Job
 from planner.runtimes._variables import VARIABLES
 
-__all__ = ["VARIABLES", "Launcher", "Settings", "node_shape"]
+__all__ = ["VARIABLES", "Launcher", "LauncherSettings", "node_shape"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class LauncherSettings:
     """What a launcher says beside the command.
 
     Parameters
@@ -64,7 +64,7 @@ class Launcher:
     title: str
     cite: str
     start: str
-    files: Callable[[Command, Plan, Job, Settings], Mapping[str, str]]
+    files: Callable[[Command, Plan, Job, LauncherSettings], Mapping[str, str]]
     needs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from planner.launchers._card import PLAN
-from planner.launchers._family import Settings
+from planner.launchers._family import LauncherSettings
 from planner.launchers._shell import argument_lines, placed
 from planner.runtimes._family import Command, StepLine
 from planner.runtimes._variables import SPREAD, VARIABLES
@@ -26,7 +26,7 @@ fi
 
 
 def variable_block(
-    command: Command, settings: Settings, needs: Iterable[str], optional: Iterable[str]
+    command: Command, settings: LauncherSettings, needs: Iterable[str], optional: Iterable[str]
 ) -> str:
     """Return the head of a script: the user's variables, and one sentence where a needed one is unset.
 
@@ -34,7 +34,7 @@ def variable_block(
     ----------
     command : Command
         Its variables come first; those of a real run alone are not asked for in a smoke run.
-    settings : Settings
+    settings : LauncherSettings
         Says which kind of run is meant where the user says nothing.
     needs, optional : iterable of str
         The launcher's own, asked for in either kind of run, and those that may be unset.

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from planner.launchers._family import Settings
+from planner.launchers._family import LauncherSettings
 from planner.runtimes._family import Command
 from planner.runtimes._variables import SPREAD, WHOLE
 
@@ -113,6 +113,6 @@ def _written(name: str, text: str) -> str:
     return f"cat > \"${{HERE}}\"/{quoted(name)} <<'{mark}'\n{text}{ending}{mark}\n"
 
 
-def head(settings: Settings, start: str) -> str:
+def head(settings: LauncherSettings, start: str) -> str:
     """Return the first lines of a script: what it starts, with what, and how."""
     return "#!/usr/bin/env bash\n" + comment(f"{settings.title}\n{start}")

@@ -11,7 +11,7 @@ class Quoted(str):
     __slots__ = ()
 
 
-class Script(str):
+class YamlScript(str):
     """A text of several lines that is written as a block."""
 
     __slots__ = ()
@@ -26,12 +26,12 @@ def _quoted(dumper: _Dumper, text: Quoted) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
 
 
-def _script(dumper: _Dumper, text: Script) -> yaml.ScalarNode:
+def _script(dumper: _Dumper, text: YamlScript) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style="|")
 
 
 _Dumper.add_representer(Quoted, _quoted)
-_Dumper.add_representer(Script, _script)
+_Dumper.add_representer(YamlScript, _script)
 
 
 def yaml_text(document: dict[str, object]) -> str:

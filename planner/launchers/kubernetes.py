@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._optional import commented, fill_block, optional
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import comment, environment_block, file_block, head
-from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
+from planner.launchers._yaml import Quoted, YamlScript, placeholder, yaml_text
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
@@ -85,7 +85,7 @@ def _resources(job: Job) -> dict[str, object]:
 def _container(command: Command) -> dict[str, object]:
     return {
         "image": placeholder("IMAGE"),
-        "command": ["bash", "-c", Script(kept(pod_script(command)))],
+        "command": ["bash", "-c", YamlScript(kept(pod_script(command)))],
         "env": [{"name": name, "value": placeholder(name)} for name in command.variables],
     }
 
@@ -115,12 +115,12 @@ def _pod() -> dict[str, object]:
     }
 
 
-def _about(settings: Settings) -> dict[str, object]:
+def _about(settings: LauncherSettings) -> dict[str, object]:
     labels = {"kueue.x-k8s.io/queue-name": placeholder("QUEUE")}
     return {"name": object_name(settings.name), optional("QUEUE", "labels"): labels}
 
 
-def train_job(command: Command, job: Job, settings: Settings) -> dict[str, object]:
+def train_job(command: Command, job: Job, settings: LauncherSettings) -> dict[str, object]:
     """Return the TrainJob: a trainer, and patches of the pods that its training runtime describes."""
     nodes, ranks = node_shape(job)
     trainer = {"numNodes": nodes, "numProcPerNode": ranks, "resourcesPerNode": _resources(job)}
@@ -142,7 +142,7 @@ def train_job(command: Command, job: Job, settings: Settings) -> dict[str, objec
     }
 
 
-def pytorch_job(command: Command, job: Job, settings: Settings) -> dict[str, object]:
+def pytorch_job(command: Command, job: Job, settings: LauncherSettings) -> dict[str, object]:
     """Return the PyTorchJob of the training operator v1: one master, the other nodes as workers."""
     nodes, ranks = node_shape(job)
     container = {"name": "pytorch"} | _container(command) | {"resources": _resources(job)}
@@ -160,7 +160,7 @@ def pytorch_job(command: Command, job: Job, settings: Settings) -> dict[str, obj
     }
 
 
-def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
+def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the submitting script and both manifests."""
     note = (
         "The image's working folder is the runtime's checkout; paths are those in the container.\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.launchers._card import PLAN
-from planner.launchers._family import VARIABLES, Launcher, Settings, node_shape
+from planner.launchers._family import VARIABLES, Launcher, LauncherSettings, node_shape
 from planner.launchers._shell import comment, placed, whence
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job, StepLine
@@ -122,7 +122,7 @@ def _literal(name: str, value: object) -> str:
     return f"{name} = {value!r}\n"
 
 
-def _constants(command: Command, job: Job, settings: Settings) -> str:
+def _constants(command: Command, job: Job, settings: LauncherSettings) -> str:
     """Return what the script knows of the command."""
     nodes, ranks = node_shape(job)
     program = [part for part in placed(command) if part != "-m" or not command.module]
@@ -154,7 +154,7 @@ def _constants(command: Command, job: Job, settings: Settings) -> str:
     )
 
 
-def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
+def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the Python script that Ray runs on its head node."""
     start = f"Start it on the head of a Ray cluster, {whence(command, settings.runtime)}: python {NAME}"
     text = (

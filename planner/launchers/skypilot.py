@@ -6,11 +6,11 @@ from textwrap import indent
 from typing import Final
 
 from planner.errors import UnsupportedPlan
-from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._optional import commented, fill_block, optional
 from planner.launchers._runs import default_block, start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, comment, environment_block, file_block, head
-from planner.launchers._yaml import Quoted, Script, placeholder, yaml_text
+from planner.launchers._yaml import Quoted, YamlScript, placeholder, yaml_text
 from planner.plan import Plan
 from planner.runtimes._family import Command, Job
 
@@ -47,7 +47,7 @@ fi
 LEAD = 'launch+=(--node-rank "${SKYPILOT_NODE_RANK}" --master-addr "${SKYPILOT_NODE_IPS%%$\'\\n\'*}")\n'
 
 
-def _run(command: Command, job: Job, settings: Settings) -> str:
+def _run(command: Command, job: Job, settings: LauncherSettings) -> str:
     nodes, ranks = node_shape(job)
     launch = ("--nnodes", str(nodes), "--nproc-per-node", str(ranks), "--master-port", str(settings.port))
     files = dict(command.files or {})
@@ -64,14 +64,14 @@ def _run(command: Command, job: Job, settings: Settings) -> str:
     )
 
 
-def _variables(command: Command, settings: Settings) -> dict[str, str | None]:
+def _variables(command: Command, settings: LauncherSettings) -> dict[str, str | None]:
     """Return the variables; SkyPilot asks for those without a value, which a run cannot do without."""
     needed = (*command.needs, *(() if settings.smoke else command.production_needs))
     known: dict[str, str | None] = dict.fromkeys(command.variables, "")
     return known | {"SMOKE": "1" if settings.smoke else ""} | dict.fromkeys(needed)
 
 
-def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
+def task(command: Command, job: Job, settings: LauncherSettings) -> dict[str, object]:
     """Return the task.
 
     Raises
@@ -94,11 +94,11 @@ def task(command: Command, job: Job, settings: Settings) -> dict[str, object]:
             Quoted("{{MOUNT}}"): {"source": placeholder("BUCKET"), "mode": "MOUNT_CACHED"}
         },
         "envs": _variables(command, settings),
-        "run": Script(f"(\n{_run(command, job, settings)})\n"),
+        "run": YamlScript(f"(\n{_run(command, job, settings)})\n"),
     }
 
 
-def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
+def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the task and the script that launches it."""
     passed = " ".join(f"--env {name}" for name in command.variables)
     script = (

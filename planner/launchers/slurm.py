@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.inputs.hardware import Pool
-from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._runs import spread_block, start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, environment_block, head, whence
 from planner.plan import Plan
@@ -88,7 +88,7 @@ node='exec torchrun --node-rank "${SLURM_NODEID}" "$@"'
 """
 
 
-def _directives(command: Command, job: Job, settings: Settings) -> str:
+def _directives(command: Command, job: Job, settings: LauncherSettings) -> str:
     nodes, ranks = node_shape(job)
     pool = job.hardware.pool
     domain = pool.scaleup_domain // pool.gpus_per_node
@@ -119,7 +119,7 @@ def _together(pool: Pool, nodes: int) -> list[str]:
     return [] if nodes % segment else [f"--segment={segment}"]
 
 
-def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
+def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the batch script."""
     nodes, ranks = node_shape(job)
     saves = _saves(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.launchers._family import Launcher, Settings, node_shape
+from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import (
     argument_lines,
@@ -24,7 +24,7 @@ fi
 """
 
 
-def files(command: Command, plan: Plan, job: Job, settings: Settings) -> dict[str, str]:
+def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the script that every node starts."""
     nodes, ranks = node_shape(job)
     where = "" if nodes == 1 else f" on each of the {nodes} nodes"

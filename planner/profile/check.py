@@ -16,7 +16,7 @@ from planner.plan import Plan
 from planner.profile.benches import elementwise
 from planner.profile.check_block import Layer, kept_bytes, why_not
 from planner.profile.check_kernels import Pair, Widths, measured_pair
-from planner.profile.check_shapes import Part, checked_case, stage_parts
+from planner.profile.check_shapes import CheckedPart, checked_case, stage_parts
 from planner.profile.device import Device
 from planner.profile.running import loaded_driver, read_measured
 from planner.profile.timing import clock_of, measure
@@ -146,7 +146,7 @@ def widths_of(case: Case) -> Widths:
     )
 
 
-def _compared(part: Part, operator: Any, pair: Pair) -> list[Compared]:
+def _compared(part: CheckedPart, operator: Any, pair: Pair) -> list[Compared]:
     """Return both passes; adding to the residual stream has no backward kernel of its own."""
     forward, backward = (float(np.asarray(getattr(operator, name))) for name in ("forward", "backward"))
     runs = part.count * part.repeats[operator.name]
@@ -176,7 +176,7 @@ def optimizer_ratio(case: Case, device: Device) -> float | None:
     return float(case.kernels.stream_for("optimizer").bandwidth / rate)
 
 
-def _memory(case: Case, plan: Plan, part: Part, device: Device) -> list[Memory]:
+def _memory(case: Case, plan: Plan, part: CheckedPart, device: Device) -> list[Memory]:
     """Compare what one layer keeps, where it is built as a whole."""
     block = case.model.blocks.get(part.name)
     if block is None:
@@ -201,7 +201,7 @@ def _memory(case: Case, plan: Plan, part: Part, device: Device) -> list[Memory]:
     ]
 
 
-def _whole(part: Part) -> bool:
+def _whole(part: CheckedPart) -> bool:
     """Whether the layer's products all run again but the last."""
     return sum(count > 1 for count in part.repeats.values()) >= len(part.repeats) - 1
 

@@ -18,7 +18,7 @@ from planner.plan import Plan
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckedPart:
     """One kind of layer, or an end of the model, on the stage.
 
     Parameters
@@ -65,7 +65,7 @@ def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:
     return case, with_split(estimate.plan, case), notes
 
 
-def stage_parts(case: Case, plan: Plan) -> list[Part]:
+def stage_parts(case: Case, plan: Plan) -> list[CheckedPart]:
     """Return the parts of the stage with the most work for a micro-batch."""
     stages = [
         [_part(case, plan, piece, count) for piece, count in rank.items()] for rank in ranks_of(plan, case)
@@ -75,7 +75,7 @@ def stage_parts(case: Case, plan: Plan) -> list[Part]:
     )
 
 
-def _part(case: Case, plan: Plan, piece: Piece, count: float) -> Part:
+def _part(case: Case, plan: Plan, piece: Piece, count: float) -> CheckedPart:
     recorder = Recorder(case, plan)
     layer = priced_layer(recorder, piece[0])
     choice = choice_for(piece, case)
@@ -90,7 +90,7 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> Part:
         _keep_experts(recorder, block.ffn)
     if block is not None and block.recurrent is not None:
         recorder.keep("scan", "scan", seq=case.workload.seq_len, heads=block.recurrent.state_heads)
-    return Part(
+    return CheckedPart(
         name=piece[0],
         layer=layer,
         cost=layer_cost(layer, choice, recorder),

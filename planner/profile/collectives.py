@@ -9,7 +9,7 @@ from typing import Any, Final
 from planner.formulas.collective_curves import BUS_FACTOR
 from planner.profile.benches._family import Point
 from planner.profile.device import Device
-from planner.profile.ranks import Group, Ranks
+from planner.profile.ranks import RankGroup, Ranks
 from planner.profile.stopped import Stopped
 from planner.profile.store import Row, first_line
 from planner.profile.timing import clock_of, measure, summary
@@ -30,7 +30,7 @@ OVERLAPPED: Final = {"cpu": 4 * MIB, "cuda": 1024 * MIB}
 BESIDE_SAMPLES: Final = 9
 
 
-def sizes(device: Device, group: Group) -> Iterator[int]:
+def sizes(device: Device, group: RankGroup) -> Iterator[int]:
     """Yield buffer sizes that divide evenly among the ranks. [byte]"""
     step = ELEMENT_BYTES[device.kind] * len(group.ranks) ** 2
     for size in SIZES[device.kind]:
@@ -38,7 +38,9 @@ def sizes(device: Device, group: Group) -> Iterator[int]:
             yield size // step * step
 
 
-def operation(ranks: Ranks, group: Group, device: Device, name: str, nbytes: int) -> Callable[[bool], Any]:
+def operation(
+    ranks: Ranks, group: RankGroup, device: Device, name: str, nbytes: int
+) -> Callable[[bool], Any]:
     """Return a collective on random data, told whether to return a handle instead of waiting.
 
     ``nbytes`` is the full buffer: of an all-gather its result, of a reduce-scatter its input.
@@ -64,7 +66,7 @@ def row_of(point: Point, **facts: Any) -> Row:
     return {**head, "shape": dict(point.shape), "flops": point.flops, "bytes": point.nbytes, **facts}
 
 
-def point_of(name: str, group: Group, nbytes: int) -> Point:
+def point_of(name: str, group: RankGroup, nbytes: int) -> Point:
     """Return one collective, group and size as a point; bytes are those that cross the busiest link."""
     members = len(group.ranks)
     crossing = BUS_FACTOR[name] * (members - 1) / members * nbytes
@@ -72,7 +74,7 @@ def point_of(name: str, group: Group, nbytes: int) -> Point:
     return Point("collectives", name, "data", shape, 0.0, crossing)
 
 
-def measure_group(ranks: Ranks, group: Group, device: Device, known: set[str]) -> Iterator[Row]:
+def measure_group(ranks: Ranks, group: RankGroup, device: Device, known: set[str]) -> Iterator[Row]:
     """Yield a row for each collective and size that is not known; every member must ask alike."""
     for nbytes in sizes(device, group):
         for name in BUS_FACTOR:
@@ -81,7 +83,7 @@ def measure_group(ranks: Ranks, group: Group, device: Device, known: set[str]) -
                 yield _measured(ranks, group, device, point)
 
 
-def _measured(ranks: Ranks, group: Group, device: Device, point: Point) -> Row:
+def _measured(ranks: Ranks, group: RankGroup, device: Device, point: Point) -> Row:
     what = f"{point.variant} of {point.shape['bytes']} bytes"
     ranks.arrive(what, group)
     try:
@@ -105,7 +107,7 @@ def _measured(ranks: Ranks, group: Group, device: Device, point: Point) -> Row:
 
 
 def _agreed_seconds(
-    ranks: Ranks, group: Group, device: Device, run: Callable[[bool], Any], what: str
+    ranks: Ranks, group: RankGroup, device: Device, run: Callable[[bool], Any], what: str
 ) -> list[float]:
     """Time as often as the first member says, so that all members make the same calls; each is watched."""
     torch = device.torch

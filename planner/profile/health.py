@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from planner.profile.device import Device
-from planner.profile.nvml import Driver, Reading
+from planner.profile.nvml import Driver, PowerReading
 from planner.profile.stopped import Stopped
 from planner.units import GIB, show
 
@@ -71,7 +71,7 @@ def memory_in_use(device: Device) -> float:
         return 0.0
 
 
-def refuse_slow(device: Device, reading: Reading) -> None:
+def refuse_slow(device: Device, reading: PowerReading) -> None:
     """Refuse a GPU that heat or a brake slows down before anything runs.
 
     Raises

@@ -14,7 +14,7 @@ from planner.profile.device import Device, open_device
 from planner.profile.health import check_free, check_works, uuid_of
 from planner.profile.nvml import Driver, open_driver
 from planner.profile.provenance import provenance_of
-from planner.profile.ranks import Group, Ranks, open_ranks, started_ranks
+from planner.profile.ranks import RankGroup, Ranks, open_ranks, started_ranks
 from planner.profile.session import Session, Tell, notes, usable
 from planner.profile.store import RawTable, Row
 from planner.registry import find
@@ -23,7 +23,7 @@ RANK_BENCHES = ("collectives", "overlap")
 
 
 @dataclass(frozen=True)
-class Request:
+class ProfileRequest:
     """What to measure.
 
     Parameters
@@ -52,7 +52,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredMachine:
     """What was measured on a machine.
 
     Parameters
@@ -86,7 +86,7 @@ def chosen(only: Sequence[str]) -> tuple[list[Bench], list[str]]:
     ]
 
 
-def measure_machine(request: Request, tell: Tell) -> Measured | None:
+def measure_machine(request: ProfileRequest, tell: Tell) -> MeasuredMachine | None:
     """Measure, and return what was found; None on all ranks but the first, which keeps the table.
 
     Raises
@@ -111,31 +111,31 @@ def measure_machine(request: Request, tell: Tell) -> Measured | None:
     return result
 
 
-def _table(request: Request, device: Device, driver: Driver) -> RawTable:
+def _table(request: ProfileRequest, device: Device, driver: Driver) -> RawTable:
     return RawTable(request.raw, provenance_of(device, driver).as_dict(), request.fresh)
 
 
 def _measure_one(
-    request: Request, tell: Tell, machine: tuple[Device, Driver], own: list[Bench], found: list[str]
-) -> Measured:
+    request: ProfileRequest, tell: Tell, machine: tuple[Device, Driver], own: list[Bench], found: list[str]
+) -> MeasuredMachine:
     device, driver = machine
     table = _table(request, device, driver)
     missing = Session(device, driver, table, request.seconds, tell).run(own)
     return _result(device, driver, table, (*found, *notes(table.rows, missing)))
 
 
-def _result(device: Device, driver: Driver, table: RawTable, found: Sequence[str]) -> Measured:
+def _result(device: Device, driver: Driver, table: RawTable, found: Sequence[str]) -> MeasuredMachine:
     memory = driver.memory() or device.memory
-    return Measured(device, memory, table.head, usable(table.rows), tuple(found))
+    return MeasuredMachine(device, memory, table.head, usable(table.rows), tuple(found))
 
 
 def _measure_ranks(
-    request: Request,
+    request: ProfileRequest,
     tell: Tell,
     machine: tuple[Device, Driver, Ranks],
     wanted: tuple[list[Bench], list[str]],
     found: list[str],
-) -> Measured | None:
+) -> MeasuredMachine | None:
     """Compare the ranks, time the collectives, and let the first rank measure its device alone."""
     device, driver, ranks = machine
     table = _table(request, device, driver) if ranks.rank == 0 else None
@@ -158,7 +158,7 @@ def _measure_ranks(
 
 
 def _measure_group(
-    ranks: Ranks, group: Group, device: Device, table: RawTable | None, known: set[str]
+    ranks: Ranks, group: RankGroup, device: Device, table: RawTable | None, known: set[str]
 ) -> None:
     if ranks.rank not in group.ranks:
         return

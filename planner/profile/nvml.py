@@ -25,7 +25,7 @@ POWER_CAP: Final = 0x04
 
 
 @dataclass(frozen=True)
-class Reading:
+class PowerReading:
     """One look at a GPU; None is what the driver does not say.
 
     Parameters
@@ -83,14 +83,14 @@ class Driver:
         except (self.library.NVMLError, AttributeError):
             return None
 
-    def reading(self) -> Reading:
+    def reading(self) -> PowerReading:
         """Look at clocks, heat and power."""
         kind = getattr(self.library, "NVML_CLOCK_SM", 1)
         bits = self.ask("nvmlDeviceGetCurrentClocksEventReasons")
         if bits is None:
             bits = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
         power = self.ask("nvmlDeviceGetPowerUsage")
-        return Reading(
+        return PowerReading(
             clock_mhz=self.ask("nvmlDeviceGetClockInfo", kind),
             max_clock_mhz=self.ask("nvmlDeviceGetMaxClockInfo", kind),
             temperature_c=self.ask("nvmlDeviceGetTemperature", 0),

@@ -26,7 +26,7 @@ STUCK: Final = 1
 
 
 @dataclass(frozen=True)
-class Group:
+class RankGroup:
     """Ranks that communicate.
 
     Parameters
@@ -62,7 +62,7 @@ class Ranks:
         ``nccl`` or ``gloo``.
     dist : module
         ``torch.distributed``.
-    groups : tuple of Group
+    groups : tuple of RankGroup
         From pairs to all ranks.
     """
 
@@ -72,21 +72,21 @@ class Ranks:
     seconds: float
     backend: str
     dist: Any
-    groups: tuple[Group, ...]
+    groups: tuple[RankGroup, ...]
 
     @property
-    def world(self) -> Group:
+    def world(self) -> RankGroup:
         """All ranks."""
         return self.groups[-1]
 
-    def arrive(self, what: str, group: Group, patience: float = 0.0) -> None:
+    def arrive(self, what: str, group: RankGroup, patience: float = 0.0) -> None:
         """Wait until all members of a group are here.
 
         Parameters
         ----------
         what : str
             What comes next, for the message.
-        group : Group
+        group : RankGroup
             Who must be here.
         patience : float
             How long to wait beside the usual time, where others are known to work. [s]
@@ -103,7 +103,7 @@ class Ranks:
             raise Stopped(self.absent(str(error), what, group)) from None
 
     @contextmanager
-    def watched(self, what: str, group: Group) -> Iterator[None]:
+    def watched(self, what: str, group: RankGroup) -> Iterator[None]:
         """End this process with one sentence where what runs inside takes longer than the patience.
 
         A collective that hangs holds its thread inside NCCL or the driver, where no exception reaches it;
@@ -123,14 +123,14 @@ class Ranks:
         finally:
             alarm.cancel()
 
-    def hung(self, what: str, group: Group) -> str:
+    def hung(self, what: str, group: RankGroup) -> str:
         """Say in words which collective of whom has not ended."""
         return (
             f"{what} in group {group.name} has not ended after {self.seconds:.0f} s on rank {self.rank} "
             f"({self.backend} hangs); what was measured so far is kept"
         )
 
-    def absent(self, error: str, what: str, group: Group) -> str:
+    def absent(self, error: str, what: str, group: RankGroup) -> str:
         """Say in words who did not arrive."""
         found = MISSING.search(error)
         who = f"rank {found[1].strip()}" if found else "a rank"
@@ -200,9 +200,9 @@ def open_ranks(device: Device, seconds: float) -> Ranks | None:
 
 def _groups(
     dist: Any, size: int, node_size: int, timeout: datetime.timedelta, longer: datetime.timedelta
-) -> tuple[Group, ...]:
+) -> tuple[RankGroup, ...]:
     return tuple(
-        Group(
+        RankGroup(
             name=f"{name!r} (ranks {listed(ranks)})",
             ranks=ranks,
             nodes=nodes,

@@ -28,7 +28,7 @@ from planner.question.traits import allowed_settings, pinned_settings
 from planner.question.values import read_value
 from planner.report.plan_file import Names
 from planner.runtimes._family import Job, Runtime
-from planner.search.request import SLOWDOWN, Request
+from planner.search.request import SLOWDOWN, SearchRequest
 from planner.search.settings import OpenSettings
 
 OBJECTIVES: Final = ("time", "cost", "memory", "energy", "goodput")
@@ -264,9 +264,9 @@ def _slowdown(given: str | float | None, objective: str | None, reading: Reading
     return SLOWDOWN if times is None else float(times)
 
 
-def request_of(question: Question) -> Request:
+def request_of(question: Question) -> SearchRequest:
     """Return the search of a question."""
-    return Request(
+    return SearchRequest(
         model=question.model,
         clusters=tuple(profile for _, profile in question.clusters),
         gpu_counts=question.gpu_counts or (),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from planner.question.reading import KEYWORDS, Reading, shown
 from planner.search.synthesis.hand_made import placements
-from planner.search.synthesis.problem import OBJECTIVES, Objective, Problem
+from planner.search.synthesis.problem import OBJECTIVES, Objective, OrderProblem
 from planner.search.synthesis.synthesise import TIME_LIMIT, Synthesis, synthesise
 from planner.techniques.schedules._family import PassTimes
 
@@ -20,7 +20,7 @@ TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, 
 
 
 @dataclass(frozen=True)
-class Request:
+class SynthesisRequest:
     """What the user asks to make.
 
     Parameters
@@ -49,14 +49,14 @@ class Request:
     time_limit: float
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[OrderProblem]:
         """The step, with its chunks in a loop and in a V."""
         most = float(self.microbatches * self.vpp)
         limit = most if self.memory_limit is None else self.memory_limit
         return [self._problem(ranks, limit) for ranks in placements(self.pp, self.vpp)]
 
-    def _problem(self, ranks: tuple[int, ...], limit: float) -> Problem:
-        return Problem(
+    def _problem(self, ranks: tuple[int, ...], limit: float) -> OrderProblem:
+        return OrderProblem(
             ranks=ranks,
             forward=tuple(times.forward for times in self.times),
             input_gradient=tuple(times.input_gradient for times in self.times),
@@ -123,7 +123,7 @@ def synthesise_schedule(
     return synthesise(asked.problems, asked.time_limit)
 
 
-def read_request(reading: Reading, values: Mapping[str, Any]) -> Request:
+def read_request(reading: Reading, values: Mapping[str, Any]) -> SynthesisRequest:
     """Return what is asked for, from texts or values by name.
 
     Raises
@@ -150,7 +150,7 @@ def read_request(reading: Reading, values: Mapping[str, Any]) -> Request:
     reading.finish()
     if pp is None or microbatches is None or not times:
         raise TypeError("a fault of the options was not noted")
-    return Request(
+    return SynthesisRequest(
         pp=pp,
         vpp=vpp,
         microbatches=microbatches,

@@ -11,14 +11,14 @@ from planner.report.as_json import Document, plain, plan_record
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.search.cluster_jobs import Curve
-from planner.search.shares import Objective, Run, cost
+from planner.search.shares import LayerRun, Objective, cost
 from planner.units import HOUR, percent
 
 CLUSTER: Final = "planner/cluster-shares/1"
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedCluster:
     """Jobs with their shares, the baselines, and what keeps nodes whole.
 
     Parameters
@@ -27,7 +27,7 @@ class Shared:
         What was asked.
     curves : sequence of Curve
         Jobs with their times.
-    runs : tuple of Run
+    runs : tuple of LayerRun
         The plan.
     baselines : dict
         Runs of a queue and of equal shares.
@@ -39,13 +39,13 @@ class Shared:
 
     file: JobsFile
     curves: Sequence[Curve]
-    runs: tuple[Run, ...]
-    baselines: dict[str, tuple[Run, ...]]
+    runs: tuple[LayerRun, ...]
+    baselines: dict[str, tuple[LayerRun, ...]]
     moves: int
     objective: Objective
 
 
-def figures(runs: Sequence[Run], gpus: int) -> dict[str, float]:
+def figures(runs: Sequence[LayerRun], gpus: int) -> dict[str, float]:
     """Return last end, weighted mean time to completion, deadlines missed and share of the cluster in use."""
     weight = sum(run.task.weight for run in runs)
     last = max(run.end for run in runs)
@@ -55,7 +55,7 @@ def figures(runs: Sequence[Run], gpus: int) -> dict[str, float]:
     return {"makespan_s": last, "mean_completion_s": mean, "missed_deadlines": missed, "in_use": busy}
 
 
-def cluster_page(told: Shared) -> Page:
+def cluster_page(told: SharedCluster) -> Page:
     """Return the shares of a cluster for people, the answer first."""
     own = figures(told.runs, told.file.gpus)
     rows = tuple(_row(run, told) for run in sorted(told.runs, key=lambda run: run.start))
@@ -75,7 +75,7 @@ def cluster_page(told: Shared) -> Page:
     return [head, Table(rows), table, " ".join(lines)]
 
 
-def _row(run: Run, told: Shared) -> dict[str, str]:
+def _row(run: LayerRun, told: SharedCluster) -> dict[str, str]:
     plan = next(curve.plans.get(run.gpus) for curve in told.curves if curve.task.name == run.task.name)
     late = f"{significant(run.late / HOUR, 3)} h" if run.late else ""
     return {
@@ -88,7 +88,7 @@ def _row(run: Run, told: Shared) -> dict[str, str]:
     }
 
 
-def _planned(told: Shared) -> bool:
+def _planned(told: SharedCluster) -> bool:
     """Whether some time is that of a plan."""
     return any(curve.plans for curve in told.curves)
 
@@ -102,7 +102,7 @@ def _baseline(name: str, known: dict[str, float]) -> dict[str, str]:
     }
 
 
-def cluster_document(told: Shared) -> Document:
+def cluster_document(told: SharedCluster) -> Document:
     """Return the shares of a cluster as JSON."""
     document: Document = plain(
         {
@@ -125,7 +125,7 @@ def cluster_document(told: Shared) -> Document:
     return document
 
 
-def run_record(run: Run, told: Shared) -> dict[str, Any]:
+def run_record(run: LayerRun, told: SharedCluster) -> dict[str, Any]:
     """Return one job of the plan as a record."""
     plan = next(curve.plans.get(run.gpus) for curve in told.curves if curve.task.name == run.task.name)
     return {

@@ -21,7 +21,7 @@ SIZES: Final = tuple(MIB * 4.0**step for step in range(8))
 
 
 @dataclass(frozen=True)
-class Collective:
+class CollectiveRow:
     """One program of nccl-tests.
 
     Parameters
@@ -40,25 +40,25 @@ class Collective:
 
 
 COLLECTIVES: Final = (
-    Collective(
+    CollectiveRow(
         "all-gather", lambda size, n, _, tiers: started_ring_seconds(size, n, 1, tiers), lambda n: (n - 1) / n
     ),
-    Collective(
+    CollectiveRow(
         "reduce-scatter",
         lambda size, n, _, tiers: started_ring_seconds(size, n, 1, tiers),
         lambda n: (n - 1) / n,
     ),
-    Collective(
+    CollectiveRow(
         "all-reduce",
         lambda size, n, _, tiers: all_reduce_seconds(size, n, 1, tiers),
         lambda n: 2 * (n - 1) / n,
     ),
-    Collective(
+    CollectiveRow(
         "all-to-all",
         lambda size, n, _, tiers: all_to_all_seconds(size, n, 1, tiers),
         lambda n: (n - 1) / n,
     ),
-    Collective(
+    CollectiveRow(
         "send-receive",
         lambda size, _, stride, tiers: point_to_point_seconds(size, stride, tiers),
         lambda _: 1.0,

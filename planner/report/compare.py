@@ -24,7 +24,7 @@ SAID: Final = 0.005
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedPlan:
     """A priced plan and what the user calls it."""
 
     name: str
@@ -64,7 +64,7 @@ def _tokens(count: int | None) -> str:
     return "none" if count is None else f"{count:,}"
 
 
-def compare_page(plans: Sequence[Named]) -> Page:
+def compare_page(plans: Sequence[NamedPlan]) -> Page:
     """Return plans side by side, the differences to the first explained term by term."""
     first = plans[0]
     page: Page = [
@@ -115,7 +115,7 @@ def _said(rows: dict[str, list[str]], nothing: set[str]) -> dict[str, list[str]]
     return {name: values for name, values in rows.items() if set(values) - nothing}
 
 
-def _table(head: str, rows: dict[str, list[str]], plans: Sequence[Named]) -> Table:
+def _table(head: str, rows: dict[str, list[str]], plans: Sequence[NamedPlan]) -> Table:
     names = [plan.name for plan in plans]
     return Table(
         tuple(
@@ -132,7 +132,7 @@ def differences(first: Estimate, other: Estimate) -> dict[str, float]:
     return {key: getattr(other.time, key) - getattr(first.time, key) for key in TIME_KEYS}
 
 
-def difference(first: Named, other: Named) -> str:
+def difference(first: NamedPlan, other: NamedPlan) -> str:
     """Return in words why one plan's step and memory differ from the first's."""
     a, b = first.answer, other.answer
     terms = sorted(differences(a, b).items(), key=lambda item: -abs(item[1]))
@@ -161,7 +161,7 @@ def _unlike(a: Estimate, b: Estimate) -> str:
     return f" Not the same job: {', '.join(unlike)}." if unlike else ""
 
 
-def compare_document(plans: Sequence[Named]) -> Document:
+def compare_document(plans: Sequence[NamedPlan]) -> Document:
     """Return a comparison as JSON; differences are to the first plan."""
     first = plans[0].answer
     document: Document = plain(

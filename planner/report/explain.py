@@ -27,7 +27,7 @@ from planner.report.explain_neighbours import Neighbour, Price, neighbours
 from planner.report.limits import TIGHT, WORTH_TELLING
 from planner.report.longest import longest_sequence
 from planner.report.moments import moments_record
-from planner.report.waterfall import Anatomy, Part, waterfall
+from planner.report.waterfall import Anatomy, WaterfallPart, waterfall
 from planner.shown import Shown
 from planner.units import GIB, TFLOP
 
@@ -35,7 +35,7 @@ EXPLAIN: Final = "planner/explain/1"
 
 
 @dataclass(frozen=True)
-class Group:
+class FactGroup:
     """Ranks that talk to each other for one axis, and the slowest links between them.
 
     Parameters
@@ -61,7 +61,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Fact:
+class ExplainedFact:
     """A number that the estimate rests on.
 
     Parameters
@@ -97,7 +97,7 @@ class Explanation(Shown):
         return Anatomy(self.answer)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[WaterfallPart, ...]:
         """Where the step goes; the seconds add up."""
         return waterfall(self.anatomy)
 
@@ -112,7 +112,7 @@ def explain(answer: Estimate, price: Price) -> Explanation:
     return Explanation(answer, neighbours(answer, price))
 
 
-def groups(answer: Estimate) -> tuple[Group, ...]:
+def groups(answer: Estimate) -> tuple[FactGroup, ...]:
     """Return who talks to whom, innermost first; data parallelism is over dp · cp ranks, tp apart.
 
     A group is told with the tier that joins all of its members, whichever of its kind lies worst.
@@ -130,7 +130,7 @@ def groups(answer: Estimate) -> tuple[Group, ...]:
         if ranks <= 1:
             continue
         tier = next((tier for tier in tiers if tier.spread(stride, ranks).domains == 1), tiers[-1])
-        found.append(Group(axis, int(ranks), int(stride), tier.name, tier.bandwidth, tier.domain))
+        found.append(FactGroup(axis, int(ranks), int(stride), tier.name, tier.bandwidth, tier.domain))
     return tuple(found)
 
 
@@ -222,12 +222,12 @@ def _operator_row(op: Operator, shape: Any, whole: float, anatomy: Anatomy) -> D
     }
 
 
-def facts(answer: Estimate) -> tuple[Fact, ...]:
+def facts(answer: Estimate) -> tuple[ExplainedFact, ...]:
     """Return the numbers of the profile that the price rests on, with their standing and source."""
     pool = answer.job.hardware.pool
     case = Anatomy(answer).case
     found = [
-        Fact(name, value.text, value.standing, value.source)
+        ExplainedFact(name, value.text, value.standing, value.source)
         for name, value in _sourced(pool, case.precision.peak)
     ]
     found.append(_curves(pool.accelerator))
@@ -237,20 +237,20 @@ def facts(answer: Estimate) -> tuple[Fact, ...]:
         for constant in fitted(scope, owner):
             text = f"{constant.value:.4g} (± {constant.standard_error:.0%})"
             source = f"{constant.rows} measured runs: {constant.source}"
-            found.append(Fact(f"{owner} {constant.name}", text, "fitted", source))
+            found.append(ExplainedFact(f"{owner} {constant.name}", text, "fitted", source))
     return tuple(found)
 
 
-def _curves(device: Accelerator) -> Fact:
+def _curves(device: Accelerator) -> ExplainedFact:
     """Return whose kernel curves stand for the device: its own, measured ones, or those of a relative."""
     folder = data_folder("hardware_profiles") / "curves"
     own = not device.curves and (folder / f"{device.name}.yaml").is_file()
     name = device.name if own else device.curves or RELATIVES.get(device.arch, GENERIC)
     shipped = folder / f"{name}.yaml"
     if not shipped.is_file():
-        return Fact("kernel curves", name, "measured", name)
+        return ExplainedFact("kernel curves", name, "measured", name)
     source = str(read_yaml(shipped).get("source", ""))
-    return Fact(
+    return ExplainedFact(
         "kernel curves", name if own else f"those of {name}", "fitted" if own else "estimated", source
     )
 

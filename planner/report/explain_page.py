@@ -33,7 +33,7 @@ from planner.report.longest import longest_line
 from planner.report.moments import moments_line
 from planner.report.page import Page, Table, listed, significant
 from planner.report.settings_line import settings_line
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.units import GIB, MIB, MICROSECOND, percent, show
 
 BAR: Final = 16
@@ -163,7 +163,7 @@ def neighbours_table(told: Explanation) -> Table:
 
 def runs_so(risk: float | None) -> str:
     """Return that a plan runs, or that a search would leave it out for its risk of running out of memory."""
-    safe = risk is None or risk <= Request.oom_risk
+    safe = risk is None or risk <= SearchRequest.oom_risk
     return "yes" if safe else f"risky: {percent(risk, 0)} out of memory"
 
 

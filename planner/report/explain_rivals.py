@@ -7,7 +7,7 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.report.as_json import Document, plain, plan_record
-from planner.report.compare import Named, difference, differences
+from planner.report.compare import NamedPlan, difference, differences
 from planner.report.html_figures import front
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
@@ -34,8 +34,9 @@ def rivals_page(answer: Estimate, found: Sequence[Estimate]) -> Page:
     head = "The best plan of the same job" if ahead else "The runner-up of the same job"
     name = "the best" if ahead else "the runner-up"
     rows = [("this plan", answer), *((str(rank), rival) for rank, rival in enumerate(rivals[:SHOWN], 1))]
+    apart = difference(NamedPlan("this plan", answer), NamedPlan(name, first))
     return [
-        f"{head} is {layout(first.plan)}: {difference(Named('this plan', answer), Named(name, first))}",
+        f"{head} is {layout(first.plan)}: {apart}",
         Table(tuple(_row(rank, other, answer) for rank, other in rows)),
         "Time against memory (* this plan, o others, on the Pareto front @):",
         scatter(answer, rivals),

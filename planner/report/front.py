@@ -12,7 +12,7 @@ from planner.report.as_json import Document, plain, plan_record
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.search.optimise import search_counts
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.units import GIB
 
 Tell = Callable[[float, str], None]
@@ -66,7 +66,7 @@ def halves(points: int) -> Sequence[int]:
 
 
 def memory_front(
-    request: Request,
+    request: SearchRequest,
     points: int,
     tell: Tell,
     patience: Patience | None = None,
@@ -110,7 +110,7 @@ def undominated(plans: Iterable[Estimate]) -> list[Estimate]:
 
 
 def best_at_counts(
-    request: Request,
+    request: SearchRequest,
     counts: Iterable[int],
     tell: Tell,
     patience: Patience | None = None,

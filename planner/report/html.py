@@ -27,7 +27,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Block:
+class HtmlBlock:
     """One part of the page.
 
     Parameters
@@ -61,7 +61,7 @@ class HtmlPage:
     """A whole page: title, blocks, and the last line."""
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[HtmlBlock, ...]
     footer: str = ""
 
 
@@ -70,14 +70,14 @@ def footer(version: str) -> str:
     return f"Written by planner {version}. Nothing on this page is loaded from anywhere."
 
 
-def plot(name: str, title: str, figure: Figure, note: str = "") -> Block:
+def plot(name: str, title: str, figure: Figure, note: str = "") -> HtmlBlock:
     """Return a picture."""
-    return Block("plot", title, note, figure=figure, id=f"plot-{name}")
+    return HtmlBlock("plot", title, note, figure=figure, id=f"plot-{name}")
 
 
-def table(title: str, headings: Iterable[str], rows: Iterable[Sequence[Cell]], note: str = "") -> Block:
+def table(title: str, headings: Iterable[str], rows: Iterable[Sequence[Cell]], note: str = "") -> HtmlBlock:
     """Return a table that its headings sort."""
-    return Block("table", title, note, headings=tuple(headings), rows=tuple(rows))
+    return HtmlBlock("table", title, note, headings=tuple(headings), rows=tuple(rows))
 
 
 def number(value: float | None, text: str) -> Cell:

@@ -20,7 +20,7 @@ from planner.report.explain import (
     neighbour_row,
     operator_rows,
 )
-from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
+from planner.report.html import Cell, HtmlBlock, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import (
     Bar,
     Point,
@@ -71,9 +71,9 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
     head = (job_line(answer.job, answer.runtime), *said, *marked, *verdict(answer))
     parts = [(part.meaning, part.seconds) for part in told.parts]
     blocks = [
-        Block("text", lines=head),
-        Block("tiles", rows=tuple(tiles(answer))),
-        Block("list", "What binds", lines=tuple(binding(told)) or ("nothing but arithmetic",)),
+        HtmlBlock("text", lines=head),
+        HtmlBlock("tiles", rows=tuple(tiles(answer))),
+        HtmlBlock("list", "What binds", lines=tuple(binding(told)) or ("nothing but arithmetic",)),
         plot("waterfall", "Where the step goes", waterfall_figure(parts, answer.step), _stage_note(told)),
         _memory(answer),
         *_timeline(told),
@@ -83,7 +83,7 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
         *_neighbours(told),
         _operators(told),
         _groups(answer),
-        Block("list", "How the numbers follow", lines=arithmetic(answer)),
+        HtmlBlock("list", "How the numbers follow", lines=arithmetic(answer)),
         _facts(answer),
         _trust(answer),
     ]
@@ -91,10 +91,10 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
     return HtmlPage(title, tuple(blocks), footer(version))
 
 
-def _trust(answer: Estimate) -> Block:
+def _trust(answer: Estimate) -> HtmlBlock:
     told = [line for line in trust(answer) if isinstance(line, str)]
     told.append(f"As the defaults are, whoever chose them: {listed(as_defaults(answer))}.")
-    return Block("list", "How far to trust this", lines=tuple(told))
+    return HtmlBlock("list", "How far to trust this", lines=tuple(told))
 
 
 def verdict(answer: Estimate) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _stage_note(told: Explanation) -> str:
     return f"{place}The parts add up to the step. Hidden behind compute: {words}."
 
 
-def _memory(answer: Estimate) -> Block:
+def _memory(answer: Estimate) -> HtmlBlock:
     memory = estimate_document(answer, {})["memory"]
     return plot("memory", "Memory of each stage", memory_figure(memory["stages"], memory["capacity_gib"]))
 
@@ -169,7 +169,7 @@ def timeline_bars(told: Explanation) -> tuple[int, list[Bar]]:
     return wanted, bars
 
 
-def _timeline(told: Explanation) -> list[Block]:
+def _timeline(told: Explanation) -> list[HtmlBlock]:
     played, bars = timeline_bars(told)
     if not bars:
         return []
@@ -179,7 +179,7 @@ def _timeline(told: Explanation) -> list[Block]:
     return [plot("timeline", "The pipeline", timeline_figure(bars, int(plan.pp)), f"{note}.")]
 
 
-def _scaling(answer: Estimate, around: Around) -> list[Block]:
+def _scaling(answer: Estimate, around: Around) -> list[HtmlBlock]:
     rows, best = _growth((answer, *around.scaling)), _growth(around.best)
     if len({gpus for gpus, _ in (*rows, *best)}) < 2:
         return []
@@ -193,16 +193,16 @@ def _scaling(answer: Estimate, around: Around) -> list[Block]:
     ]
 
 
-def _left_out(words: Sequence[str]) -> list[Block]:
+def _left_out(words: Sequence[str]) -> list[HtmlBlock]:
     title = "Not searched: the time was over (--time-limit)"
-    return [Block("list", title, lines=tuple(words))] if words else []
+    return [HtmlBlock("list", title, lines=tuple(words))] if words else []
 
 
 def _growth(answers: Sequence[Estimate]) -> list[tuple[int, float]]:
     return sorted((other.job.gpus, other.tokens_per_second * other.job.gpus) for other in answers)
 
 
-def _front(answer: Estimate, front: Sequence[Estimate]) -> list[Block]:
+def _front(answer: Estimate, front: Sequence[Estimate]) -> list[HtmlBlock]:
     if not front:
         return []
     points = [(layout(plan.plan), plan.step, plan.peak / GIB) for plan in front]
@@ -221,7 +221,7 @@ def _front(answer: Estimate, front: Sequence[Estimate]) -> list[Block]:
     ]
 
 
-def _neighbours(told: Explanation) -> list[Block]:
+def _neighbours(told: Explanation) -> list[HtmlBlock]:
     answer = told.answer
     rows, points = [], {"fits": list[Point](), "does not fit": list[Point]()}
     for neighbour in told.neighbours:
@@ -253,7 +253,7 @@ def _neighbours(told: Explanation) -> list[Block]:
     ]
 
 
-def _operators(told: Explanation) -> Block:
+def _operators(told: Explanation) -> HtmlBlock:
     layer, rows = operator_rows(told)
     heads = (
         "operator",
@@ -280,7 +280,7 @@ def _operators(told: Explanation) -> Block:
     return table(f"One layer ({layer}), one micro-batch, one rank", heads, cells)
 
 
-def _groups(answer: Estimate) -> Block:
+def _groups(answer: Estimate) -> HtmlBlock:
     rows = [
         (Cell(group.axis), number(group.ranks, str(group.ranks)), number(group.stride, str(group.stride)),
          Cell(group.tier), number(group.bandwidth, show(group.bandwidth, "byte/s")))
@@ -289,7 +289,7 @@ def _groups(answer: Estimate) -> Block:
     return table("Who talks to whom", ("axis", "ranks", "every", "slowest link", "reached"), rows)
 
 
-def _facts(answer: Estimate) -> Block:
+def _facts(answer: Estimate) -> HtmlBlock:
     rows = [
         (Cell(fact.name), Cell(fact.value), Cell(fact.standing), Cell(fact.source)) for fact in facts(answer)
     ]

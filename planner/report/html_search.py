@@ -9,7 +9,7 @@ from planner.errors import InputError, Problem
 from planner.report.as_json import SEARCH, Document
 from planner.report.document import check_search
 from planner.report.flat import flat_document
-from planner.report.html import Block, Cell, HtmlPage, footer, number, plot, table
+from planner.report.html import Cell, HtmlBlock, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import Point, memory_figure, pareto_figure, terms_figure
 from planner.report.layout import layout_of
 from planner.report.page import listed
@@ -68,13 +68,13 @@ def _page(document: Document, version: str) -> HtmlPage:
         [row for row in document["baselines"] if row["step_time_s"] is not None],
     )
     lead = (plans or baselines or [None])[0]
-    blocks: list[Block] = []
+    blocks: list[HtmlBlock] = []
     title = "Nothing fits"
     if lead is not None:
         title = f"{lead['model']['name']} on {lead['hardware']['gpus']:,} × {lead['hardware']['name']}"
-        blocks += [Block("text", lines=(_job(lead), *_outcome(document)))]
+        blocks += [HtmlBlock("text", lines=(_job(lead), *_outcome(document)))]
     if plans:
-        blocks += [Block("tiles", rows=tuple(_tiles(plans[0]))), _ranked(plans)]
+        blocks += [HtmlBlock("tiles", rows=tuple(_tiles(plans[0]))), _ranked(plans)]
     if lead is not None:
         named = [(f"{rank}. {layout_of(plan['plan'])}", plan) for rank, plan in enumerate(plans, 1)]
         named += [(row["name"].replace("-", " "), row) for row in baselines]
@@ -122,7 +122,7 @@ def _tiles(best: Found) -> list[tuple[str, str]]:
     return [("best layout", words(best)), *(one.item(flat_document(best)) for one in figures)]
 
 
-def _ranked(plans: list[Found]) -> Block:
+def _ranked(plans: list[Found]) -> HtmlBlock:
     """Return the ranked plans; settings that all of them share stand in the note."""
     rows = [{"rank": str(rank)} | flat_document(row) for rank, row in enumerate(plans, 1)]
     rows, shared = own_settings(rows)
@@ -141,7 +141,7 @@ def own_settings(rows: Sequence[Found]) -> tuple[list[dict[str, Any]], list[str]
     return [{**row, "settings": own} for row, own in zip(rows, left, strict=True)], shared
 
 
-def _pareto(plans: list[Found], baselines: list[Found], front: list[Found]) -> Block:
+def _pareto(plans: list[Found], baselines: list[Found], front: list[Found]) -> HtmlBlock:
     groups: dict[str, list[Point]] = {
         "plans": [(words(row), row["step_time_s"], row["memory"]["peak_gib"]) for row in plans],
         "fastest at a limit": [(words(row), row["step_time_s"], row["peak_gib"]) for row in front],
@@ -163,13 +163,13 @@ def _point(row: Found) -> Point:
     return f"{row['name']}: {layout_of(row['plan'])}", row["step_time_s"], row["memory"]["peak_gib"]
 
 
-def _baselines(baselines: list[Found], plans: list[Found]) -> Block:
+def _baselines(baselines: list[Found], plans: list[Found]) -> HtmlBlock:
     best = plans[0]["step_time_s"] if plans else None
     rows = [flat_document(row) | {"verdict": baseline_verdict(row, best)} for row in baselines]
     return View(BASELINE, rows).block("Without a search")
 
 
-def _space(document: Document) -> Block:
+def _space(document: Document) -> HtmlBlock:
     space = document["space"]
     note = (
         f"Of {space['enumerated']:,} combinations {space['valid']:,} obey all rules and "
@@ -179,7 +179,7 @@ def _space(document: Document) -> Block:
     return table("What the rules removed", ("rule", "combinations"), rows, note)
 
 
-def _trust(document: Document, lead: Found | None) -> Block:
+def _trust(document: Document, lead: Found | None) -> HtmlBlock:
     lines = []
     if lead is not None:
         band = lead["error_band"]
@@ -195,4 +195,4 @@ def _trust(document: Document, lead: Found | None) -> Block:
         lines.append(
             f"Defaults used: {listed(lead['defaults'])}." if lead["defaults"] else "Everything was given."
         )
-    return Block("list", "How far to trust this", lines=tuple(lines))
+    return HtmlBlock("list", "How far to trust this", lines=tuple(lines))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import InputError, Problem
-from planner.report.html import Block, Cell, Figure, HtmlPage, footer, number, plot, table
+from planner.report.html import Cell, Figure, HtmlBlock, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import figure
 from planner.report.page import significant
 from planner.units import percent
@@ -29,7 +29,7 @@ def sites_report(document: Mapping[str, Any], source: str, version: str) -> Html
         ways, others = document["ways"], document["not_ranked"]
         model, curves = document["model"]["name"], document["curves"]
         blocks = [
-            Block("tiles", rows=tuple(_tiles(document))),
+            HtmlBlock("tiles", rows=tuple(_tiles(document))),
             table(
                 "Ways, best first", HEADINGS, [_row(one) for one in ways], "Days and money are to one loss."
             ),

@@ -14,7 +14,7 @@ from planner.report.page import Page, significant
 from planner.report.plan_file import plan_orders
 from planner.search.optimise import SearchResult
 from planner.search.synthesis.hand_made import is_rival
-from planner.search.synthesis.problem import Problem
+from planner.search.synthesis.problem import OrderProblem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.plan import PlayedPlan, play_plan
 from planner.techniques.offload import OFFLOADS
@@ -105,11 +105,11 @@ def made_order(answer: Estimate, seconds: float, risk: float) -> MadeOrder | Non
     return MadeOrder(answer, played.step, again.step, least, max(peaks), found)
 
 
-def _problem(played: PlayedPlan, limit: float) -> Problem:
+def _problem(played: PlayedPlan, limit: float) -> OrderProblem:
     """Return the step as a problem: memory in bytes, beside what rests on each rank."""
     pipeline, sizes = played.pipeline, played.sizes
     apart = played.estimate.runtime.traits.pipeline.stages_end_apart
-    return Problem(
+    return OrderProblem(
         ranks=pipeline.ranks,
         forward=pipeline.forward,
         input_gradient=pipeline.input_gradient,

@@ -14,7 +14,7 @@ from planner.report.estimate_page import adapter_lines, job_line
 from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.settings_line import settings_line
-from planner.report.waterfall import Anatomy, Part, waterfall
+from planner.report.waterfall import Anatomy, WaterfallPart, waterfall
 from planner.units import GIB, TFLOP, percent
 
 MFU: Final = "planner/mfu/1"
@@ -47,7 +47,7 @@ class Explains:
 
     Parameters
     ----------
-    part : Part
+    part : WaterfallPart
         The part.
     factor : float, optional
         How many times as long it would have to take to close the gap alone; None where it is zero. [-]
@@ -55,13 +55,13 @@ class Explains:
         Share of the gap that its hidden communication would explain if nothing hid it. [-]
     """
 
-    part: Part
+    part: WaterfallPart
     factor: float | None
     hidden_share: float
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """A measured step of a plan.
 
     Parameters
@@ -126,7 +126,7 @@ def _reach(answer: Estimate) -> float:
     )
 
 
-def explanations(measured: Measured) -> tuple[Explains, ...]:
+def explanations(measured: MeasuredStep) -> tuple[Explains, ...]:
     """Return for each part of the estimate how it could explain the gap."""
     gap = measured.gap
     return tuple(
@@ -139,7 +139,7 @@ def explanations(measured: Measured) -> tuple[Explains, ...]:
     )
 
 
-def doubts(measured: Measured) -> Iterator[str]:
+def doubts(measured: MeasuredStep) -> Iterator[str]:
     """Yield what is wrong with a measurement, or makes it hard to believe."""
     if measured.share(measured.answer.model_flops) > 1:
         yield (
@@ -163,7 +163,7 @@ def doubts(measured: Measured) -> Iterator[str]:
         yield f"The gap lies within the estimate's error band, {percent(band)}: nothing needs explaining."
 
 
-def mfu_page(measured: Measured, defaults: Mapping[str, object] = MappingProxyType({})) -> Page:
+def mfu_page(measured: MeasuredStep, defaults: Mapping[str, object] = MappingProxyType({})) -> Page:
     """Return a measured step for people; ``defaults`` were taken for what was not given."""
     answer, seconds = measured.answer, measured.seconds
     tokens = answer.job.workload.tokens_per_step
@@ -202,7 +202,7 @@ def mfu_page(measured: Measured, defaults: Mapping[str, object] = MappingProxyTy
     return page + ([f"Defaults used: {listed(defaults)}."] if defaults else [])
 
 
-def _gap_table(measured: Measured) -> Table:
+def _gap_table(measured: MeasuredStep) -> Table:
     step = measured.answer.step
     rows = [
         {
@@ -217,7 +217,7 @@ def _gap_table(measured: Measured) -> Table:
     return Table(tuple(rows))
 
 
-def mfu_document(measured: Measured) -> Document:
+def mfu_document(measured: MeasuredStep) -> Document:
     """Return a measured step as JSON."""
     answer = measured.answer
     tokens = answer.job.workload.tokens_per_step

@@ -13,7 +13,7 @@ from planner.inputs.fitted import fitted
 from planner.inputs.load_hardware import accelerator_names
 from planner.registry import find
 from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, plain
-from planner.report.compare import Named, differences, fullest
+from planner.report.compare import NamedPlan, differences, fullest
 from planner.runtimes import runtimes
 from planner.units import GIB
 
@@ -132,7 +132,7 @@ def measured_rows(document: Document) -> list[dict[str, Any]]:
     ]
 
 
-def diff_document(first: Named, second: Named) -> Document:
+def diff_document(first: NamedPlan, second: NamedPlan) -> Document:
     """Return what the second release changes: seconds by term, and GiB by part of the fullest stage."""
     a, b = first.answer, second.answer
     old, new = a.runtime.traits.flat(), b.runtime.traits.flat()

@@ -25,7 +25,7 @@ from planner.report.search_page import (
 from planner.report.settings_line import own_settings, settings_line
 from planner.report.view import View
 from planner.search.optimise import SearchResult
-from planner.search.request import Request, objective_value
+from planner.search.request import SearchRequest, objective_value
 from planner.units import percent
 
 TIE: Final = 0.01
@@ -45,7 +45,7 @@ GAP: Final = 2
 
 
 def search_answer(
-    result: SearchResult, request: Request, defaults: Mapping[str, Any], rows: int | None = None
+    result: SearchResult, request: SearchRequest, defaults: Mapping[str, Any], rows: int | None = None
 ) -> Page:
     """Return a search as a page of at most 24 lines of 80 columns.
 
@@ -53,7 +53,7 @@ def search_answer(
     ----------
     result : SearchResult
         What was found.
-    request : Request
+    request : SearchRequest
         What was asked.
     defaults : mapping
         What was taken because nothing was given; neither they nor hints are told where it is empty.
@@ -104,7 +104,7 @@ def on_one_screen(table: Table, room: int) -> int:
     return len(table.rows)
 
 
-def _head(result: SearchResult, request: Request) -> str:
+def _head(result: SearchResult, request: SearchRequest) -> str:
     """Return model, accelerators and workload in one line."""
     job, runtime = (result.plans[0].job, result.plans[0].runtime) if result.plans else next(request.jobs())
     work, pool = job.workload, job.hardware.pool
@@ -117,7 +117,7 @@ def _head(result: SearchResult, request: Request) -> str:
     )
 
 
-def _table(result: SearchResult, request: Request) -> Table:
+def _table(result: SearchResult, request: SearchRequest) -> Table:
     rows, many = ranked(result.plans), several(request)
     peak = PEAK if many else PEAK.called(f"GiB/{rows[0]['capacity_gib']:.0f}")
     layouts = named_layout(many, len(request.runtimes) > 1)

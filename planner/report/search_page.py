@@ -25,11 +25,11 @@ from planner.report.plan_columns import (
 from planner.report.view import Column, View, figure
 from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import SearchResult, proof_clause
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.units import percent
 
 
-def search_page(result: SearchResult, request: Request, defaults: Mapping[str, Any]) -> Page:
+def search_page(result: SearchResult, request: SearchRequest, defaults: Mapping[str, Any]) -> Page:
     """Return the page of a search."""
     lead = result.plans[0] if result.plans else None
     job, runtime = (lead.job, lead.runtime) if lead else next(request.jobs())
@@ -64,7 +64,7 @@ def idle_lines(result: SearchResult) -> Page:
     return [" ".join(lines)] if lines else []
 
 
-def within_line(result: SearchResult, request: Request) -> Page:
+def within_line(result: SearchResult, request: SearchRequest) -> Page:
     """Say how slow a plan of least memory may be."""
     seconds = result.optimality.get("within_s")
     if seconds is None:
@@ -75,7 +75,7 @@ def within_line(result: SearchResult, request: Request) -> Page:
     ]
 
 
-def several(request: Request) -> bool:
+def several(request: SearchRequest) -> bool:
     """Return whether plans of several clusters or counts are ranked together."""
     return len(request.clusters) * len(request.gpu_counts) > 1
 
@@ -86,7 +86,7 @@ def peak_of(records: Sequence[Any]) -> Column:
     return PEAK.called(f"GiB of {sizes.pop()}") if len(sizes) == 1 else PEAK
 
 
-def _plans(result: SearchResult, request: Request) -> Table:
+def _plans(result: SearchResult, request: SearchRequest) -> Table:
     rows = ranked(result.plans)
     many = several(request)
     layouts, peak = named_layout(many, len(request.runtimes) > 1), PEAK if many else peak_of(rows)
@@ -190,7 +190,7 @@ def least_broken(breaks: Any) -> list[str]:
     return [f"The one that breaks the fewest, {breaks['plan']}, breaks {faults}."]
 
 
-def other_runtimes(request: Request) -> Page:
+def other_runtimes(request: SearchRequest) -> Page:
     """Return which runtimes train as is asked, where none of those searched does."""
     method = request.workload.method
     if any(method in runtime.methods for runtime in request.runtimes):
@@ -212,7 +212,7 @@ def _missing(gib: object) -> str:
     return f"{amount:.1f} more than it has" if amount > 0 else "too close to what it has"
 
 
-def space_line(result: SearchResult, request: Request) -> str:
+def space_line(result: SearchResult, request: SearchRequest) -> str:
     """Return how many plans there were, how many are left, and which rules removed the others."""
     close = ""
     if result.close:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.report.html import Block, Cell, number
+from planner.report.html import Cell, HtmlBlock, number
 from planner.report.html import table as html_table
 from planner.report.page import Table
 
@@ -94,7 +94,7 @@ class View:
         """Return a table of text."""
         return Table(tuple({one.name: one.text(row) for one in self.columns} for row in self.records))
 
-    def block(self, title: str, note: str = "") -> Block:
+    def block(self, title: str, note: str = "") -> HtmlBlock:
         """Return a table of HTML, sorted by its headings."""
         rows = [[one.cell(row) for one in self.columns] for row in self.records]
         return html_table(title, [one.name for one in self.columns], rows, note)

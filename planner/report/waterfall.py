@@ -51,7 +51,7 @@ UNHIDDEN: Final = ("tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed", "dp_e
 
 
 @dataclass(frozen=True)
-class Part:
+class WaterfallPart:
     """One bar of the waterfall.
 
     Parameters
@@ -197,9 +197,12 @@ def hidden_seconds(anatomy: Anatomy) -> Mapping[str, float]:
     return {name: max(0.0, seconds - getattr(time, name)) for name, seconds in alone.items()}
 
 
-def waterfall(anatomy: Anatomy) -> tuple[Part, ...]:
+def waterfall(anatomy: Anatomy) -> tuple[WaterfallPart, ...]:
     """Return the parts of a step in the order of `MEANING`; their seconds add up to the step."""
     compute, hidden = compute_parts(anatomy), hidden_seconds(anatomy)
-    parts = [Part(name, compute[name]) for name in COMPUTE_PARTS]
+    parts = [WaterfallPart(name, compute[name]) for name in COMPUTE_PARTS]
     time = anatomy.answer.time
-    return (*parts, *(Part(name, getattr(time, name), hidden.get(name, 0.0)) for name in OTHER_PARTS))
+    return (
+        *parts,
+        *(WaterfallPart(name, getattr(time, name), hidden.get(name, 0.0)) for name in OTHER_PARTS),
+    )

@@ -28,7 +28,7 @@ ADAPTER_RATES: Final = ((13e9, 2e-4), (float("inf"), 1e-4))
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """The numbers of a real run; `SOURCES` says where each is from, `Run.defaults` which the user may set.
 
     Parameters
@@ -113,10 +113,10 @@ SOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "timeout_minutes": "PyTorch's default for NCCL, torch/distributed/constants.py",
     }
 )
-"""Why each number of `Run` is what it is."""
+"""Why each number of `TrainingRun` is what it is."""
 
 
-def run_of(job: Job) -> Run:
+def run_of(job: Job) -> TrainingRun:
     """Return what a run of the job is told where the user says nothing.
 
     Examples
@@ -130,7 +130,7 @@ def run_of(job: Job) -> Run:
     (238419, 2000, 0.00015, 1.5e-05)
     """
     steps, rate = train_steps(job.workload), _rate(job.model, job.workload.method)
-    return Run(
+    return TrainingRun(
         train_steps=steps,
         warmup_steps=min(2000, steps // 10),
         decay_steps=steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.runtimes._family import StepLine
-from planner.runtimes._run import SMOKE_STEPS, Run
+from planner.runtimes._run import SMOKE_STEPS, TrainingRun
 
 VARIABLES: Final = (
     "TRAIN_STEPS", "LEARNING_RATE", "MIN_LEARNING_RATE", "WARMUP_STEPS", "DECAY_STEPS", "SEED",
@@ -38,7 +38,7 @@ def where_set(method: str, piped: bool = False) -> dict[str, tuple[str, ...]]:
     return WHERE_SET | ({"CHECKPOINT": ()} if method == "full" and not piped else {})
 
 
-def defaults(run: Run) -> dict[str, str]:
+def defaults(run: TrainingRun) -> dict[str, str]:
     """Return the variables with the values of the run."""
     return run.defaults(*VARIABLES)
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from planner.cost.estimate import Estimate, estimate
 from planner.runtimes._family import Job, Runtime
-from planner.search.request import Request, scan_of
+from planner.search.request import SearchRequest, scan_of
 from planner.search.space import widest_mixer
 
 FLAT: Final = {"tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "etp": 1}
 """Degrees of a plan that is data parallel alone."""
 
 
-def baselines(request: Request, job: Job, runtime: Runtime) -> Iterator[tuple[str, Estimate]]:
+def baselines(request: SearchRequest, job: Job, runtime: Runtime) -> Iterator[tuple[str, Estimate]]:
     """Price the baselines of a job: the fastest of each kind that fits, or the one that needs least memory.
 
     What the user has fixed holds for them too; one that cannot be had so is left out.
@@ -50,7 +50,9 @@ def baselines(request: Request, job: Job, runtime: Runtime) -> Iterator[tuple[st
         yield "rule-of-thumb", best
 
 
-def _best(request: Request, job: Job, runtime: Runtime, wanted: Mapping[str, object]) -> Estimate | None:
+def _best(
+    request: SearchRequest, job: Job, runtime: Runtime, wanted: Mapping[str, object]
+) -> Estimate | None:
     """Return the fastest safe plan with these axes and those of the user, or else the smallest one."""
     asked = replace(request, fixed={**wanted, **request.fixed}, uniform=True)
     scan = scan_of(asked, job, runtime, keep=1)

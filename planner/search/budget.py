@@ -10,7 +10,7 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.inputs.model import ModelSpec
 from planner.search.optimise import Progress, search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.scaling_laws import ScalingLaw
 from planner.units import DAY, HOUR
@@ -156,7 +156,7 @@ class Sizing:
         return self.best is not None and len(self.sizes) > 1 and self.best in (self.sizes[0], self.sizes[-1])
 
 
-def peak_budget(request: Request, budget: Budget) -> float:
+def peak_budget(request: SearchRequest, budget: Budget) -> float:
     """Return the FLOPs that a budget buys at the peak of all accelerators. [FLOP]"""
     pool, gpus = request.clusters[0].pool, max(request.gpu_counts)
     peak = float(pool.accelerator.peak[PRECISIONS[request.workload.precision].peak])
@@ -170,7 +170,7 @@ def peak_budget(request: Request, budget: Budget) -> float:
 
 
 def sized(
-    request: Request,
+    request: SearchRequest,
     models: Sequence[ModelSpec],
     budget: Budget,
     law: ScalingLaw,
@@ -182,7 +182,7 @@ def sized(
 
     Parameters
     ----------
-    request : Request
+    request : SearchRequest
         Cluster, accelerators, workload and runtimes; its model is none of the answer.
     models : sequence of ModelSpec
         Sizes.

@@ -12,7 +12,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.runtimes._family import Runtime
 from planner.search.optimise import Progress, search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.search.shares import Task, useful
 
 
@@ -112,6 +112,6 @@ def _task(job: TrainingJob, steps: float, times: dict[int, float], gpus: int) ->
 def _best(
     model: ModelSpec, profile: HardwareProfile, gpus: int, workload: Workload, runtime: Runtime
 ) -> Estimate | None:
-    request = Request(model, (profile,), (gpus,), workload, (runtime,), top=1, uniform=True)
+    request = SearchRequest(model, (profile,), (gpus,), workload, (runtime,), top=1, uniform=True)
     plans = search(request).plans
     return plans[0] if plans and plans[0].job.gpus == gpus else None

@@ -10,7 +10,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.reliability import Reliable
 from planner.inputs.failures import FailureProfile
 from planner.search.optimise import Progress, SearchResult, search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.techniques.recovery import Recovery
 
 TRIED: Final = 12
@@ -38,7 +38,9 @@ class Reckoned:
     result: SearchResult
 
 
-def ranked_by_goodput(request: Request, known: Conditions, progress: Progress | None = None) -> Reckoned:
+def ranked_by_goodput(
+    request: SearchRequest, known: Conditions, progress: Progress | None = None
+) -> Reckoned:
     """Return the plans of a request by the expected seconds of a step, failures included.
 
     The fastest plans of each count of accelerators, and where a recovery needs replicas of the whole state
@@ -76,7 +78,7 @@ def _best_of_each(ranked: Sequence[Reliable], top: int) -> tuple[Reliable, ...]:
     return tuple(sorted((first + others)[: max(top, len(first))], key=lambda one: one.step))
 
 
-def _grouped(request: Request, recoveries: Sequence[Recovery]) -> Iterator[Request]:
+def _grouped(request: SearchRequest, recoveries: Sequence[Recovery]) -> Iterator[SearchRequest]:
     """Yield searches of plans with several replicas of the whole state, where a recovery asks for them."""
     wanted = {name for one in recoveries if one.replicas for name in one.runtimes}
     able = tuple(one for one in request.runtimes if one.name in wanted and one.hybrid_sharding)

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.cost.estimate import Estimate
 from planner.search.legality import Legality
-from planner.search.request import Request, objective_column, scan_of
+from planner.search.request import SearchRequest, objective_column, scan_of
 from planner.search.scan import Scan
 
 MOST_COUNTS: Final = 16
@@ -57,7 +57,7 @@ def smaller_counts(gpus: int, per_node: int) -> Iterator[int]:
     yield from (count * unit for count in range(whole, 0, -1) if count != power)
 
 
-def on_fewer(request: Request) -> Request | None:
+def on_fewer(request: SearchRequest) -> SearchRequest | None:
     """Return the request on fewer accelerators where no plan can use as many; None where none can use fewer.
 
     The largest power of two of nodes stands for all: where no plan can use that, the count is not at fault.
@@ -73,7 +73,7 @@ def on_fewer(request: Request) -> Request | None:
     return replace(request, gpu_counts=tuple(sorted(found)), cluster_gpus=asked) if found else None
 
 
-def does_as_well(request: Request, best: Estimate) -> Fewer | None:
+def does_as_well(request: SearchRequest, best: Estimate) -> Fewer | None:
     """Return the smallest count found, by powers of two of nodes, on which a step takes no longer.
 
     Only counts are looked at on which computing and the exchange of experts' tokens alone, at the best plan's
@@ -90,7 +90,7 @@ def does_as_well(request: Request, best: Estimate) -> Fewer | None:
     return found
 
 
-def _scans(request: Request, gpus: int) -> Iterator[Scan]:
+def _scans(request: SearchRequest, gpus: int) -> Iterator[Scan]:
     for job, runtime in replace(request, gpu_counts=(gpus,)).jobs():
         yield scan_of(replace(request, uniform=True), job, runtime, keep=1)
 

@@ -13,7 +13,7 @@ from planner.plan import DEGREES, Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Runtime
 from planner.search.optimise import Progress, SearchResult, search, search_counts, why_left_out
-from planner.search.request import Request, objective_value
+from planner.search.request import SearchRequest, objective_value
 from planner.search.settings import OpenSettings
 from planner.techniques.settings import SETTINGS
 
@@ -47,7 +47,7 @@ class Near:
     ----------
     result : SearchResult
         The plans that keep the most of it.
-    request : Request
+    request : SearchRequest
         What was searched for them.
     freed : tuple of str
         Groups of axes that were searched since no plan keeps them; ``settings`` among them where these are.
@@ -60,7 +60,7 @@ class Near:
     """
 
     result: SearchResult
-    request: Request
+    request: SearchRequest
     freed: tuple[str, ...]
     recipe: Estimate | Unpriced
     reason: str | None
@@ -102,7 +102,7 @@ def axes_of(plan: Plan) -> dict[str, object]:
     return {name: record[name] for name in TOLD if not silent.get(name, False)}
 
 
-def near(request: Request, recipe: Axes, progress: Progress | None = None) -> Near:
+def near(request: SearchRequest, recipe: Axes, progress: Progress | None = None) -> Near:
     """Search the plans that keep the most of a recipe: all of it, all but one group of axes, or less.
 
     Of plans that give up one group each, the best is taken; where none does, groups are given up one after
@@ -110,7 +110,7 @@ def near(request: Request, recipe: Axes, progress: Progress | None = None) -> Ne
 
     Parameters
     ----------
-    request : Request
+    request : SearchRequest
         What is asked; its settings are those of the recipe, and what the user has fixed stays fixed.
     recipe : mapping
         Axes of the recipe.
@@ -135,10 +135,12 @@ def near(request: Request, recipe: Axes, progress: Progress | None = None) -> Ne
     return Near(found, asked, freed, unchanged, reason, free)
 
 
-Found = tuple[SearchResult, Request, tuple[str, ...]]
+Found = tuple[SearchResult, SearchRequest, tuple[str, ...]]
 
 
-def _without(settled: Request, request: Request, groups: tuple[str, ...], progress: Progress | None) -> Found:
+def _without(
+    settled: SearchRequest, request: SearchRequest, groups: tuple[str, ...], progress: Progress | None
+) -> Found:
     """Search with some groups of axes free, those that the user has fixed aside."""
     freed = {axis for name in groups for axis in GROUPS[name]} - set(request.fixed)
     asked = replace(
@@ -147,7 +149,7 @@ def _without(settled: Request, request: Request, groups: tuple[str, ...], progre
     return search_counts(asked, progress, advise=False), asked, groups
 
 
-def _giving_up(settled: Request, request: Request, progress: Progress | None) -> Iterator[Found]:
+def _giving_up(settled: SearchRequest, request: SearchRequest, progress: Progress | None) -> Iterator[Found]:
     """Yield searches that have plans, with more and more groups free."""
     names = tuple(GROUPS)
     allowed = request.settings.allowed if request.settings is not None else ()
@@ -169,11 +171,11 @@ def _plain(runtime: Runtime) -> Runtime:
     return runtime
 
 
-def _value(result: SearchResult, request: Request) -> float:
+def _value(result: SearchResult, request: SearchRequest) -> float:
     return objective_value(request.objective, result.plans[0])
 
 
-def _unchanged(settled: Request) -> Estimate | Unpriced:
+def _unchanged(settled: SearchRequest) -> Estimate | Unpriced:
     """Price the recipe as it is on the first machine that is asked for."""
     job, runtime = next(settled.jobs())
     known = dict(settled.fixed)
@@ -187,7 +189,7 @@ def _unchanged(settled: Request) -> Estimate | Unpriced:
     return price(plan, job, runtime, settled.memory_limit)
 
 
-def _reason(unchanged: Estimate | Unpriced, request: Request) -> str | None:
+def _reason(unchanged: Estimate | Unpriced, request: SearchRequest) -> str | None:
     """Say why the recipe as it is is none of the answers."""
     if unchanged.violations:
         first = unchanged.violations[0]

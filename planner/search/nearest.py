@@ -22,7 +22,7 @@ from planner.search.assign.uneven import missing_memory, missing_record
 from planner.search.candidates import ScanReport
 from planner.search.fits import fits_any
 from planner.search.legality import named, plan_rows
-from planner.search.request import Request, scan_of
+from planner.search.request import SearchRequest, scan_of
 from planner.units import GIB
 
 MOST_SPLIT = 16
@@ -38,12 +38,12 @@ MOST_DOUBLINGS = 7
 """How often the number of accelerators is doubled before giving up."""
 
 
-def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[str, object]:
+def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapping[str, object]:
     """Return the smallest plan, how much is missing, how many accelerators would do, and single changes.
 
     Parameters
     ----------
-    request : Request
+    request : SearchRequest
         The request that nothing satisfies.
     reports : list of ScanReport
         What its scans saw.
@@ -78,7 +78,7 @@ def nearest_that_fits(request: Request, reports: list[ScanReport]) -> Mapping[st
     }
 
 
-def fewest_broken(request: Request, job: Job, runtime: Runtime) -> dict[str, object] | None:
+def fewest_broken(request: SearchRequest, job: Job, runtime: Runtime) -> dict[str, object] | None:
     """Return the plan that breaks the fewest rules and what it breaks, None where no degrees divide.
 
     Up to `MOST_ASKED` combinations of techniques are asked, each with as many degrees.
@@ -102,7 +102,7 @@ def fewest_broken(request: Request, job: Job, runtime: Runtime) -> dict[str, obj
 
 
 def _split(
-    request: Request, job: Job, runtime: Runtime, reports: list[ScanReport]
+    request: SearchRequest, job: Job, runtime: Runtime, reports: list[ScanReport]
 ) -> dict[str, object] | None:
     """Return what the plan that misses least needs at least, of those whose layers can be assigned."""
     if request.uniform or request.fixed.get("stage_layers") is not None or len(reports) > 1:
@@ -124,11 +124,11 @@ def _split(
     return {"plan": plan.slug} | missing_record(least)
 
 
-def _fits(request: Request) -> bool:
+def _fits(request: SearchRequest) -> bool:
     return any(fits_any(scan_of(request, job, runtime, keep=1)) for job, runtime in request.jobs())
 
 
-def _one_node_more(request: Request) -> Iterator[tuple[str, Request]]:
+def _one_node_more(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
     """Yield the request with one node more, where it is for one cluster that joins several."""
     pools = [cluster.pool for cluster in request.clusters]
     if len(pools) == 1 and pools[0].network is not None:
@@ -137,7 +137,7 @@ def _one_node_more(request: Request) -> Iterator[tuple[str, Request]]:
         yield f"--gpus {gpus}", replace(request, gpu_counts=(gpus,))
 
 
-def _remedy(text: str, request: Request, peak: float | None) -> dict[str, object]:
+def _remedy(text: str, request: SearchRequest, peak: float | None) -> dict[str, object]:
     """Return a change with the fastest plan among the first that are priced, its memory and its price.
 
     The first `MOST_CHUNKS` chunks of each scan are priced, so that a search may find a faster one.
@@ -162,7 +162,7 @@ def _remedy(text: str, request: Request, peak: float | None) -> dict[str, object
     }
 
 
-def _enough(request: Request, job: Job, runtime: Runtime) -> int | None:
+def _enough(request: SearchRequest, job: Job, runtime: Runtime) -> int | None:
     """Return the fewest accelerators, by doubling, with which something fits."""
     gpus = max(request.gpu_counts)
     for _ in range(MOST_DOUBLINGS):
@@ -174,11 +174,11 @@ def _enough(request: Request, job: Job, runtime: Runtime) -> int | None:
     return None
 
 
-def _changes(request: Request) -> Iterator[tuple[str, Request]]:
+def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
     """Yield single changes that save memory, each with the request changed so."""
     work = request.workload
 
-    def with_work(**fields: Any) -> Request:
+    def with_work(**fields: Any) -> SearchRequest:
         return replace(request, workload=work.model_copy(update=fields))
 
     for name, value in request.fixed.items():
@@ -194,7 +194,7 @@ def _changes(request: Request) -> Iterator[tuple[str, Request]]:
         yield f"--seq-len {work.seq_len // 2}", with_work(seq_len=work.seq_len // 2)
 
 
-def _tuned(request: Request) -> Iterator[tuple[str, Request]]:
+def _tuned(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
     """Yield a request for adapters, on runtimes that train them where those asked for do not."""
     method = request.workload.method
     if any(method in runtime.methods for runtime in request.runtimes) or _fits(request):

@@ -10,7 +10,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.resume import Resume
 from planner.formulas.checkpoints import break_even_seconds, worthwhile_seconds
 from planner.search.optimise import search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.techniques.recovery._family import ENVIRONMENT
 
 KEPT = ("tp", "pp", "vpp", "ep", "etp")
@@ -56,7 +56,7 @@ class Changed:
 
 
 def after_change(
-    old: Estimate, request: Request, gpus: int, storage: float, fixed: dict[str, object]
+    old: Estimate, request: SearchRequest, gpus: int, storage: float, fixed: dict[str, object]
 ) -> Changed | None:
     """Return the best plan on another number of accelerators whose checkpoint loads, None where none fits.
 
@@ -64,7 +64,7 @@ def after_change(
     ----------
     old : Estimate
         The plan that saved.
-    request : Request
+    request : SearchRequest
         The search of its job.
     gpus : int
         Accelerators that there are now.

@@ -24,7 +24,7 @@ from planner.search.operators.split import best_of
 from planner.search.queue import FIRST, least_bound
 from planner.search.refine import Refinement, refine, smallest
 from planner.search.request import (
-    Request,
+    SearchRequest,
     objective_bound,
     objective_column,
     objective_key,
@@ -90,12 +90,12 @@ class SearchResult(Shown):
     variants: tuple[tuple[Estimate, ...], ...] = ()
 
 
-def search(request: Request, progress: Progress | None = None) -> SearchResult:
+def search(request: SearchRequest, progress: Progress | None = None) -> SearchResult:
     """Rank the plans of a request; where no plan can use as many accelerators, those on fewer.
 
     Parameters
     ----------
-    request : Request
+    request : SearchRequest
         What is asked.
     progress : callable, optional
         Told the share done and the step at hand.
@@ -120,7 +120,9 @@ def search(request: Request, progress: Progress | None = None) -> SearchResult:
     return replace(result, elapsed=time.perf_counter() - started)
 
 
-def search_counts(request: Request, progress: Progress | None = None, advise: bool = True) -> SearchResult:
+def search_counts(
+    request: SearchRequest, progress: Progress | None = None, advise: bool = True
+) -> SearchResult:
     """Rank the plans of a request that use all accelerators of one of its counts.
 
     Where there are none, it is worked out what would do if ``advise`` says so.
@@ -167,7 +169,7 @@ def search_counts(request: Request, progress: Progress | None = None, advise: bo
 
 
 def scan_each(
-    request: Request,
+    request: SearchRequest,
     jobs: Sequence[tuple[Job, Runtime]],
     progress: Progress | None = None,
     within: float = float("inf"),
@@ -183,7 +185,7 @@ def scan_each(
 
 
 def least_memory(
-    request: Request, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None, guard: Guard
+    request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None, guard: Guard
 ) -> tuple[list[Scan], list[ScanReport], list[Refinement], float]:
     """Search every job for time, and then for the least memory among plans nearly as fast as the fastest.
 
@@ -207,7 +209,7 @@ def least_memory(
     return scans, reports, refined, within
 
 
-def why_left_out(answer: Estimate, request: Request) -> str | None:
+def why_left_out(answer: Estimate, request: SearchRequest) -> str | None:
     """Return why a plan that is not of the search is none of its answers; None where it would be one."""
     if answer.violations:
         return f"breaks {answer.violations[0].rule}"
@@ -220,7 +222,7 @@ def why_left_out(answer: Estimate, request: Request) -> str | None:
 
 
 def refine_each(
-    request: Request, scans: Sequence[Scan], reports: Sequence[ScanReport], guard: Guard | None = None
+    request: SearchRequest, scans: Sequence[Scan], reports: Sequence[ScanReport], guard: Guard | None = None
 ) -> list[Refinement]:
     """Refine the plans of several jobs, the most promising job first.
 
@@ -263,7 +265,7 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
 
 
 def with_settings(
-    request: Request,
+    request: SearchRequest,
     jobs: Sequence[tuple[Job, Runtime]],
     plans: Sequence[Estimate],
     guard: Guard,
@@ -294,7 +296,7 @@ def with_settings(
 def _optimality(
     ranked: list[Estimate],
     refined: list[Refinement],
-    request: Request,
+    request: SearchRequest,
     scans: Sequence[Scan],
     guard: Guard,
     within: float,

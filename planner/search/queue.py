@@ -15,7 +15,7 @@ from planner.cost.estimate import Estimate
 from planner.plan import Plan
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, ScanReport
-from planner.search.operators import OPERATORS, Operator
+from planner.search.operators import OPERATORS, SearchOperator
 from planner.search.request import objective_bound, objective_value
 
 FIRST = 5
@@ -32,7 +32,7 @@ class Waiting:
     turn: float
     key: float
     number: int
-    operator: Operator = field(compare=False)
+    operator: SearchOperator = field(compare=False)
     candidate: Candidate = field(compare=False)
     sure: bool = field(compare=False)
 
@@ -74,7 +74,7 @@ class Queue:
             for candidate in self.report.of(operator.name):
                 self.add(operator, candidate, operator.order(candidate))
 
-    def add(self, operator: Operator, candidate: Candidate, key: float, sure: bool = False) -> None:
+    def add(self, operator: SearchOperator, candidate: Candidate, key: float, sure: bool = False) -> None:
         """Let a candidate wait for an operator, if it did not yet."""
         if (operator.name, candidate.plan) not in self._seen:
             self._seen.add((operator.name, candidate.plan))
@@ -157,7 +157,7 @@ class Queue:
             heapq.heappush(self._waiting, one)
         return refined > 0
 
-    def refine(self, operator: Operator, candidate: Candidate) -> float:
+    def refine(self, operator: SearchOperator, candidate: Candidate) -> float:
         """Refine a candidate; return the least objective of its plans, infinite where there are none."""
         least = float("inf")
         for found in operator.refine(self.bench, candidate):

@@ -33,7 +33,7 @@ SLOWDOWN = 1.25
 
 
 @dataclass(frozen=True)
-class Request:
+class SearchRequest:
     """Everything that a search needs.
 
     Parameters
@@ -148,7 +148,9 @@ def _least_phases(job: Job, seconds: float) -> Phases:
     return Phases(computing, 0.0, seconds - computing)
 
 
-def scans_of(request: Request, jobs: Sequence[tuple[Job, Runtime]], within: float = np.inf) -> list[Scan]:
+def scans_of(
+    request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], within: float = np.inf
+) -> list[Scan]:
     """Return a scan of each job; those of one job for several settings share space and legal rows."""
     first: dict[int, Scan] = {}
     times = Counter(id(job) for job, _ in jobs)
@@ -164,7 +166,9 @@ def scans_of(request: Request, jobs: Sequence[tuple[Job, Runtime]], within: floa
     return scans
 
 
-def scan_of(request: Request, job: Job, runtime: Runtime, keep: int = 256, within: float = np.inf) -> Scan:
+def scan_of(
+    request: SearchRequest, job: Job, runtime: Runtime, keep: int = 256, within: float = np.inf
+) -> Scan:
     """Return the scan of one job; by memory, of plans whose steps take at most ``within`` seconds."""
     degrees, split = fixed_degrees(request.fixed)
     capacity = float(job.hardware.pool.accelerator.memory_visible)

@@ -29,7 +29,7 @@ from planner.search.legality import (
     obeying,
     plan_rows,
 )
-from planner.search.operators import OPERATORS, Operator
+from planner.search.operators import OPERATORS, SearchOperator
 from planner.search.scope import KEPT_WHOLE, Scope
 from planner.search.squeezed import Squeezed
 from planner.search.tables import LayerGrid, Rows, StageTables, representatives, taken_rows
@@ -53,7 +53,7 @@ class Scan(Scope):
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     @cached_property
-    def operators(self) -> list[Operator]:
+    def operators(self) -> list[SearchOperator]:
         """What the candidates are kept for."""
         return [operator for operator in OPERATORS if operator.takes(self)]
 

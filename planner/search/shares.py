@@ -61,7 +61,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Run:
+class LayerRun:
     """A job with its share and its times. [s]"""
 
     task: Task
@@ -76,7 +76,7 @@ class Run:
         return 0.0 if self.task.deadline is None else max(0.0, self.end - self.task.deadline)
 
 
-def cost(runs: Iterable[Run], objective: Objective) -> float:
+def cost(runs: Iterable[LayerRun], objective: Objective) -> float:
     """Return what is minimised: weighted time to completion, or the last end; lateness counts most. [s]"""
     known = list(runs)
     late = LATE * sum(run.task.weight * run.late for run in known)
@@ -89,7 +89,7 @@ Choice = tuple[int, int]
 """A job and a place in its options, by numbers."""
 
 
-def played(tasks: Sequence[Task], order: Sequence[Choice], gpus: int) -> tuple[Run, ...]:
+def played(tasks: Sequence[Task], order: Sequence[Choice], gpus: int) -> tuple[LayerRun, ...]:
     """Return the runs of jobs that start in an order, each as soon as its share is free and it has arrived.
 
     A job later in the order never starts before an earlier one does.
@@ -105,17 +105,17 @@ def played(tasks: Sequence[Task], order: Sequence[Choice], gpus: int) -> tuple[R
             clock, free = max(clock, end), free + given
         heapq.heappush(running, (clock + seconds, count))
         free -= count
-        runs.append(Run(tasks[job], count, clock, clock + seconds))
+        runs.append(LayerRun(tasks[job], count, clock, clock + seconds))
     return tuple(runs)
 
 
-def queue(tasks: Sequence[Task], gpus: int) -> tuple[Run, ...]:
+def queue(tasks: Sequence[Task], gpus: int) -> tuple[LayerRun, ...]:
     """Return the runs of a queue: first come, first served, each with what it asks for."""
     order = sorted(range(len(tasks)), key=lambda job: tasks[job].arrives)
     return played(tasks, [(job, tasks[job].asked % len(tasks[job].options)) for job in order], gpus)
 
 
-def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[Run, ...]:
+def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[LayerRun, ...]:
     """Return the runs where all jobs present have equal shares, cut anew when one comes or ends.
 
     A share is rounded down to what the job may have; where there is none so small the job waits. A change of
@@ -154,7 +154,7 @@ def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[Run,
                 ends[job] = clock
                 open_jobs.remove(job)
     return tuple(
-        Run(
+        LayerRun(
             task,
             max(count for count, _ in task.options if count <= gpus),
             starts[job],
@@ -165,7 +165,7 @@ def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[Run,
     )
 
 
-def planned(tasks: Sequence[Task], gpus: int, objective: Objective = "completion") -> tuple[Run, ...]:
+def planned(tasks: Sequence[Task], gpus: int, objective: Objective = "completion") -> tuple[LayerRun, ...]:
     """Return the runs of least cost that the program and exchanges find; never worse than the queue's."""
     start = sorted(range(len(tasks)), key=lambda job: tasks[job].arrives)
     asked = [(job, tasks[job].asked % len(tasks[job].options)) for job in start]
@@ -202,7 +202,7 @@ def _program(tasks: Sequence[Task], gpus: int, objective: Objective, horizon: fl
             for begin in range(int(task.arrives // slot), SLOTS - length + 1):
                 one = model.add_variable(f"z_{job}_{place}_{begin}", cat="Binary")
                 places[one.name] = (begin, job, place, one)
-                run = Run(task, count, begin * slot, max(begin * slot, task.arrives) + seconds)
+                run = LayerRun(task, count, begin * slot, max(begin * slot, task.arrives) + seconds)
                 own.append(one)
                 if objective == "makespan":
                     goal.append(LATE * task.weight * run.late / slot * one)
@@ -224,10 +224,12 @@ def _program(tasks: Sequence[Task], gpus: int, objective: Objective, horizon: fl
     return [(job, place) for _, _, job, place in chosen]
 
 
-def _improved(tasks: Sequence[Task], order: list[Choice], gpus: int, objective: Objective) -> tuple[Run, ...]:
+def _improved(
+    tasks: Sequence[Task], order: list[Choice], gpus: int, objective: Objective
+) -> tuple[LayerRun, ...]:
     """Return the runs after exchanges: another place of a job in the order, other shares, while one helps."""
 
-    def worth(runs: tuple[Run, ...]) -> tuple[float, float]:
+    def worth(runs: tuple[LayerRun, ...]) -> tuple[float, float]:
         return cost(runs, objective), sum(run.end for run in runs)
 
     best, tried, improves = played(tasks, order, gpus), 0, True
@@ -257,7 +259,7 @@ def _exchanges(tasks: Sequence[Task], order: list[Choice]) -> Iterator[list[Choi
             yield [changed.get(place, choice) for place, choice in enumerate(order)]
 
 
-def small_moves(runs: Iterable[Run], gpus: int, per_node: int) -> int:
+def small_moves(runs: Iterable[LayerRun], gpus: int, per_node: int) -> int:
     """Return how often a job of less than a node must move so that others find whole nodes. [-]
 
     Shares of part of a node go where they leave least free; of whole nodes, to any. Parts that halve a node

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from planner.sweep.row import FITS, Row
-from planner.sweep.run import Case, Execute, Sweep, run
+from planner.sweep.run import Execute, Sweep, SweepCase, run
 from planner.units import ungrouped
 
 
-def ladders_of(cases: Sequence[Case], axis: str) -> list[list[Case]]:
+def ladders_of(cases: Sequence[SweepCase], axis: str) -> list[list[SweepCase]]:
     """Return the cases of each setting of the other axes, by ascending numbers of ``axis``."""
     names = [name for name in (cases[0].options if cases else ()) if name != axis]
     rungs = sorted(cases, key=lambda case: int(ungrouped(str(case.options[axis]))))
-    settings: dict[tuple[str | None, ...], list[Case]] = {
+    settings: dict[tuple[str | None, ...], list[SweepCase]] = {
         tuple(case.options[name] for name in names): [] for case in cases
     }
     for case in rungs:
@@ -22,7 +22,7 @@ def ladders_of(cases: Sequence[Case], axis: str) -> list[list[Case]]:
 
 
 def bisected(
-    ladders: Sequence[Sequence[Case]],
+    ladders: Sequence[Sequence[SweepCase]],
     known: Mapping[str, Row],
     execute: Execute,
     keep: Callable[[Row], None],
@@ -32,7 +32,7 @@ def bisected(
 
     Parameters
     ----------
-    ladders : sequence of sequences of Case
+    ladders : sequence of sequences of SweepCase
         The cases of each setting, ascending.
     known, execute, keep : mapping, callable, callable
         As `run` takes them.

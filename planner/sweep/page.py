@@ -12,15 +12,15 @@ from planner.plan import Plan
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.sweep.front import OBJECTIVES, best_rows, dollars, grouped, hours, pareto_rows
-from planner.sweep.questions._family import Question, Reply
-from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Outcome, Row, counts
+from planner.sweep.questions._family import Reply, SweepQuestion
+from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Row, SweepOutcome, counts
 from planner.sweep.run import Sweep
 from planner.units import percent
 
 HEADS: Final = {"models": "model", "hardware": "cluster", "seq_len": "seq len", "global_batch": "batch"}
 HOURS: Final = "h/B tokens"
 
-Asked = Mapping[Question, float]
+Asked = Mapping[SweepQuestion, float]
 """Questions with their limits."""
 
 
@@ -148,7 +148,7 @@ def _would_fit(varying: Sequence[str], rows: list[Row]) -> list[dict[str, str]]:
     return [_settings(row, varying) | _ways(row.outcome) for row in rows]
 
 
-def _ways(outcome: Outcome) -> dict[str, str]:
+def _ways(outcome: SweepOutcome) -> dict[str, str]:
     nearest, space = outcome.nearest or {}, outcome.space or {}
     if space.get("valid") == 0:
         return {"GiB missing": "-", "would fit": f"no plan obeys all rules: {', '.join(space['removed'])}"}

@@ -20,7 +20,7 @@ STATUSES: Final = (FITS, NOTHING_FITS, REFUSED, FAILED)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepOutcome:
     """What a search of one case gave.
 
     Parameters
@@ -48,7 +48,7 @@ class Outcome:
     elapsed_s: float = 0.0
 
 
-_OUTCOME: Final = {field.name for field in fields(Outcome)}
+_OUTCOME: Final = {field.name for field in fields(SweepOutcome)}
 
 Leaf = str | bool | int | Annotated[float, Field(allow_inf_nan=False)] | None
 
@@ -109,13 +109,13 @@ class Row:
         Digest of everything that the outcome depends on.
     case : Options
         What the grid says.
-    outcome : Outcome
+    outcome : SweepOutcome
         What its search gave.
     """
 
     key: str
     case: Options
-    outcome: Outcome
+    outcome: SweepOutcome
 
     @property
     def best(self) -> Mapping[str, Any]:
@@ -142,7 +142,7 @@ def row_of(document: Mapping[str, Any]) -> Row:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
-    return Row(line.key, line.case, Outcome(**line.model_dump(include=_OUTCOME)))
+    return Row(line.key, line.case, SweepOutcome(**line.model_dump(include=_OUTCOME)))
 
 
 def counts(rows: Sequence[Row]) -> dict[str, int]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.sweep.grid import Options
-from planner.sweep.row import FAILED, Outcome, Row
+from planner.sweep.row import FAILED, Row, SweepOutcome
 
-Work = Sequence[tuple[str, Request]]
+Work = Sequence[tuple[str, SearchRequest]]
 """Keys and requests of the cases to search."""
-Execute = Callable[[Work], Iterator[tuple[str, Outcome]]]
+Execute = Callable[[Work], Iterator[tuple[str, SweepOutcome]]]
 """Searches all of them somewhere, and yields each outcome with its key as it is ready, in any order."""
 
 
 @dataclass(frozen=True)
-class Case:
+class SweepCase:
     """One cell of the grid: a request, or the row that says why there is none.
 
     Parameters
@@ -25,16 +25,16 @@ class Case:
         What the grid says.
     key : str
         Digest of everything that the outcome depends on.
-    request : Request, optional
+    request : SearchRequest, optional
         What is searched.
-    refused : Outcome, optional
+    refused : SweepOutcome, optional
         Why nothing can be.
     """
 
     options: Options
     key: str
-    request: Request | None
-    refused: Outcome | None = None
+    request: SearchRequest | None
+    refused: SweepOutcome | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Sweep:
 
 
 def run(
-    cases: Sequence[Case],
+    cases: Sequence[SweepCase],
     known: Mapping[str, Row],
     execute: Execute,
     keep: Callable[[Row], None],
@@ -64,7 +64,7 @@ def run(
 
     Parameters
     ----------
-    cases : sequence of Case
+    cases : sequence of SweepCase
         The grid.
     known : mapping
         Rows that are there, by key; one that failed is searched again.

@@ -14,15 +14,15 @@ from planner.report.flat import flat_row
 from planner.report.plan_file import digest, tool_version
 from planner.runtimes._family import Runtime
 from planner.search.optimise import SearchResult, search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.sweep.grid import Options
-from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, Outcome
+from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, SweepOutcome
 
 KEY_LENGTH: Final = 32
 """Hexadecimal digits of a key: 128 bits, so that no two cases of any sweep share one."""
 
 
-def content_key(request: Request) -> str:
+def content_key(request: SearchRequest) -> str:
     """Return a digest of everything that the outcome of a request depends on.
 
     It changes with any number of the model, the cluster, the runtime or the workload, with an axis that is
@@ -55,20 +55,20 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
 
-def solve(request: Request) -> Outcome:
+def solve(request: SearchRequest) -> SweepOutcome:
     """Return what the search of a request gives; an error is an outcome too."""
     try:
         return outcome_of(search(request))
     except PlannerError as error:
-        return Outcome(REFUSED, reason=str(error))
+        return SweepOutcome(REFUSED, reason=str(error))
     except Exception as error:
         return failed(error)
 
 
-def outcome_of(result: SearchResult) -> Outcome:
+def outcome_of(result: SearchResult) -> SweepOutcome:
     """Return a search in plain values: its best plan, or what would fit."""
     space = {name: getattr(result, name) for name in ("enumerated", "valid", "fits", "priced")}
-    return Outcome(
+    return SweepOutcome(
         status=FITS if result.plans else NOTHING_FITS,
         best=plain(flat_row(result.plans[0])) if result.plans else None,
         nearest=None if result.nearest is None else plain(dict(result.nearest)),
@@ -77,7 +77,7 @@ def outcome_of(result: SearchResult) -> Outcome:
     )
 
 
-def failed(error: BaseException | str) -> Outcome:
+def failed(error: BaseException | str) -> SweepOutcome:
     """Return the outcome of a case whose search ended with an error."""
     words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    return Outcome(FAILED, reason=" ".join(words.split())[:300])
+    return SweepOutcome(FAILED, reason=" ".join(words.split())[:300])

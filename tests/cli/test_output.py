@@ -13,7 +13,7 @@ import pytest
 from planner.cli.commands import LazyCommands
 from planner.cli.options import Format
 from planner.cli.output import emit_document, emit_page, emit_rows, table_lines
-from planner.cli.profile import Progress as Measuring
+from planner.cli.profile import ProfileProgress as Measuring
 from planner.cli.progress import Progress
 from planner.report.as_json import plain
 from planner.report.page import Page, Table, significant

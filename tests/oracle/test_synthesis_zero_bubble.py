@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from planner.formulas.pipeline import Pipe
-from planner.search.synthesis.problem import Problem
+from planner.search.synthesis.problem import OrderProblem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
@@ -66,7 +66,7 @@ class Setting:
 
     def made(self, seconds: float) -> Synthesis:
         ranks, m = range(self.line.pp), self.line.m
-        problem = Problem.uniform(ranks, self.line.pass_times, self.limit, m, "span")
+        problem = OrderProblem.uniform(ranks, self.line.pass_times, self.limit, m, "span")
         return synthesise([problem], time_limit=seconds, solver=None)
 
 

@@ -15,7 +15,7 @@ from planner.search.guard import Guard
 from planner.search.operators.split import best_of
 from planner.search.optimise import search
 from planner.search.refine import refine
-from planner.search.request import Request, objective_column
+from planner.search.request import SearchRequest, objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.simulate.plan import play_plan
@@ -140,7 +140,9 @@ def test_a_search_s_bound_is_one_for_the_played_winner_too() -> None:
             MODELS[name] if name in MODELS else load_model(name), gpus, global_batch=max(gpus // 4, 16)
         )
         found = search(
-            Request(asked.model, (asked.hardware,), (gpus,), asked.workload, (runtime(),), fixed=dict(fixed))
+            SearchRequest(
+                asked.model, (asked.hardware,), (gpus,), asked.workload, (runtime(),), fixed=dict(fixed)
+            )
         )
         winner, told = found.plans[0], found.optimality
         bound, within = float(str(told["bound_s"])), float(str(told["model_bound_s"]))

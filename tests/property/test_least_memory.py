@@ -14,7 +14,7 @@ from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
 from planner.search.operators.split import balanced
 from planner.search.optimise import SearchResult, search
-from planner.search.request import Request, scan_of
+from planner.search.request import SearchRequest, scan_of
 
 JOBS = {
     "hosted": ("llama3-8b", "dgx-h100", 8, 4096, 32, "megatron-lm"),
@@ -26,11 +26,11 @@ JOBS = {
 }
 
 
-def request(name: str, **fixed: object) -> Request:
+def request(name: str, **fixed: object) -> SearchRequest:
     model, cluster, gpus, seq_len, batch, runtime = JOBS[name]
     work = Workload(seq_len=seq_len, global_batch=batch)
     known = (runtimes()[runtime],)
-    return Request(load_model(model), (load_hardware(cluster),), (gpus,), work, known, fixed=fixed)
+    return SearchRequest(load_model(model), (load_hardware(cluster),), (gpus,), work, known, fixed=fixed)
 
 
 @lru_cache

@@ -14,7 +14,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.optimise import search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans
 
 
@@ -50,7 +50,7 @@ def test_it_costs_what_runs_again_where_traffic_takes_longer_than_the_passes(run
 
 def test_the_search_prefers_no_recompute_where_everything_fits() -> None:
     work = Workload(seq_len=4096, global_batch=1)
-    asked = Request(
+    asked = SearchRequest(
         load_model("llama3-8b"), (load_hardware("dgx-h100"),), (64,), work, (runtimes()["megatron-lm"],)
     )
     plans = search(replace(asked, top=20)).plans

@@ -20,7 +20,7 @@ from planner.runtimes._family import Job
 from planner.search.assign.improve import Improver
 from planner.search.operators.host import hosted
 from planner.search.optimise import search_counts
-from planner.search.request import Request, objective_column, scan_of
+from planner.search.request import SearchRequest, objective_column, scan_of
 
 WORSE = 1.001
 """How many times as long as a pinned search's best the open one's may take. [-]"""
@@ -43,13 +43,13 @@ JOBS = {
 
 def request(
     model: str, cluster: str, gpus: int, seq_len: int, batch: int, runtime: str = "megatron-lm", **fixed: Any
-) -> Request:
+) -> SearchRequest:
     work = Workload(seq_len=seq_len, global_batch=batch)
     known = (runtimes()[runtime],)
-    return Request(load_model(model), (load_hardware(cluster),), (gpus,), work, known, fixed=fixed)
+    return SearchRequest(load_model(model), (load_hardware(cluster),), (gpus,), work, known, fixed=fixed)
 
 
-def best(asked: Request) -> Estimate | None:
+def best(asked: SearchRequest) -> Estimate | None:
     plans = search_counts(replace(asked, top=1)).plans
     return plans[0] if plans else None
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from planner.errors import CheckFailed
-from planner.sweep.executors import Settings, executors
+from planner.sweep.executors import ExecutorSettings, executors
 from planner.sweep.row import FAILED, FITS
 from tests.helpers import user_environment
 from tests.unit.sweep_rows import badly
@@ -120,7 +120,7 @@ def test_a_task_that_dies_or_raises_has_failed_alone(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(name, value)
     work: Any = [(request, request) for request in ("slow", "kill", "a", "raise", "b")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    found = dict(executors()["ray"].run(work, badly, Settings(2)))
+    found = dict(executors()["ray"].run(work, badly, ExecutorSettings(2)))
     assert {key: outcome.status for key, outcome in found.items()} == {
         "slow": FITS, "kill": FAILED, "a": FITS, "raise": FAILED, "b": FITS,
     }  # fmt: skip

@@ -30,7 +30,7 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.candidates import ScanReport
 from planner.search.legality import named, plan_rows
-from planner.search.request import Request, objective_column, scan_of
+from planner.search.request import SearchRequest, objective_column, scan_of
 from planner.search.scan import Scan
 from tests.helpers import user_environment
 from tests.speed.accuracy import accuracy_lines, runs_folder
@@ -49,11 +49,13 @@ SAMPLE = 300
 """Plans that are priced one by one."""
 
 
-def gpt3_request(gpus: int) -> Request:
+def gpt3_request(gpus: int) -> SearchRequest:
     """Return the search for GPT-3 175B for Megatron-LM."""
     name, cluster, seq_len, batch = GPT3
     work = Workload(seq_len=seq_len, global_batch=batch)
-    return Request(load_model(name), (load_hardware(cluster),), (gpus,), work, (runtimes()["megatron-lm"],))
+    return SearchRequest(
+        load_model(name), (load_hardware(cluster),), (gpus,), work, (runtimes()["megatron-lm"],)
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Columns:
     elapsed: float
 
 
-def priced_in_columns(request: Request) -> Columns:
+def priced_in_columns(request: SearchRequest) -> Columns:
     """Scan the space of a request, the making of the space included."""
     started = time.perf_counter()
     job, runtime = next(request.jobs())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from planner.search.assign.decompose import decompose
-from planner.search.assign.problem import Problem
+from planner.search.assign.problem import AssignProblem
 from tests.speed.test_simulate_speed import plain_loop_seconds
 from tests.unit.test_assign import large
 
 
-def quickest(problem: Problem) -> float:
+def quickest(problem: AssignProblem) -> float:
     """Return the seconds of the fastest of three runs, each to the optimum."""
     best = float("inf")
     for _ in range(3):

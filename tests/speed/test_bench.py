@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.inputs.workload import Workload
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from tests.speed.bench import (
     cold,
     differing_bits,
@@ -19,7 +19,7 @@ from tests.unit.cost_jobs import MODELS, cluster, runtime
 def test_columns_are_a_hundred_times_faster_than_single_estimates() -> None:
     """Relative, so that the machine does not matter; `make bench` prints the real figures of GPT-3 175B."""
     work = Workload(seq_len=2048, global_batch=256)
-    request = Request(MODELS["dense"], (cluster("dgx-h100"),), (64,), work, (runtime(),))
+    request = SearchRequest(MODELS["dense"], (cluster("dgx-h100"),), (64,), work, (runtime(),))
     columns = min((priced_in_columns(request) for _ in range(2)), key=lambda scan: scan.elapsed)
     job, _ = next(request.jobs())
     assert columns.report.valid > 10_000

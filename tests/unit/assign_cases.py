@@ -7,10 +7,10 @@ from itertools import combinations, combinations_with_replacement, groupby, pair
 
 import numpy as np
 
-from planner.search.assign.problem import Problem
+from planner.search.assign.problem import AssignProblem
 
 
-def random_problem(seed: int) -> Problem:
+def random_problem(seed: int) -> AssignProblem:
     """Return a problem of few layers; whole numbers, so that sums are exact in any order."""
     draw = np.random.default_rng(seed)
     kinds, strategies = int(draw.integers(1, 3)), int(draw.integers(1, 4))
@@ -31,7 +31,7 @@ def random_problem(seed: int) -> Problem:
     if strategies > 1 and draw.random() < 0.2:
         seconds[int(draw.integers(kinds)), 0] = np.inf
     mean = 14.0 * sum(counts) / stages
-    return Problem(
+    return AssignProblem(
         runs=merged,
         seconds=seconds,
         held=whole(0, 6, shape),
@@ -47,7 +47,7 @@ def random_problem(seed: int) -> Problem:
     )
 
 
-def brute_force(problem: Problem) -> float:
+def brute_force(problem: AssignProblem) -> float:
     """Return the least seconds of all cuts and all choices layer by layer; infinite where none fits."""
     kinds = [kind for kind, count in problem.runs for _ in range(count)]
     best = np.inf
@@ -59,7 +59,7 @@ def brute_force(problem: Problem) -> float:
     return float(best)
 
 
-def _least(problem: Problem, stage: int, block: tuple[int, ...]) -> float:
+def _least(problem: AssignProblem, stage: int, block: tuple[int, ...]) -> float:
     """Return the least seconds of one stage; infinite where no choice fits."""
     found = [np.inf]
     for strategies in _choices(block, problem.strategies):
@@ -69,7 +69,7 @@ def _least(problem: Problem, stage: int, block: tuple[int, ...]) -> float:
     return float(min(found))
 
 
-def _fits(problem: Problem, stage: int, layers: list[tuple[int, int]]) -> bool:
+def _fits(problem: AssignProblem, stage: int, layers: list[tuple[int, int]]) -> bool:
     nbytes = problem.extra_bytes[stage] + max(
         problem.floor_bytes[stage], max(problem.rebuilt[layer] for layer in layers)
     )

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from planner.techniques.schedules._family import Kind, Orders, Pass, PassTimes
-from planner.techniques.schedules._sweep import SLACK, Setting, settings
+from planner.techniques.schedules._sweep import SLACK, SweepSetting, settings
 
 
 def plain_shortest_order(pp: int, microbatches: int, times: PassTimes, limit: float) -> Orders:
@@ -17,7 +17,9 @@ def plain_shortest_order(pp: int, microbatches: int, times: PassTimes, limit: fl
     return min(tries, key=lambda done: (round(done.span, 9), round(max(done.clock), 9))).orders()
 
 
-def plain_sweep(pp: int, microbatches: int, times: PassTimes, limit: float, setting: Setting) -> PlainSweep:
+def plain_sweep(
+    pp: int, microbatches: int, times: PassTimes, limit: float, setting: SweepSetting
+) -> PlainSweep:
     """Lay all passes out under one setting."""
     done = PlainSweep(pp, microbatches, times, limit, setting)
     for rank in range(pp):
@@ -37,7 +39,9 @@ def plain_sweep(pp: int, microbatches: int, times: PassTimes, limit: float, sett
 class PlainSweep:
     """Clocks, memory and passes of all ranks while an order is laid out."""
 
-    def __init__(self, pp: int, microbatches: int, times: PassTimes, limit: float, setting: Setting) -> None:
+    def __init__(
+        self, pp: int, microbatches: int, times: PassTimes, limit: float, setting: SweepSetting
+    ) -> None:
         self.pp, self.microbatches, self.times = pp, microbatches, times
         self.limit, self.setting = limit, setting
         self.clock = [0.0] * pp

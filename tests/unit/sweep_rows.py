@@ -7,7 +7,7 @@ import signal
 import time
 from typing import Any
 
-from planner.sweep.row import FITS, NOTHING_FITS, Outcome, Row
+from planner.sweep.row import FITS, NOTHING_FITS, Row, SweepOutcome
 
 PLAN = {
     "tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "etp": 1, "dp": 8, "zero": 1, "zero_shards": 8,
@@ -25,16 +25,16 @@ def fit(gpus: int, step: float, **figures: Any) -> Row:
     }  # fmt: skip
     case = {name: figures.pop(name) for name in tuple(figures) if name not in best}
     case = {"models": "m", "hardware": "h", "gpus": str(gpus)} | case
-    return Row(f"{case}{figures}", case, Outcome(FITS, best=best | figures))
+    return Row(f"{case}{figures}", case, SweepOutcome(FITS, best=best | figures))
 
 
 def no_fit(gpus: int, nearest: dict[str, Any] | None = None, **case: str) -> Row:
     """Return a row in which nothing fits."""
     options = {"models": "m", "hardware": "h", "gpus": str(gpus)} | case
-    return Row(f"{options}", options, Outcome(NOTHING_FITS, nearest=nearest))
+    return Row(f"{options}", options, SweepOutcome(NOTHING_FITS, nearest=nearest))
 
 
-def badly(request: Any) -> Outcome:
+def badly(request: Any) -> SweepOutcome:
     """Search as the request says: return, raise, or take the process along."""
     if request == "raise":
         raise LookupError("no such thing")
@@ -42,4 +42,4 @@ def badly(request: Any) -> Outcome:
         os.kill(os.getpid(), signal.SIGKILL)
     if request == "slow":
         time.sleep(0.3)
-    return Outcome(FITS, best={"said": request, "threads": os.environ["OMP_NUM_THREADS"]})
+    return SweepOutcome(FITS, best={"said": request, "threads": os.environ["OMP_NUM_THREADS"]})

@@ -9,7 +9,7 @@ from math import prod
 from typing import Final
 
 from planner.errors import UnsupportedPlan
-from planner.search.synthesis.problem import Problem
+from planner.search.synthesis.problem import OrderProblem
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules._engine import Pipeline, Timeline, play
 from planner.techniques.schedules._family import Kind, Pass
@@ -20,7 +20,7 @@ SHAPES = [(2, 1, 3), (2, 1, 4), (3, 1, 2), (3, 1, 3), (4, 1, 2), (2, 2, 1), (2, 
 """Ranks, chunks of each, and micro-batches of which all orders can be tried."""
 
 
-def random_problem(seed: int, shapes: list[tuple[int, int, int]] = SHAPES) -> Problem:
+def random_problem(seed: int, shapes: list[tuple[int, int, int]] = SHAPES) -> OrderProblem:
     """Return a problem with unlike chunks, messages and limits; whole numbers and halves."""
     draw = random.Random(seed)
     pp, vpp, microbatches = draw.choice(shapes)
@@ -33,7 +33,7 @@ def random_problem(seed: int, shapes: list[tuple[int, int, int]] = SHAPES) -> Pr
 
     saved = tuple(draw.choice((1.0, 2.0)) if draw.random() < 0.3 else 1.0 for _ in ranks)
     needs = [sum(size for size, home in zip(saved, ranks, strict=True) if home == rank) for rank in range(pp)]
-    return Problem(
+    return OrderProblem(
         ranks=ranks,
         forward=times(6),
         input_gradient=times(6),
@@ -47,20 +47,20 @@ def random_problem(seed: int, shapes: list[tuple[int, int, int]] = SHAPES) -> Pr
     )
 
 
-def pipeline_of(problem: Problem) -> Pipeline:
+def pipeline_of(problem: OrderProblem) -> Pipeline:
     """Return the pipeline of a problem as the simulation takes it."""
     return Pipeline(
         problem.ranks, problem.forward, problem.input_gradient, problem.weight_gradient, problem.hops
     )
 
 
-def value_of(problem: Problem, timeline: Timeline) -> float:
+def value_of(problem: OrderProblem, timeline: Timeline) -> float:
     """Return what the simulation says of the objective."""
     record = step_record(timeline)
     return record.makespan if problem.objective == "makespan" else record.longest_span
 
 
-def overfull(problem: Problem, timeline: Timeline) -> bool:
+def overfull(problem: OrderProblem, timeline: Timeline) -> bool:
     """Say whether a rank holds more than it may, by the simulation's own account of memory."""
     sizes = ActivationBytes(problem.saved, problem.kept)
     return any(
@@ -70,7 +70,7 @@ def overfull(problem: Problem, timeline: Timeline) -> bool:
     )
 
 
-def rank_orders(problem: Problem, rank: int, any_turn: bool = False) -> list[tuple[Pass, ...]]:
+def rank_orders(problem: OrderProblem, rank: int, any_turn: bool = False) -> list[tuple[Pass, ...]]:
     """Return the orders of a rank's passes within its limit; micro-batches in any turn, or in their own."""
     passes = [
         Pass(kind, chunk, microbatch)
@@ -83,7 +83,7 @@ def rank_orders(problem: Problem, rank: int, any_turn: bool = False) -> list[tup
 
 
 def _completed(
-    problem: Problem, rank: int, any_turn: bool, done: tuple[Pass, ...], left: list[Pass]
+    problem: OrderProblem, rank: int, any_turn: bool, done: tuple[Pass, ...], left: list[Pass]
 ) -> Iterator[tuple[Pass, ...]]:
     if not left:
         yield done
@@ -98,7 +98,7 @@ def _completed(
         yield from _completed(problem, rank, any_turn, (*done, item), rest)
 
 
-def held_after(problem: Problem, passes: tuple[Pass, ...]) -> float:
+def held_after(problem: OrderProblem, passes: tuple[Pass, ...]) -> float:
     """Return what a rank holds after some passes."""
     held = 0.0
     for kind, chunk, _ in passes:
@@ -107,7 +107,7 @@ def held_after(problem: Problem, passes: tuple[Pass, ...]) -> float:
     return held
 
 
-def least_value(problem: Problem, any_turn: bool = False) -> float:
+def least_value(problem: OrderProblem, any_turn: bool = False) -> float:
     """Return the best value of all orders within the limits, by playing each."""
     pipeline, best = pipeline_of(problem), float("inf")
     choices = [rank_orders(problem, rank, any_turn) for rank in range(problem.pp)]
@@ -119,6 +119,6 @@ def least_value(problem: Problem, any_turn: bool = False) -> float:
     return best
 
 
-def count_orders(problem: Problem) -> int:
+def count_orders(problem: OrderProblem) -> int:
     """Return how many orders there are, with micro-batches in their turn."""
     return prod(len(rank_orders(problem, rank)) for rank in range(problem.pp))

@@ -12,12 +12,12 @@ import pytest
 from planner.errors import Infeasible, SolverError
 from planner.search.assign import counting
 from planner.search.assign.decompose import Solution, decompose
-from planner.search.assign.problem import Problem, Segment, price, split_of
-from planner.search.assign.program import GAP, Program, Solver, cbc, certify, highs, solve
+from planner.search.assign.problem import AssignProblem, Segment, price, split_of
+from planner.search.assign.program import GAP, AssignProgram, Solver, cbc, certify, highs, solve
 from planner.units import GIB
 from tests.unit.assign_cases import brute_force, random_problem
 
-HAND = Problem(
+HAND = AssignProblem(
     runs=((0, 2), (1, 3)),
     seconds=np.array([[1.0, 1.5], [4.0, 5.0]]),
     held=np.array([[6.0, 1.0], [8.0, 2.0]]),
@@ -71,7 +71,7 @@ def test_what_is_no_assignment_is_refused(wrong: tuple[tuple[Segment, ...], ...]
         price(HAND, wrong)
 
 
-def found(problem: Problem, solver: Callable[[Problem], Solution] = decompose) -> float:
+def found(problem: AssignProblem, solver: Callable[[AssignProblem], Solution] = decompose) -> float:
     """Return the seconds of a solver's answer, checked to hold; infinite where it says that nothing fits."""
     try:
         solution = solver(problem)
@@ -97,9 +97,9 @@ def test_decomposition_is_brute_force_a_thousand_times() -> None:
     assert [found(problem) for problem in problems] == [brute_force(problem) for problem in problems]
 
 
-def optimum(problem: Problem, solver: Solver) -> float:
+def optimum(problem: AssignProblem, solver: Solver) -> float:
     """Return the seconds of a solver's own answer, started from nothing."""
-    program = Program(problem)
+    program = AssignProgram(problem)
     bound = solver(program, 60.0)
     told = price(problem, program.answer())
     assert told.fits
@@ -130,10 +130,10 @@ def test_an_infeasible_program_is_refused() -> None:
     tight = replace(HAND, capacity=np.array([30.0, 30.0]))
     for solver in (highs, cbc):
         with pytest.raises(SolverError, match="infeasible"):
-            solver(Program(tight), 10.0)
+            solver(AssignProgram(tight), 10.0)
 
 
-def in_gib(problem: Problem, capacity: float) -> Problem:
+def in_gib(problem: AssignProblem, capacity: float) -> AssignProblem:
     """Return a problem whose bytes are gibibytes, with one capacity for all stages."""
     fields = {
         name: getattr(problem, name) * GIB
@@ -177,7 +177,7 @@ def test_the_slowest_stage_alone_and_the_sum_alone() -> None:
 
 
 @pytest.fixture
-def cut_short(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+def cut_short(monkeypatch: pytest.MonkeyPatch) -> list[AssignProblem]:
     """Problems that a search of one node leaves open, while it is no longer than that."""
     monkeypatch.setattr(counting, "MOST_NODES", 1)
     problems = [random_problem(seed) for seed in range(200, 900)]
@@ -186,7 +186,7 @@ def cut_short(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
     return left_open
 
 
-def found_gap(problem: Problem) -> float:
+def found_gap(problem: AssignProblem) -> float:
     """Return the gap that the decomposition leaves; none where nothing fits."""
     try:
         return decompose(problem).gap
@@ -194,7 +194,7 @@ def found_gap(problem: Problem) -> float:
         return 0.0
 
 
-def test_a_search_cut_short_has_a_bound_that_holds(cut_short: list[Problem]) -> None:
+def test_a_search_cut_short_has_a_bound_that_holds(cut_short: list[AssignProblem]) -> None:
     for problem in cut_short:
         solution, least = decompose(problem), brute_force(problem)
         assert solution.bound <= least * (1 + 1e-12)
@@ -202,7 +202,7 @@ def test_a_search_cut_short_has_a_bound_that_holds(cut_short: list[Problem]) -> 
         assert price(problem, solution.assignment).fits
 
 
-def test_the_program_runs_only_where_a_gap_is_left(cut_short: list[Problem]) -> None:
+def test_the_program_runs_only_where_a_gap_is_left(cut_short: list[AssignProblem]) -> None:
     assert solve(HAND, solver=crashes).note == ""
     for problem in cut_short:
         told = solve(problem)
@@ -211,11 +211,11 @@ def test_the_program_runs_only_where_a_gap_is_left(cut_short: list[Problem]) -> 
         assert "segmentation" in solve(problem, solver=crashes).note
 
 
-def large(seed: int) -> Problem:
+def large(seed: int) -> AssignProblem:
     """Return 126 layers on 16 stages with 24 strategies each, memory tight."""
     draw = np.random.default_rng(seed)
     stages, shape = 16, (1, 24)
-    return Problem(
+    return AssignProblem(
         runs=((0, 126),),
         seconds=draw.uniform(1.0, 1.5, shape),
         held=draw.uniform(0.1, 1.0, shape),
@@ -236,36 +236,36 @@ def test_the_program_certifies_what_the_decomposition_found() -> None:
     problem = large(0)
     known = decompose(problem)
     assert known.gap < 1e-12
-    program = Program(problem)
+    program = AssignProgram(problem)
     program.start_from(known.assignment)
     bound = highs(program, 60.0)
     assert known.incumbent * (1 - 2 * GAP) <= bound <= known.incumbent * (1 + 1e-9)
     assert certify(problem, replace(known, bound=0.0)).gap < 2 * GAP
 
 
-def crashes(program: Program, time_limit: float) -> float:
+def crashes(program: AssignProgram, time_limit: float) -> float:
     raise RuntimeError("segmentation fault")
 
 
-def is_missing(program: Program, time_limit: float) -> float:
+def is_missing(program: AssignProgram, time_limit: float) -> float:
     raise ImportError("No module named 'highspy'")
 
 
-def runs_out_of_time(program: Program, time_limit: float) -> float:
+def runs_out_of_time(program: AssignProgram, time_limit: float) -> float:
     return highs(program, 0.0)
 
 
-def answers_nothing(program: Program, time_limit: float) -> float:
+def answers_nothing(program: AssignProgram, time_limit: float) -> float:
     return 0.0
 
 
-def answers_halves(program: Program, time_limit: float) -> float:
+def answers_halves(program: AssignProgram, time_limit: float) -> float:
     for variable in program.counts.values():
         variable.varValue = 0.5
     return 0.0
 
 
-def answers_too_much(program: Program, time_limit: float) -> float:
+def answers_too_much(program: AssignProgram, time_limit: float) -> float:
     """Put every layer under the fastest strategy where the decomposition's split has it, fit or not."""
     for (stage, _, strategy), variable in program.counts.items():
         variable.varValue = 1.0 if strategy == 0 and stage < 2 else 0.0
@@ -301,7 +301,7 @@ def test_no_time_gives_no_wrong_plan() -> None:
 def test_whole_numbers_with_rounding_are_whole() -> None:
     """HiGHS answers 14.999999999999996 for 15."""
     known = decompose(HAND)
-    program = Program(HAND)
+    program = AssignProgram(HAND)
     highs(program, 10.0)
     for variable in program.counts.values():
         variable.varValue += 4e-15
@@ -311,8 +311,8 @@ def test_whole_numbers_with_rounding_are_whole() -> None:
 def test_an_answer_that_does_not_fit_is_not_believed() -> None:
     roomy = replace(HAND, capacity=np.array([999.0, 999.0]))
 
-    def of_the_roomy_one(program: Program, time_limit: float) -> float:
-        other = Program(roomy)
+    def of_the_roomy_one(program: AssignProgram, time_limit: float) -> float:
+        other = AssignProgram(roomy)
         bound = highs(other, time_limit)
         for key, variable in program.counts.items():
             variable.varValue = other.counts[key].value()
@@ -326,7 +326,7 @@ def test_an_answer_that_does_not_fit_is_not_believed() -> None:
 
 
 def test_without_the_decomposition_the_program_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gives_up(problem: Problem) -> Solution:
+    def gives_up(problem: AssignProblem) -> Solution:
         raise SolverError("nothing found")
 
     monkeypatch.setattr("planner.search.assign.program.decompose", gives_up)

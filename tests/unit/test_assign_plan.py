@@ -21,7 +21,7 @@ from planner.search.candidates import ScanReport
 from planner.search.choices import choices_of
 from planner.search.optimise import search
 from planner.search.refine import refine
-from planner.search.request import Request, objective_column
+from planner.search.request import SearchRequest, objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.techniques.schedules import SCHEDULES
@@ -274,7 +274,7 @@ def test_without_candidates_nothing_is_gained() -> None:
 
 
 def test_the_search_tells_its_solver() -> None:
-    request = Request(
+    request = SearchRequest(
         SMALL, (WORK.hardware,), (8,), WORK.workload, (runtime(),),
         {"pp": 4, "vpp": 1, "ep": 2, "zero": 1, "cp": 1}, memory_limit=12 * GIB,
     )  # fmt: skip

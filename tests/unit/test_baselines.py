@@ -6,14 +6,14 @@ import pytest
 
 from planner.inputs.workload import Workload
 from planner.search.optimise import search
-from planner.search.request import Request, objective_value
+from planner.search.request import SearchRequest, objective_value
 from tests.unit.cost_jobs import MODELS, cluster, runtime
 
 
 @pytest.mark.parametrize("objective", ["time", "memory"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_search_is_never_worse_than_its_baselines(name: str, objective: str) -> None:
-    request = Request(
+    request = SearchRequest(
         MODELS[name], (cluster("dgx-a100-80gb"),), (16,), Workload(seq_len=2048, global_batch=32),
         (runtime(),), fixed={"cp": 1, "etp": 1}, objective=objective, top=3,
     )  # fmt: skip
@@ -29,7 +29,7 @@ def test_the_search_is_never_worse_than_its_baselines(name: str, objective: str)
 
 
 def test_what_the_baselines_are() -> None:
-    request = Request(
+    request = SearchRequest(
         MODELS["dense"], (cluster("dgx-h100"),), (16,), Workload(seq_len=2048, global_batch=32), (runtime(),)
     )
     known = dict(search(request).baselines)
@@ -39,7 +39,7 @@ def test_what_the_baselines_are() -> None:
 
 
 def test_answers_add_up_and_are_ranked() -> None:
-    request = Request(
+    request = SearchRequest(
         MODELS["experts"], (cluster("dgx-h100"), cluster("dgx-a100-80gb")), (8, 16),
         Workload(seq_len=2048, global_batch=32), (runtime(),), fixed={"cp": 1}, top=4,
     )  # fmt: skip

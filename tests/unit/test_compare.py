@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from planner.cost.estimate import estimate
-from planner.report.compare import Named, compare_document, compare_page, difference, differences
+from planner.report.compare import NamedPlan, compare_document, compare_page, difference, differences
 from planner.report.page import Table
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 JOB = job()
-FAST = Named("fast", estimate(plan_of(JOB), JOB, runtime()))
-SLOW = Named("slow", estimate(plan_of(JOB, tp=8), JOB, runtime()))
+FAST = NamedPlan("fast", estimate(plan_of(JOB), JOB, runtime()))
+SLOW = NamedPlan("slow", estimate(plan_of(JOB, tp=8), JOB, runtime()))
 
 
 def test_the_differences_of_all_terms_make_up_the_difference_of_the_steps() -> None:
@@ -23,7 +23,7 @@ def test_the_differences_of_all_terms_make_up_the_difference_of_the_steps() -> N
 
 
 def test_a_plan_does_not_differ_from_itself() -> None:
-    text = difference(FAST, Named("again", FAST.answer))
+    text = difference(FAST, NamedPlan("again", FAST.answer))
     assert text == "again against fast: +0.0% time (no term differs); +0.0 GiB (no part differs)."
 
 
@@ -37,7 +37,7 @@ def test_the_dearest_term_is_named_first_and_memory_by_its_parts() -> None:
 
 def test_unlike_jobs_are_told() -> None:
     other = job(gpus=32, hardware="dgx-a100-80gb", global_batch=64)
-    text = difference(FAST, Named("other", estimate(plan_of(other), other, runtime("fsdp"))))
+    text = difference(FAST, NamedPlan("other", estimate(plan_of(other), other, runtime("fsdp"))))
     assert text.endswith("Not the same job: global_batch, runtime, cluster, gpus.")
 
 

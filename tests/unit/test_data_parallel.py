@@ -9,7 +9,7 @@ import pytest
 
 from planner.cost.case import Case, case_of
 from planner.cost.data_parallel import (
-    Group,
+    ShardGroup,
     data_parallel_seconds,
     data_parallel_sent,
     gathers,
@@ -202,7 +202,7 @@ BILLION = {"prefetch_elements": 5e7, "reuse_elements": 1e9}
 
 def dense_group(
     traits: dict[str, Any], elements: float, recompute: str = "full", **fields: Any
-) -> tuple[Case, Plan, Group]:
+) -> tuple[Case, Plan, ShardGroup]:
     """Return the group of 16 shards that hold a model of ``elements`` in 12 layers."""
     case, plan = setting(traits, zero=3, recompute=recompute, **({"micro_batch": 2} | fields))
     (group,) = groups(case, plan, StageWeights(2 * elements, 0.0, elements, 0.0))

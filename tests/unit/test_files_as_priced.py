@@ -16,7 +16,7 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from tests.unit.cost_jobs import plan_of
 
 RUNTIMES: Final = runtimes()
@@ -87,7 +87,7 @@ def test_the_dispatcher_that_is_priced_is_the_one_that_starts(
 def test_extra_prediction_layers_are_priced_where_the_files_train_them(name: str) -> None:
     """Megatron-core trains DeepSeek-V3's; torchtitan's and transformers' code has none by default."""
     runtime, asked = RUNTIMES[name], job_for("deepseek-v3")
-    (job, _), *_ = Request(asked.model, (asked.hardware,), (64,), asked.workload, (runtime,)).jobs()
+    (job, _), *_ = SearchRequest(asked.model, (asked.hardware,), (64,), asked.workload, (runtime,)).jobs()
     assert asked.model.prediction is not None
     trains = name in ("megatron-lm", "megatron-bridge")
     assert (job.model.prediction is not None) is trains

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from planner.calibrate.constants import shipped_values
-from planner.calibrate.stages import Wanted, read_stages, stages
+from planner.calibrate.stages import WantedRuns, read_stages, stages
 from planner.errors import InputError
 from planner.inputs.fitted import all_constants
 
@@ -47,7 +47,7 @@ def test_a_stage_is_read_with_its_runs_groups_and_constants(tmp_path: Path) -> N
 
 
 def test_a_condition_that_is_not_given_asks_for_nothing() -> None:
-    assert Wanted().holds(run())
+    assert WantedRuns().holds(run())
 
 
 def test_every_shipped_constant_is_fitted_by_one_stage() -> None:

@@ -18,7 +18,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import said
 from planner.launchers import launchers
-from planner.launchers._family import Settings
+from planner.launchers._family import LauncherSettings
 from planner.plan import Plan
 from planner.question.job import MOST_TOKENS
 from planner.runtimes import runtimes
@@ -110,7 +110,7 @@ def written(folder: Path, job: Job, plan: Plan, target: tuple[str, str, str, str
         parts = command(plan, job, version)
     except UnsupportedPlan:
         return None
-    files = launchers()[launcher].files(parts, plan, job, Settings("title", "cite", "job"))
+    files = launchers()[launcher].files(parts, plan, job, LauncherSettings("title", "cite", "job"))
     folder.mkdir()
     for other, text in files.items():
         (folder / other).write_text(text, encoding="utf-8")

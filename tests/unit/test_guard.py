@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.search.guard import Guard
 from planner.search.optimise import search
-from planner.search.request import Request, objective_key
+from planner.search.request import SearchRequest, objective_key
 from planner.simulate.plan import play_plan
 from tests.unit.runner_jobs import DENSE, job
 
@@ -80,10 +80,10 @@ def test_without_passes_left_the_price_counts_and_plans_of_one_stage_cost_none()
     assert guard.passes == 0.0
 
 
-def request(top: int = 5) -> Request:
+def request(top: int = 5) -> SearchRequest:
     work = Workload(seq_len=4096, global_batch=32)
     fixed = {"pp": 4, "cp": 1, "schedule": "1f1b"}
-    return Request(
+    return SearchRequest(
         load_model("llama2-7b"), (load_hardware("dgx-h100"),), (8,), work, (runtimes()["torchtitan"],),
         fixed=fixed, top=top,
     )  # fmt: skip

@@ -11,11 +11,11 @@ from planner.inputs.workload import Workload
 from planner.report.as_json import search_document
 from planner.search.idle import smaller_counts
 from planner.search.optimise import search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 
 
-def request(gpus: int, batch: int, runtime: str = "megatron-lm", **fixed: int) -> Request:
-    return Request(
+def request(gpus: int, batch: int, runtime: str = "megatron-lm", **fixed: int) -> SearchRequest:
+    return SearchRequest(
         load_model("llama3-8b"), (load_hardware("dgx-h100"),), (gpus,),
         Workload(seq_len=4096, global_batch=batch), (load_runtime(runtime),), fixed=fixed, uniform=True,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from planner.calibrate.measured.links import Sample, link_of
-from planner.calibrate.measured.printed import Imported, gather, imported
+from planner.calibrate.measured.printed import ImportedLog, gather, imported
 from planner.errors import InputError
 from planner.inputs.import_logs import read_log
 from planner.inputs.import_logs.ibstat import read_ibstat
@@ -32,12 +32,12 @@ def read_tests(name: str) -> tuple[NcclTest, ...]:
     return log  # type: ignore[return-value]
 
 
-def bring(*names: str, base: str = "", in_place: bool = False) -> Imported:
+def bring(*names: str, base: str = "", in_place: bool = False) -> ImportedLog:
     evidence = gather([(name, read_log(LOGS / name)) for name in names])
     return imported(evidence, base, "mine", in_place)
 
 
-def pool(result: Imported) -> dict[str, dict[str, object]]:
+def pool(result: ImportedLog) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = result.content["pools"][0]
     return found
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from planner.calibrate.runs.table import COLUMNS
 from planner.errors import InputError, UnsupportedPlan
 from planner.launchers import Card, launch_files, launchers, target
-from planner.launchers._family import VARIABLES, Launcher, Settings, node_shape
+from planner.launchers._family import VARIABLES, Launcher, LauncherSettings, node_shape
 from planner.launchers._shell import job_name, quoted
 from planner.launchers.kubernetes import object_name
 from planner.registry import find
@@ -54,7 +54,9 @@ def written(
     work = cases.job("llama3-8b", gpus, **({"seq_len": 8192, "global_batch": 64} | job))
     plan = cases.plan(gpus, 64)
     files = dict(
-        LAUNCHERS[launcher].files(start or command(), plan, work, Settings("Runtime", "title", "name"))
+        LAUNCHERS[launcher].files(
+            start or command(), plan, work, LauncherSettings("Runtime", "title", "name")
+        )
     )
     for name, text in files.items():
         (folder / name).write_text(text)

@@ -8,7 +8,7 @@ import pytest
 
 from planner.cost.estimate import Estimate, estimate
 from planner.inputs.load import load_model
-from planner.report.mfu import Measured, conventions, doubts, explanations, mfu_document
+from planner.report.mfu import MeasuredStep, conventions, doubts, explanations, mfu_document
 from tests.unit.cost_jobs import GPT, MODELS, job, plan_of, runtime
 
 
@@ -41,13 +41,13 @@ def test_the_printed_mfu_of_llama_3_405b() -> None:
     )
     answer = estimate(plan_of(asked, tp=8, pp=16, sequence_parallel=True), asked, runtime())
     count = flops(answer)["MFU"]
-    measured = Measured(answer, count / 400e12 / 16384)
+    measured = MeasuredStep(answer, count / 400e12 / 16384)
     assert measured.share(count) == pytest.approx(0.41, abs=0.01)
 
 
 def test_a_step_at_the_estimate_has_the_estimates_mfu_and_no_gap() -> None:
     answer = answer_of(tp=2, recompute="full")
-    document = mfu_document(Measured(answer, answer.step))
+    document = mfu_document(MeasuredStep(answer, answer.step))
     assert document["mfu"] == pytest.approx(answer.mfu)
     assert document["hfu"] == pytest.approx(answer.hfu)
     assert document["hfu"] > document["mfu"]
@@ -57,7 +57,7 @@ def test_a_step_at_the_estimate_has_the_estimates_mfu_and_no_gap() -> None:
 
 def test_a_part_taken_as_many_times_as_said_closes_the_gap() -> None:
     answer = answer_of(tp=4, zero=1)
-    measured = Measured(answer, 1.3 * answer.step)
+    measured = MeasuredStep(answer, 1.3 * answer.step)
     for row in explanations(measured):
         if row.factor is not None:
             stretched = answer.step + (row.factor - 1) * row.part.seconds
@@ -68,12 +68,12 @@ def test_a_part_taken_as_many_times_as_said_closes_the_gap() -> None:
 def test_hidden_communication_explains_no_more_than_the_gap() -> None:
     asked = job()
     answer = estimate(plan_of(asked, zero=3), asked, runtime(dp_exposed=0.0))
-    hidden = {row.part.name: row.part.hidden for row in explanations(Measured(answer, answer.step))}[
+    hidden = {row.part.name: row.part.hidden for row in explanations(MeasuredStep(answer, answer.step))}[
         "dp_comm"
     ]
     assert hidden > 0
     for gap, share in ((2 * hidden, 0.5), (0.5 * hidden, 1.0), (-hidden, 0.0)):
-        rows = {row.part.name: row for row in explanations(Measured(answer, answer.step + gap))}
+        rows = {row.part.name: row for row in explanations(MeasuredStep(answer, answer.step + gap))}
         assert rows["dp_comm"].hidden_share == pytest.approx(share)
 
 
@@ -82,15 +82,15 @@ def test_hidden_communication_explains_no_more_than_the_gap() -> None:
 )
 def test_what_cannot_be_is_doubted(times: float, words: str) -> None:
     answer = replace(answer_of(), error_band=None)
-    told = " ".join(doubts(Measured(answer, times * answer.step)))
+    told = " ".join(doubts(MeasuredStep(answer, times * answer.step)))
     assert words in told
     assert bool(words) == bool(told)
 
 
 def test_a_gap_within_the_band_needs_no_explaining() -> None:
     answer = replace(answer_of(), error_band=0.1)
-    assert "error band" in " ".join(doubts(Measured(answer, 1.05 * answer.step)))
-    assert not list(doubts(Measured(answer, 1.2 * answer.step)))
+    assert "error band" in " ".join(doubts(MeasuredStep(answer, 1.05 * answer.step)))
+    assert not list(doubts(MeasuredStep(answer, 1.2 * answer.step)))
 
 
 def test_experts_count_what_a_token_meets() -> None:

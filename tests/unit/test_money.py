@@ -23,7 +23,7 @@ from planner.report.plan_file import Names, plan_yaml, read_plan_file
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.optimise import search
-from planner.search.request import Request, objective_bound
+from planner.search.request import SearchRequest, objective_bound
 from tests.unit.cost_jobs import MODELS, job
 
 
@@ -159,7 +159,7 @@ def test_energy_is_that_of_each_phase_where_its_watts_are_known() -> None:
 def test_the_plan_of_least_energy_is_not_the_fastest_where_that_only_communicates_more() -> None:
     """Against every plan of a small space, priced by itself."""
     work = Workload(seq_len=4096, global_batch=64)
-    asked = Request(
+    asked = SearchRequest(
         load_model("llama3-8b"), (load_hardware("dgx-a100-80gb"),), (16,), work, (runtimes()["megatron-lm"],),
         fixed={"cp": 1, "recompute": "none", "micro_batch": 1}, top=1000, uniform=True,
     )  # fmt: skip
@@ -172,7 +172,7 @@ def test_the_plan_of_least_energy_is_not_the_fastest_where_that_only_communicate
 
 def test_a_bound_of_energy_is_below_every_plan() -> None:
     work = Workload(seq_len=4096, global_batch=32)
-    asked = Request(
+    asked = SearchRequest(
         load_model("llama3-8b"), (load_hardware("dgx-a100-80gb"),), (8,), work, (runtimes()["megatron-lm"],),
         top=50,
     )  # fmt: skip

@@ -12,16 +12,16 @@ from planner.inputs.workload import Workload
 from planner.report.search_page import nothing_fits
 from planner.runtimes import runtimes
 from planner.search.optimise import SearchResult, search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.units import GIB
 from tests.unit.cost_jobs import any_runtime, cluster
 
 RUNTIME = replace(any_runtime(), schedules=("1f1b",), recomputes=("none", "full"), offloads=("none",))
 
 
-def request(gpus: int = 1, **fields: Any) -> Request:
+def request(gpus: int = 1, **fields: Any) -> SearchRequest:
     work = {"seq_len": 2048, "global_batch": 32} | fields.pop("workload", {})
-    return Request(
+    return SearchRequest(
         load_model("llama3-8b"), (cluster("dgx-h100"),), (gpus,), Workload(**work), (RUNTIME,), **fields
     )
 

@@ -15,16 +15,16 @@ from planner.runtimes import runtimes
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, ScanReport, Screened
 from planner.search.chunk import PricedRows
-from planner.search.operators import OPERATORS, Operator
+from planner.search.operators import OPERATORS, SearchOperator
 from planner.search.queue import Queue
-from planner.search.request import Request, objective_column, scan_of
+from planner.search.request import SearchRequest, objective_column, scan_of
 from planner.search.scan import Scan
 
 
 def scan(objective: str = "time", gpus: int = 8, seq_len: int = 8192) -> Scan:
     """Return a scan in which every operator has something to do."""
     work = Workload(seq_len=seq_len, global_batch=16)
-    asked = Request(
+    asked = SearchRequest(
         load_model("llama2-13b"), (load_hardware("dgx-a100-40gb"),), (gpus,), work,
         (runtimes()["megatron-lm"],), {"cp": 1, "micro_batch": 1, "zero": 1}, objective=objective,
     )  # fmt: skip
@@ -59,7 +59,7 @@ def test_no_plan_of_an_operator_is_below_the_bound_of_its_candidate(objective: s
 
 
 @dataclass(frozen=True)
-class Twin(Operator):
+class Twin(SearchOperator):
     """Makes of every safe plan the plan itself."""
 
     def screen(self, rows: PricedRows) -> Screened:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from planner.search.assign.decompose import decompose
-from planner.search.assign.problem import Problem
+from planner.search.assign.problem import AssignProblem
 from planner.simulate.fill import fill
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._engine import Pipeline, Timeline, play
@@ -21,7 +21,7 @@ def cut(layers: list[float]) -> list[int]:
     """Return the layers of each stage that the assignment chooses; memory does not bind."""
     kinds, nothing = len(layers), np.zeros(STAGES)
     solved = decompose(
-        Problem(
+        AssignProblem(
             runs=tuple((kind, 1) for kind in range(kinds)),
             seconds=np.array(layers)[:, None],
             held=np.zeros((kinds, 1)),

@@ -23,9 +23,9 @@ from planner.profile.collectives import sizes, straggler_note
 from planner.profile.device import Device, open_device, read_device, torch_module
 from planner.profile.health import check_free, check_works, refuse_slow
 from planner.profile.machine import chosen
-from planner.profile.nvml import Driver, Reading, open_driver
+from planner.profile.nvml import Driver, PowerReading, open_driver
 from planner.profile.provenance import differences
-from planner.profile.ranks import Group, Ranks, group_ranks
+from planner.profile.ranks import RankGroup, Ranks, group_ranks
 from planner.profile.sampling import (
     FARTHEST,
     FLOOR,
@@ -416,7 +416,7 @@ def test_the_power_limit_is_no_fault() -> None:
 
 
 def test_a_driver_that_says_nothing_is_no_fault() -> None:
-    assert Driver().reading() == Reading()
+    assert Driver().reading() == PowerReading()
     check_free(gpu(), Driver())
     assert open_driver(None).version() == ""
 
@@ -516,7 +516,7 @@ def test_groups_go_from_pairs_to_all_over_each_tier() -> None:
 
 
 def test_buffers_divide_among_the_ranks() -> None:
-    group = Group("g", (0, 1, 2), 1, None, None)
+    group = RankGroup("g", (0, 1, 2), 1, None, None)
     assert all(size % (4 * 9) == 0 for size in sizes(processor(), group))
     assert max(sizes(processor(), group)) <= 16 * 2**20
 
@@ -534,7 +534,7 @@ def test_a_rank_that_does_not_come_is_named_with_its_group(error: str, who: str)
         raise RuntimeError(error)
 
     dist = SimpleNamespace(monitored_barrier=barrier)
-    group = Group("'all ranks' (ranks 0-7)", tuple(range(8)), 1, None, None)
+    group = RankGroup("'all ranks' (ranks 0-7)", tuple(range(8)), 1, None, None)
     ranks = Ranks(0, 8, 8, 60.0, "nccl", dist, (group,))
     with pytest.raises(Stopped) as stopped:
         ranks.arrive("all_reduce of 1024 bytes", group)

@@ -12,16 +12,16 @@ from planner.inputs.workload import Workload
 from planner.report.search_page import search_page
 from planner.runtimes import runtimes
 from planner.search.optimise import SearchResult, search, why_left_out
-from planner.search.request import Request, objective_value
+from planner.search.request import SearchRequest, objective_value
 from tests.cli.command import planner
 
 
 def request(
     gpus: tuple[int, ...] = (8,), names: tuple[str, ...] = ("megatron-lm",), **more: object
-) -> Request:
+) -> SearchRequest:
     work = Workload(seq_len=4096, global_batch=64)
     runners = tuple(runtimes()[name] for name in names)
-    asked = Request(load_model("llama3-8b"), (load_hardware("dgx-h100"),), gpus, work, runners)
+    asked = SearchRequest(load_model("llama3-8b"), (load_hardware("dgx-h100"),), gpus, work, runners)
     return replace(asked, **more)  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from planner.inputs.numerics import Numerics
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command
-from planner.runtimes._run import Run, run_of
+from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import LOOP
 from tests.unit.runner_jobs import LATENT, MHA, WIDE_HEADS, job, plan
 
@@ -30,7 +30,7 @@ def command(name: str, version: str | None = None, **axes: Any) -> Command:
     return runtime.command(plan(task, **axes), task, version or runtime.versions[0])
 
 
-def run() -> Run:
+def run() -> TrainingRun:
     return run_of(job(MHA, 8, seq_len=2048, global_batch=64))
 
 

@@ -20,7 +20,7 @@ from planner.search.choices import choices_of
 from planner.search.fits import fits_any, is_refused, least_state_bytes
 from planner.search.legality import named
 from planner.search.relaxed import least_bytes
-from planner.search.request import Request, objective_column
+from planner.search.request import SearchRequest, objective_column
 from planner.search.request import scan_of as requested_scan
 from planner.search.scan import Scan
 from planner.search.space import make_space
@@ -58,7 +58,7 @@ def test_a_model_that_a_runtime_cannot_build_is_refused_at_once(
 ) -> None:
     """Where one row answers for all, a whole scan has no legal plan, and no other row is asked."""
     work = Workload(seq_len=4096, global_batch=8)
-    asked = Request(load_model(name), (load_hardware("dgx-h100"),), (8,), work, (runtimes()[shown],))
+    asked = SearchRequest(load_model(name), (load_hardware("dgx-h100"),), (8,), work, (runtimes()[shown],))
     scan = requested_scan(asked, *next(asked.jobs()))
     if not is_refused(scan):
         assert (name, shown) != ("gemma3-4b", "megatron-lm")

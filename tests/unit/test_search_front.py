@@ -13,10 +13,10 @@ from planner.inputs.workload import Workload
 from planner.report.front import Patience, best_at_counts, front_document, halves, memory_front
 from planner.runtimes import runtimes
 from planner.search.optimise import search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from tests.cli.command import planner
 
-REQUEST = Request(
+REQUEST = SearchRequest(
     model=load_model("llama3-8b"),
     clusters=(load_hardware("dgx-h100"),),
     gpu_counts=(8,),

@@ -20,7 +20,7 @@ from planner.search.choices import choices_of
 from planner.search.optimise import search
 from planner.search.queue import Queue
 from planner.search.refine import Refinement, refine
-from planner.search.request import Request, objective_column, objective_value
+from planner.search.request import SearchRequest, objective_column, objective_value
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.units import GIB
@@ -103,8 +103,8 @@ def test_what_fits_with_no_split_makes_no_plan_and_what_is_not_reached_stays_ope
     assert queue.open_bound() == 2e-9
 
 
-def request(limit: float, **fixed: object) -> Request:
-    return Request(
+def request(limit: float, **fixed: object) -> SearchRequest:
+    return SearchRequest(
         LARGE_VOCABULARY, (WORK.hardware,), (8,), WORK.workload, (runtime(),), {**FIXED, **NAMES, **fixed},
         memory_limit=limit, oom_risk=0.5,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.launchers import launchers
-from planner.launchers._family import Settings
+from planner.launchers._family import LauncherSettings
 from planner.plan import Plan
 from planner.report.settings_line import unproven_settings
 from planner.rules import violations
@@ -30,7 +30,7 @@ from planner.runtimes._traits import TRAITS, Traits
 from planner.search.legality import Legality, plan_rows
 from planner.search.legality import named as legal_named
 from planner.search.optimise import search
-from planner.search.request import Request, objective_column, scan_of, scans_of
+from planner.search.request import SearchRequest, objective_column, scan_of, scans_of
 from planner.search.settings import OpenSettings, scanned_runtimes
 from planner.techniques.settings import SETTINGS
 
@@ -125,7 +125,7 @@ def test_what_is_written_of_settings_is_read_back_at_the_same_price(
     for number, values in enumerate(found):
         chosen = with_settings(runtime, values)
         command = runtime.command(plan, job, runtime.versions[0], changed(chosen.traits, runtime.traits))
-        files = launchers()["torchrun"].files(command, plan, job, Settings("title", "cite", "job"))
+        files = launchers()["torchrun"].files(command, plan, job, LauncherSettings("title", "cite", "job"))
         folder = tmp_path / str(number)
         folder.mkdir()
         for other, text in files.items():
@@ -170,8 +170,8 @@ def test_graphs_need_a_release_that_has_their_flags() -> None:
         assert ("release-has-flags" in names) == refused, release
 
 
-def asked(job: Job, runtime: Runtime, settings: OpenSettings | None) -> Request:
-    return Request(
+def asked(job: Job, runtime: Runtime, settings: OpenSettings | None) -> SearchRequest:
+    return SearchRequest(
         job.model, (job.hardware,), (job.gpus,), job.workload, (runtime,), top=3, settings=settings
     )
 

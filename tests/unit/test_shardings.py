@@ -16,7 +16,7 @@ from planner.cost.shardings import (
     ENDS,
     PARTIAL,
     Axis,
-    Choice,
+    ShardingChoice,
     _allowed,
     collective,
     derive,
@@ -157,7 +157,7 @@ def brute(sums: tuple[Einsum, ...], axis: Axis) -> float:
     return min(_sent(sums, taken, ENDS[axis]) for taken in product(*options))
 
 
-def _sent(sums: tuple[Einsum, ...], taken: tuple[Choice, ...], end: str) -> float:
+def _sent(sums: tuple[Einsum, ...], taken: tuple[ShardingChoice, ...], end: str) -> float:
     states, sent = {"x": end}, 0.0
     for one, choice in zip(sums, taken, strict=True):
         for (tensor, indices), wanted in zip(one.reads, choice.reads, strict=True):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from planner.search.shares import (
+    LayerRun,
     Objective,
-    Run,
     Task,
     cost,
     equal_shares,
@@ -70,7 +70,7 @@ def test_shares_that_others_beat_are_left_out() -> None:
 def test_small_jobs_move_where_a_whole_node_is_needed() -> None:
     """Two halves of two nodes keep a job of a node waiting until one of them moves."""
     one = Task("x", ((4, 1.0),))
-    halves = [Run(one, 4, 0.0, 10.0), Run(one, 4, 0.0, 1.0), Run(one, 4, 0.0, 10.0)]
-    whole = Run(Task("w", ((8, 1.0),)), 8, 2.0, 5.0)
+    halves = [LayerRun(one, 4, 0.0, 10.0), LayerRun(one, 4, 0.0, 1.0), LayerRun(one, 4, 0.0, 10.0)]
+    whole = LayerRun(Task("w", ((8, 1.0),)), 8, 2.0, 5.0)
     assert small_moves(halves, 16, 8) == 0
     assert small_moves([*halves, whole], 16, 8) == 1

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from planner.launchers._family import Settings
+from planner.launchers._family import LauncherSettings
 from planner.runtimes._family import Command
 from planner.runtimes._imports.shell import read_script
 from tests.unit.test_launchers import LAUNCHERS
@@ -54,7 +54,7 @@ def test_what_the_launchers_write_is_read_as_one_run(
 ) -> None:
     own = Command(("pretrain_gpt.py", "--a"), {}, production=("--data",), smoke=("--mock",))
     job = cases.job("llama3-8b", 16, seq_len=8192, global_batch=64)
-    said = Settings("Runtime", "title", "name", smoke=smoke)
+    said = LauncherSettings("Runtime", "title", "name", smoke=smoke)
     text = next(iter(LAUNCHERS[launcher].files(own, cases.plan(16, 64), job, said).values()))
     script = read_script(text, "it")
     starts = [number for number, one in enumerate(script.commands) if "pretrain_gpt.py" in one]

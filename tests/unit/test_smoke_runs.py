@@ -13,11 +13,11 @@ import yaml
 
 from planner.errors import UnsupportedPlan
 from planner.launchers import Card, launch_files, target
-from planner.launchers._family import Settings
+from planner.launchers._family import LauncherSettings
 from planner.launchers._runs import _value
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, StepLine
-from planner.runtimes._run import FIELDS, SOURCES, Run, run_of
+from planner.runtimes._run import FIELDS, SOURCES, TrainingRun, run_of
 from planner.runtimes._variables import VARIABLES
 from planner.runtimes.nanotron.files import STEP_LINE
 from tests.unit.test_launchers import LAUNCHERS, SHELLCHECK, expanded, recorded, run, stand_in
@@ -52,7 +52,7 @@ def both(**fields: Any) -> Command:
 def written(launcher: str, folder: Path, own: Command, smoke: bool = False, gpus: int = 16) -> dict[str, str]:
     """Write a launcher's files for a command into ``folder`` and return them."""
     work = cases.job("llama3-8b", gpus, seq_len=8192, global_batch=64)
-    said = Settings("Runtime", "title", "name", smoke=smoke)
+    said = LauncherSettings("Runtime", "title", "name", smoke=smoke)
     files = dict(LAUNCHERS[launcher].files(own, cases.plan(gpus, 64), work, said))
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -243,7 +243,7 @@ def test_ray_starts_both_kinds(smoke: bool, tmp_path: Path) -> None:
 
 
 def test_every_number_of_a_run_says_where_it_is_from() -> None:
-    assert set(SOURCES) == set(Run.__dataclass_fields__)
+    assert set(SOURCES) == set(TrainingRun.__dataclass_fields__)
     assert set(FIELDS) <= set(VARIABLES)
     job = cases.job("llama3-8b", 16, seq_len=8192, global_batch=64)
     assert run_of(job).defaults(*FIELDS).keys() == FIELDS.keys()

@@ -7,12 +7,12 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from planner.search.assign.plan_costs import PlanCosts
-from planner.search.assign.problem import Problem, layer_kinds
+from planner.search.assign.problem import AssignProblem, layer_kinds
 from planner.search.assign.room import StageRoom
 from tests.unit.assign_cases import random_problem
 
 
-def costs_of(problem: Problem) -> PlanCosts:
+def costs_of(problem: AssignProblem) -> PlanCosts:
     """Return a problem as that of a plan, whose largest layer is the same on every stage."""
     return PlanCosts(problem, ("a",) * problem.seconds.shape[1], problem.rebuilt.max(axis=0))
 

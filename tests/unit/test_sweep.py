@@ -16,7 +16,7 @@ from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.sweep_cases import NAMES, read_grid, request_of, shared
 from planner.errors import InputError
 from planner.inputs.record import Sourced
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.sweep.as_json import sweep_document
 from planner.sweep.bisect import bisected, ladders_of
 from planner.sweep.flat import flat_rows
@@ -25,8 +25,8 @@ from planner.sweep.grid import MOST_CASES, Grid, load_grid
 from planner.sweep.page import sweep_page
 from planner.sweep.questions import questions
 from planner.sweep.ranges import has_range, multiples, without_ranges
-from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, Outcome, Row, row_of
-from planner.sweep.run import Case, Sweep, Work, run
+from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, Row, SweepOutcome, row_of
+from planner.sweep.run import Sweep, SweepCase, Work, run
 from planner.sweep.solve import content_key
 from tests.unit.sweep_rows import fit, no_fit
 
@@ -167,23 +167,23 @@ def test_equal_models_and_clusters_are_kept_once() -> None:
     assert (one.gpu_counts, other.gpu_counts) == ((8,), (16,))
 
 
-def made(keys: str) -> list[Case]:
+def made(keys: str) -> list[SweepCase]:
     request = request_of(SMALL)
-    return [Case({"models": key}, key, request) for key in keys]
+    return [SweepCase({"models": key}, key, request) for key in keys]
 
 
-def answered(work: Work) -> Iterator[tuple[str, Outcome]]:
+def answered(work: Work) -> Iterator[tuple[str, SweepOutcome]]:
     """Answer in an order of its own."""
     for key, _ in random.Random(7).sample(list(work), len(work)):
-        yield key, Outcome(FITS, reason=f"searched {key}")
+        yield key, SweepOutcome(FITS, reason=f"searched {key}")
 
 
 def test_rows_stand_in_the_order_of_the_grid_and_known_ones_are_skipped() -> None:
-    known = {"b": Row("b", {"models": "B"}, Outcome(FITS, reason="known"))}
-    known |= {"e": Row("e", {"models": "e"}, Outcome(FAILED, reason="known"))}
+    known = {"b": Row("b", {"models": "B"}, SweepOutcome(FITS, reason="known"))}
+    known |= {"e": Row("e", {"models": "e"}, SweepOutcome(FAILED, reason="known"))}
     kept: list[Row] = []
     told: list[tuple[int, int]] = []
-    cases = [*made("abcade"), Case({"models": "f"}, "f", None, Outcome(REFUSED, reason="no"))]
+    cases = [*made("abcade"), SweepCase({"models": "f"}, "f", None, SweepOutcome(REFUSED, reason="no"))]
     result = run(cases, known, answered, kept.append, lambda *pair: told.append(pair))
     assert [row.key for row in result.rows] == list("abcadef")
     assert [row.outcome.reason for row in result.rows] == [
@@ -202,7 +202,7 @@ def test_halving_finds_what_searching_every_rung_finds(jobs: int) -> None:
         sizes = [chance.randint(1, 40) for _ in range(jobs)]
         last = [chance.randint(0, size) for size in sizes]
         cases = [
-            Case({"models": str(n), "seq_len": f"{8 * rung:,}"}, f"{n} {rung}", request)
+            SweepCase({"models": str(n), "seq_len": f"{8 * rung:,}"}, f"{n} {rung}", request)
             for n, size in enumerate(sizes)
             for rung in chance.sample(range(size), size)
         ]
@@ -210,11 +210,11 @@ def test_halving_finds_what_searching_every_rung_finds(jobs: int) -> None:
 
         def execute(
             work: Work, last: list[int] = last, seen: list[str] = searched
-        ) -> Iterator[tuple[str, Outcome]]:
+        ) -> Iterator[tuple[str, SweepOutcome]]:
             for key, _ in work:
                 number, rung = map(int, key.split())
                 seen.append(key)
-                yield key, Outcome(FITS if rung < last[number] else NOTHING_FITS)
+                yield key, SweepOutcome(FITS if rung < last[number] else NOTHING_FITS)
 
         result = bisected(ladders_of(cases, "seq_len"), {}, execute, lambda _: None, lambda *_: None)
         found = {row.key for row in result.rows if row.outcome.status == FITS}
@@ -226,8 +226,8 @@ def test_halving_finds_what_searching_every_rung_finds(jobs: int) -> None:
 
 
 def test_halving_takes_what_is_known_and_searches_the_rest() -> None:
-    cases = [Case({"models": "m", "seq_len": str(n)}, str(n), request_of(SMALL)) for n in range(1, 8)]
-    known = {"4": Row("4", {}, Outcome(FITS)), "6": Row("6", {}, Outcome(NOTHING_FITS))}
+    cases = [SweepCase({"models": "m", "seq_len": str(n)}, str(n), request_of(SMALL)) for n in range(1, 8)]
+    known = {"4": Row("4", {}, SweepOutcome(FITS)), "6": Row("6", {}, SweepOutcome(NOTHING_FITS))}
     kept: list[Row] = []
     result = bisected(ladders_of(cases, "seq_len"), known, answered, kept.append, lambda *_: None)
     assert [row.key for row in result.rows] == ["4", "5", "6"]
@@ -316,7 +316,7 @@ def test_how_many_accelerators_finish_in_time() -> None:
     assert (replies[0]["days_to_train"], replies[0]["cost_usd_to_train"]) == (30.0, 8.0)
     assert replies[1]["note"] == "none in time: 8 take 300 days"
     assert replies[2]["note"] == "nothing fits; would: 16 accelerators; or --method lora"
-    refused = Row("r", rows[0].case, Outcome(REFUSED, reason="no"))
+    refused = Row("r", rows[0].case, SweepOutcome(REFUSED, reason="no"))
     assert question.replies([refused], (), 1.0)[0]["note"] == "values that do not go together"
     assert question.replies(rows, ("gpus",), 29 * 86400.0)[0]["gpus"] == 64
     assert "in 30 days" in question.title(30 * 86400.0)
@@ -379,10 +379,12 @@ def test_flat_rows_have_the_same_keys_whether_something_fits_or_not() -> None:
 
 def test_the_page_and_the_document_tell_of_every_case() -> None:
     refused = [
-        Row(f"r{n}", {"models": "m", "hardware": "h", "gpus": n}, Outcome(REFUSED, reason="too many"))
+        Row(f"r{n}", {"models": "m", "hardware": "h", "gpus": n}, SweepOutcome(REFUSED, reason="too many"))
         for n in "12"
     ]
-    lost = Row("x", {"models": "n", "hardware": "h", "gpus": "8"}, Outcome(FAILED, reason="it was ended"))
+    lost = Row(
+        "x", {"models": "n", "hardware": "h", "gpus": "8"}, SweepOutcome(FAILED, reason="it was ended")
+    )
     sweep = Sweep((fit(8, 1.0), no_fit(4, {"missing_gib": 2.5, "changes": ["--zero 3"]}), *refused, lost), 2)
     page = sweep_page(sweep, ("models", "gpus"), {questions()["smallest-cluster"]: 0.0})
     told = "\n".join(part if isinstance(part, str) else "\n".join(map(str, part.rows)) for part in page)
@@ -409,7 +411,7 @@ def test_a_request_travels(tmp_path: Path) -> None:
 
     request = request_of(SMALL | {"runtime": "torchtitan", "gpus_per_node": "4"})
     again = pickle.loads(pickle.dumps(request))
-    assert isinstance(again, Request)
+    assert isinstance(again, SearchRequest)
     assert content_key(again) == content_key(request)
 
 

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 from typing import Any
 
-from planner.sweep.executors import Settings, executors
+from planner.sweep.executors import ExecutorSettings, executors
 from planner.sweep.row import FAILED, FITS
 from planner.sweep.solve import solve
 from tests.unit.sweep_rows import badly
@@ -16,7 +16,7 @@ RUN = executors()["local"].run
 
 def outcomes(*requests: Any, jobs: int = 2) -> dict[str, Any]:
     work: Any = [(f"{number} {request}", request) for number, request in enumerate(requests)]
-    return dict(RUN(work, badly, Settings(jobs)))
+    return dict(RUN(work, badly, ExecutorSettings(jobs)))
 
 
 def test_a_process_that_dies_takes_no_other_case_along() -> None:
@@ -47,7 +47,7 @@ def test_an_error_is_an_outcome_and_threads_are_one_in_each_process() -> None:
 
 def test_a_sweep_that_is_left_ends_its_processes_at_once() -> None:
     work: Any = [(str(number), "slow") for number in range(50)]
-    found = RUN(work, badly, Settings(2))
+    found = RUN(work, badly, ExecutorSettings(2))
     next(found)
     assert multiprocessing.active_children()
     found.close()

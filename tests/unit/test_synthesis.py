@@ -14,7 +14,7 @@ from planner.search.synthesis.bounds import lower_bound
 from planner.search.synthesis.constraints import cp_sat
 from planner.search.synthesis.dispatch import dispatch, settings
 from planner.search.synthesis.hand_made import hand_made, placements
-from planner.search.synthesis.problem import Found, Objective, Problem, Words, keeps_limit, words_of
+from planner.search.synthesis.problem import Found, Objective, OrderProblem, Words, keeps_limit, words_of
 from planner.search.synthesis.program import highs
 from planner.search.synthesis.solvers import first_available
 from planner.search.synthesis.synthesise import Synthesis, synthesise
@@ -41,7 +41,7 @@ def played(made: Synthesis) -> Timeline:
     return play(made.orders, pipeline_of(made.problem))
 
 
-def one_by_one(problem: Problem) -> Words:
+def one_by_one(problem: OrderProblem) -> Words:
     """Return the order in which each micro-batch waits for the one before."""
     turns = [
         [3 * chunk for chunk in chunks] + [3 * chunk + kind for chunk in reversed(chunks) for kind in (1, 2)]
@@ -50,9 +50,9 @@ def one_by_one(problem: Problem) -> Words:
     return [turn * problem.microbatches for turn in turns]
 
 
-def uneven(objective: Objective = "makespan", microbatches: int = 6) -> Problem:
+def uneven(objective: Objective = "makespan", microbatches: int = 6) -> OrderProblem:
     """Return a pipeline of four unlike stages with tight memory, whose bound is not reached."""
-    problem = Problem.uniform(range(4), PassTimes(3, 8, 3, 0.5, 0.5), 2.0, microbatches, objective)
+    problem = OrderProblem.uniform(range(4), PassTimes(3, 8, 3, 0.5, 0.5), 2.0, microbatches, objective)
     return replace(problem, forward=(4.0, 2.0, 4.0, 3.0), input_gradient=(7.0, 9.0, 8.0, 6.0))
 
 
@@ -126,7 +126,9 @@ def test_never_worse_than_a_hand_made_schedule(
     pp, vpp, microbatches, numbers, kept, limit = case
     times = PassTimes(*numbers, kept_share=kept)
     room = min(limit, float(vpp * microbatches))
-    problems = [Problem.uniform(ranks, times, room, microbatches, objective) for ranks in placements(pp, vpp)]
+    problems = [
+        OrderProblem.uniform(ranks, times, room, microbatches, objective) for ranks in placements(pp, vpp)
+    ]
     made = synthesise(problems, time_limit=0.2, solver=None)
     rivals = 0
     for name, schedule in SCHEDULES.items():
@@ -153,7 +155,7 @@ def test_makespans_by_hand(limit: int, makespan: int) -> None:
     comes at seven: three slots are lost, as with ZB-H1. With one activation, micro-batches go one by one, and
     all but the last weight gradient of rank 0, too, wait for each other there.
     """
-    made = synthesise([Problem.uniform(range(4), PassTimes(), limit, 8)], solver=None)
+    made = synthesise([OrderProblem.uniform(range(4), PassTimes(), limit, 8)], solver=None)
     assert made.incumbent == makespan
     assert made.proved
 
@@ -165,7 +167,7 @@ def test_bounds_by_hand() -> None:
     others are left to fill (p - 1)(F + B + 2c) with, B + W each: (p - 1)(F + B - W + 4c) in all.
     """
     forward, gradient, weight, hop = 5.0, 6.0, 3.0, 0.25
-    problem = Problem.uniform(range(8), PassTimes(forward, gradient, weight, hop), 8.0, 24)
+    problem = OrderProblem.uniform(range(8), PassTimes(forward, gradient, weight, hop), 8.0, 24)
     idle = 7 * (forward + gradient - weight + 4 * hop)
     assert lower_bound(problem) == pytest.approx(24 * (forward + gradient + weight) + idle, rel=1e-6)
 
@@ -173,7 +175,7 @@ def test_bounds_by_hand() -> None:
 def test_more_memory_is_never_slower_and_no_bound_falls() -> None:
     values, bounds = [], []
     for limit in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0):
-        problem = Problem.uniform(range(3), PassTimes(3, 4, 2, 0.5, 0.5), limit, 4)
+        problem = OrderProblem.uniform(range(3), PassTimes(3, 4, 2, 0.5, 0.5), limit, 4)
         made = synthesise([problem], solver=highs)
         assert made.proved
         values.append(made.incumbent)
@@ -186,14 +188,16 @@ def test_more_memory_is_never_slower_and_no_bound_falls() -> None:
 def test_list_scheduling_finds_an_order_at_the_smallest_limit() -> None:
     """Two chunks on a rank, two activations: a forward must leave room for its own later chunk."""
     for ranks in placements(3, 2):
-        problem = Problem.uniform(ranks, PassTimes(), 2.0, 4)
+        problem = OrderProblem.uniform(ranks, PassTimes(), 2.0, 4)
         orders = [words for setting in settings(problem) if (words := dispatch(problem, setting)) is not None]
         assert orders
         assert all(keeps_limit(problem, rank, word) for words in orders for rank, word in enumerate(words))
 
 
 def test_a_limit_too_small_names_the_smallest_that_would_do() -> None:
-    problem = replace(Problem.uniform(placements(3, 2)[0], PassTimes(), 1.5, 4), saved=(1.0, 1.0, 1.0) * 2)
+    problem = replace(
+        OrderProblem.uniform(placements(3, 2)[0], PassTimes(), 1.5, 4), saved=(1.0, 1.0, 1.0) * 2
+    )
     with pytest.raises(Infeasible, match=r"rank 0 may hold 1.5 .* smallest limit .* is 2$"):
         synthesise([problem])
     made = synthesise([replace(problem, limits=(2.0,) * 3)], time_limit=1.0, solver=None)
@@ -201,7 +205,7 @@ def test_a_limit_too_small_names_the_smallest_that_would_do() -> None:
 
 
 def test_seeds_are_the_registered_schedules() -> None:
-    problem = Problem.uniform(range(4), PassTimes(), 4.0, 8)
+    problem = OrderProblem.uniform(range(4), PassTimes(), 4.0, 8)
     names = {name for name, _ in hand_made(problem)}
     assert {"1f1b", "zb-h1", "zb-1p"} <= names
     assert not names & {"gpipe", "zb-h2", "zb-v", "dualpipe", "pipedream"}
@@ -219,16 +223,16 @@ def test_uneven_stages_are_proved_by_the_integer_program(objective: Objective) -
     assert value_of(problem, played(made)) == pytest.approx(made.incumbent)
 
 
-def crashing(problem: Problem, words: Words, bound: float, time_limit: float) -> Found:
+def crashing(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     raise SolverError("out of memory")
 
 
-def too_full(problem: Problem, words: Words, bound: float, time_limit: float) -> Found:
+def too_full(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     """Answer all forwards first, which no limit of two allows."""
     return Found([sorted(word, key=lambda code: code % 3) for word in words], bound, "HiGHS")
 
 
-def overbold(problem: Problem, words: Words, bound: float, time_limit: float) -> Found:
+def overbold(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     return Found(words, 1e9, "HiGHS")
 
 

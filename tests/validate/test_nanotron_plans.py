@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._run import Run, run_of
+from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.nanotron import ENTRY
 from planner.runtimes.nanotron.rules import own_split
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
@@ -51,7 +51,7 @@ def cut(costs: list[float], stages: int, layers: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def assert_run(found: dict[str, object], run: Run) -> None:
+def assert_run(found: dict[str, object], run: TrainingRun) -> None:
     """Assert that nanotron's schedule is that of the run."""
     assert found == {
         "steps": run.train_steps, "rate": run.learning_rate, "lowest": run.min_learning_rate,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.runtimes._run import Run, run_of
+from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.torchtitan import ENTRY
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
@@ -53,7 +53,7 @@ def expected(plan: Plan, shards: float) -> dict[str, Any]:
     return sizes | {name: getattr(plan, name) for name in ("tp", "cp", "pp", "ep", "sequence_parallel")}
 
 
-def assert_run(derived: dict[str, Any], run: Run) -> None:
+def assert_run(derived: dict[str, Any], run: TrainingRun) -> None:
     """Assert that torchtitan's schedule is that of the run, and that a smoke run saves nothing."""
     wanted = {
         "steps": run.train_steps, "rate": run.learning_rate, "betas": [run.beta1, run.beta2],

@@ -21,7 +21,7 @@ TOLD: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PredictedRow:
     """What a predictor says of a row; None where it says nothing.
 
     Parameters
@@ -39,7 +39,7 @@ class Said:
     fits: bool | None = None
 
 
-def read_predictions(lines: Iterable[str], where: str) -> dict[str, Said]:
+def read_predictions(lines: Iterable[str], where: str) -> dict[str, PredictedRow]:
     """Return predictions by the key of their row.
 
     Parameters
@@ -78,8 +78,8 @@ def _check_header(header: list[str], where: str) -> None:
         raise InputError(problems)
 
 
-def _rows(reader: Iterable[list[str]], header: list[str], where: str) -> dict[str, Said]:
-    found: dict[str, Said] = {}
+def _rows(reader: Iterable[list[str]], header: list[str], where: str) -> dict[str, PredictedRow]:
+    found: dict[str, PredictedRow] = {}
     problems: list[Problem] = []
     for number, cells in enumerate(reader, 2):
         if not any(cell.strip() for cell in cells):
@@ -91,7 +91,7 @@ def _rows(reader: Iterable[list[str]], header: list[str], where: str) -> dict[st
         elif not row["id"] or row["id"] in found:
             problems.append(Problem(f"{place}, column id", row["id"] or "blank", "a key that stands once"))
         else:
-            found[row["id"]] = Said(
+            found[row["id"]] = PredictedRow(
                 _amount(row, "step_time_s", place, problems),
                 _amount(row, "memory_gib", place, problems),
                 _truth(row, place, problems),

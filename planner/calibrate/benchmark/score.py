@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Final
 
-from planner.calibrate.benchmark.predictions import Said
+from planner.calibrate.benchmark.predictions import PredictedRow
 from planner.calibrate.runs.defaults import Skip
 from planner.calibrate.scores import (
     Json,
@@ -22,7 +22,7 @@ from planner.calibrate.scores import (
 
 SCHEMA: Final = "planner/benchmark/1"
 
-Predictors = Mapping[str, Mapping[str, Said]]
+Predictors = Mapping[str, Mapping[str, PredictedRow]]
 """Predictions by the name of their predictor, and the key of their row."""
 
 
@@ -63,11 +63,11 @@ def document(truths: Sequence[Scored], untold: Sequence[Skip], predictors: Predi
     return answer
 
 
-def _timed(said: Said | None) -> bool:
+def _timed(said: PredictedRow | None) -> bool:
     return said is not None and said.step_s is not None
 
 
-def judged(truth: Scored, said: Said | None) -> Scored:
+def judged(truth: Scored, said: PredictedRow | None) -> Scored:
     """Return a row with what a predictor says of it.
 
     A predictor that does not say whether a run fits is taken to offer it.
@@ -78,7 +78,7 @@ def judged(truth: Scored, said: Said | None) -> Scored:
     return replace(truth, predicted_s=said.step_s, predicted_gib=said.memory_gib, predicted_oom=ends)
 
 
-def scores(truths: Sequence[Scored], said: Mapping[str, Said]) -> Json:
+def scores(truths: Sequence[Scored], said: Mapping[str, PredictedRow]) -> Json:
     """Return the scores of one predictor."""
     rows = [judged(truth, said.get(truth.id)) for truth in truths]
     known = {truth.id for truth in truths}

@@ -8,8 +8,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from planner.calibrate.eras.record import Era, Program, Where
-from planner.calibrate.eras.shared import SHARED, Shared, read_shared
+from planner.calibrate.eras.record import Era, EraProgram, Where
+from planner.calibrate.eras.shared import SHARED, SharedTraits, read_shared
 from planner.calibrate.eras.words import apart
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
@@ -26,12 +26,12 @@ Raw = dict[str, Any]
 
 
 @cache
-def shipped() -> tuple[Program, ...]:
+def shipped() -> tuple[EraProgram, ...]:
     """Return the programs that ship with the planner, by name."""
     return read_programs(data_folder("hardware_profiles") / "eras")
 
 
-def read_programs(folder: Path) -> tuple[Program, ...]:
+def read_programs(folder: Path) -> tuple[EraProgram, ...]:
     """Return the programs of a folder's files, by name.
 
     Raises
@@ -71,7 +71,7 @@ def _entries(raw: Raw) -> Raw:
     return {str(name): entry if isinstance(entry, dict) else {} for name, entry in entries.items()}
 
 
-def _program(path: Path, raw: Raw, eras: Raw, shared: Shared) -> Program:
+def _program(path: Path, raw: Raw, eras: Raw, shared: SharedTraits) -> EraProgram:
     """Return the program of a file, whose eras may be like some of ``eras``."""
     problems: list[Problem] = []
     entries = []
@@ -86,7 +86,7 @@ def _program(path: Path, raw: Raw, eras: Raw, shared: Shared) -> Program:
             problems += _unknown_runtime(entries[-1], place)
     head = {name: value for name, value in raw.items() if name != "eras"}
     try:
-        program = build(Program, {"name": path.stem, **head, "eras": entries}, str(path))
+        program = build(EraProgram, {"name": path.stem, **head, "eras": entries}, str(path))
     except InputError as error:
         raise InputError([*problems, *(error.problems if entries or not problems else ())]) from None
     if problems:
@@ -95,7 +95,7 @@ def _program(path: Path, raw: Raw, eras: Raw, shared: Shared) -> Program:
 
 
 def _whole(
-    own: Raw, eras: Raw, shared: Shared, place: str, problems: list[Problem], above: tuple[str, ...]
+    own: Raw, eras: Raw, shared: SharedTraits, place: str, problems: list[Problem], above: tuple[str, ...]
 ) -> Raw:
     """Return what an era's file says of it, traits in full, over what the era says that it is like."""
     start = _like(own["like"], eras, shared, f"{place}.like", problems, above) if "like" in own else {}
@@ -113,7 +113,12 @@ def _whole(
 
 
 def _like(
-    parent: object, eras: Raw, shared: Shared, place: str, problems: list[Problem], above: tuple[str, ...]
+    parent: object,
+    eras: Raw,
+    shared: SharedTraits,
+    place: str,
+    problems: list[Problem],
+    above: tuple[str, ...],
 ) -> Raw:
     """Return all that is said of another era; its own faults are told where it stands."""
     known = [name for name in eras if name not in above]
@@ -132,7 +137,7 @@ def _unknown_runtime(era: Era, place: str) -> list[Problem]:
     return [Problem(f"{place}.runtime", repr(era.runtime), expected, nearest(era.runtime, known))]
 
 
-def _clashes(folder: Path, programs: list[Program]) -> Iterator[Problem]:
+def _clashes(folder: Path, programs: list[EraProgram]) -> Iterator[Problem]:
     """Yield what is wrong between programs: unknown ones, shared names and words, eras that look alike."""
     names = [program.name for program in programs]
     for program in programs:
@@ -151,7 +156,7 @@ def _clashes(folder: Path, programs: list[Program]) -> Iterator[Problem]:
                 yield Problem(place, repr(name), f"a name of its own: {first}.yaml has it too")
 
 
-def _alike(program: Program, place: str) -> Iterator[Problem]:
+def _alike(program: EraProgram, place: str) -> Iterator[Problem]:
     """Yield the pairs of a program's eras that a run could meet equally."""
     for first, second in combinations(program.eras, 2):
         pairs = [(a, b) for a in first.where for b in second.where if a.rank == b.rank and not exclude(a, b)]
@@ -172,6 +177,6 @@ def exclude(first: Where, second: Where) -> bool:
     )
 
 
-def by_name(programs: tuple[Program, ...]) -> Mapping[str, Era]:
+def by_name(programs: tuple[EraProgram, ...]) -> Mapping[str, Era]:
     """Return all eras of some programs by their names."""
     return {era.name: era for program in programs for era in program.eras}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from planner.calibrate.eras.record import BEFORE_HOPPER, Era, Named, Program, Where
+from planner.calibrate.eras.record import BEFORE_HOPPER, Era, EraProgram, NamedEra, Where
 from planner.calibrate.eras.words import Span, inside, spans, version_after, year_after
 
 
@@ -35,7 +35,7 @@ class Text:
 class Match:
     """A program that a text names, its longest word in it, and the era that is meant of it."""
 
-    program: Program
+    program: EraProgram
     span: Span
     era: Era
     rank: tuple[int, bool, bool]
@@ -47,7 +47,7 @@ class Match:
 
 
 def matches(
-    framework: str, gpu: str, flash_attn: int | None, zero: str, programs: Sequence[Program]
+    framework: str, gpu: str, flash_attn: int | None, zero: str, programs: Sequence[EraProgram]
 ) -> list[Match]:
     """Return what a text can mean, what is meant first.
 
@@ -68,7 +68,7 @@ def matches(
     return _ordered([match for match in found if match is not None], programs)
 
 
-def unordered(found: Sequence[Match], programs: Sequence[Program]) -> bool:
+def unordered(found: Sequence[Match], programs: Sequence[EraProgram]) -> bool:
     """Whether two programs that know nothing of each other are named, so that the longer word decides."""
     under = _under(programs)
     return any(other.program.name not in under[found[0].program.name] for other in found[1:])
@@ -84,7 +84,7 @@ def _free(own: list[Span], name: str, named: dict[str, list[Span]]) -> list[Span
     return [a for a in own if not any(b[0] <= a[0] and a[1] <= b[1] and a != b for b in others)]
 
 
-def _best(program: Program, span: Span, text: Text) -> Match | None:
+def _best(program: EraProgram, span: Span, text: Text) -> Match | None:
     """Return the most particular era of a program whose conditions a text meets."""
     held = [
         Match(program, span, era, where.rank)
@@ -95,7 +95,7 @@ def _best(program: Program, span: Span, text: Text) -> Match | None:
     return max(held, key=lambda match: match.rank, default=None)
 
 
-def _holds(where: Where, text: Text, span: Span, program: Program) -> bool:
+def _holds(where: Where, text: Text, span: Span, program: EraProgram) -> bool:
     old = bool(re.search(BEFORE_HOPPER, text.accelerator))
     return (
         _has(where, text, span)
@@ -112,16 +112,16 @@ def _alone(framework: str, span: Span) -> bool:
     return framework.strip() == framework[slice(*span)]
 
 
-def _has(named: Named, text: Text, span: Span) -> bool:
+def _has(named: NamedEra, text: Text, span: Span) -> bool:
     """Whether a text has what is asked for: of each kind that is, one."""
     return all(_kinds(named, text, span))
 
 
-def _has_any(named: Named, text: Text, span: Span) -> bool:
+def _has_any(named: NamedEra, text: Text, span: Span) -> bool:
     return any(_kinds(named, text, span))
 
 
-def _kinds(named: Named, text: Text, span: Span) -> list[bool]:
+def _kinds(named: NamedEra, text: Text, span: Span) -> list[bool]:
     """Return whether a text has one of the words, versions and years, for each kind that is asked for."""
     asked = []
     if named.words:
@@ -135,7 +135,7 @@ def _kinds(named: Named, text: Text, span: Span) -> list[bool]:
     return asked
 
 
-def _under(programs: Sequence[Program]) -> dict[str, set[str]]:
+def _under(programs: Sequence[EraProgram]) -> dict[str, set[str]]:
     """Return the programs that each goes before, also by way of others."""
     direct = {program.name: set(program.over) for program in programs}
     under: dict[str, set[str]] = {}
@@ -150,7 +150,7 @@ def _under(programs: Sequence[Program]) -> dict[str, set[str]]:
     return under
 
 
-def _ordered(found: list[Match], programs: Sequence[Program]) -> list[Match]:
+def _ordered(found: list[Match], programs: Sequence[EraProgram]) -> list[Match]:
     """Return matches, those over others first, then by the length of their word and its place."""
     under = _under(programs)
     rest, ordered = found, []

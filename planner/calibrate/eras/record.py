@@ -22,7 +22,7 @@ Settings = Mapping[str, object]
 Words = tuple[str, ...]
 
 
-class Named(Record):
+class NamedEra(Record):
     """Words, versions and years of a text, any of which it may have.
 
     Parameters
@@ -56,7 +56,7 @@ class Named(Record):
         return tuple(map(read_range, self.years))
 
 
-class Where(Named):
+class Where(NamedEra):
     """Conditions on a run beside its program, all of which must hold.
 
     Parameters
@@ -73,7 +73,7 @@ class Where(Named):
         The run states none.
     sharded : True
         Parameters are sharded: ZeRO-3, or sharding of several levels.
-    unless : Named
+    unless : NamedEra
         What the text must not have.
     """
 
@@ -82,7 +82,7 @@ class Where(Named):
     generation: Literal["before-hopper", "since-hopper"] | None = None
     flash_attention: Literal[False] | None = None
     sharded: Literal[True] | None = None
-    unless: Named = Named()
+    unless: NamedEra = NamedEra()
 
     @property
     def rank(self) -> tuple[int, bool, bool]:
@@ -192,7 +192,7 @@ class Era(Record):
         return [raw] if isinstance(raw, dict) else raw
 
 
-class Program(Record):
+class EraProgram(Record):
     """A program that run tables name, and its eras: one file.
 
     Parameters

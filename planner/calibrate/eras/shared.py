@@ -35,7 +35,7 @@ class TraitSet(Record):
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedTraits:
     """Sets of traits by name."""
 
     sets: Mapping[str, Mapping[str, object]]
@@ -92,7 +92,7 @@ def _of_settings(values: Any, place: str, problems: list[Problem]) -> dict[str, 
     return found
 
 
-def read_shared(folder: Path) -> Shared:
+def read_shared(folder: Path) -> SharedTraits:
     """Return the sets of traits of a folder; a set may bring in those before it.
 
     Raises
@@ -106,9 +106,9 @@ def read_shared(folder: Path) -> Shared:
     for name, raw in (read_yaml(path) if path.is_file() else {}).items():
         try:
             entry = build(TraitSet, raw, f"{path}: {name}")
-            sets[name] = Shared(sets).traits(entry.traits, f"{path}: {name}.traits", problems)
+            sets[name] = SharedTraits(sets).traits(entry.traits, f"{path}: {name}.traits", problems)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return Shared(sets)
+    return SharedTraits(sets)

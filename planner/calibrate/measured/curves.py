@@ -42,7 +42,7 @@ MEMORY: Final = (Free("efficiency", 0.8, 0.01, 1.0), Free("launch", 3e-6, 0.0, 1
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedCurves:
     """The curve file, and what a reader must know of it.
 
     Parameters
@@ -253,7 +253,7 @@ def curve_file(
     sheet: Datasheet,
     provenance: Mapping[str, str],
     standing_in: Mapping[str, Any],
-) -> Fitted:
+) -> FittedCurves:
     """Return the curve file of a measured device.
 
     Parameters
@@ -306,7 +306,7 @@ def curve_file(
         "collectives": collectives_entries(rows, backend),
         "memory_bound": parts["memory_bound"],
     }
-    return Fitted(content, tuple(found_notes))
+    return FittedCurves(content, tuple(found_notes))
 
 
 def _lent(part: Any, lender: Mapping[str, Any]) -> Any:

@@ -51,7 +51,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Files:
+class MeasuredFiles:
     """Texts by path, the fits as rows, and notes."""
 
     texts: Mapping[Path, str]
@@ -70,7 +70,7 @@ def beside(out: Path, ending: str) -> Path:
     return out.with_name(out.name.removesuffix(".yaml").removesuffix(".yml") + ending)
 
 
-def profile_files(out: Path, machine: Machine, rows: Sequence[Raw]) -> Files:
+def profile_files(out: Path, machine: Machine, rows: Sequence[Raw]) -> MeasuredFiles:
     """Fit every curve and compose the profile.
 
     Raises
@@ -97,7 +97,7 @@ def profile_files(out: Path, machine: Machine, rows: Sequence[Raw]) -> Files:
     else:
         content, found = bare_file(name, part, rows, source), []
     texts = {curves: render(with_overlap(fitted.content, rows)), out: render(content)}
-    return Files(texts, tuple(fit_rows(fitted.content)), (*fitted.notes, *found))
+    return MeasuredFiles(texts, tuple(fit_rows(fitted.content)), (*fitted.notes, *found))
 
 
 def fit_rows(content: Mapping[str, Any], place: str = "") -> list[dict[str, Any]]:

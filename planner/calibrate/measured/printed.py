@@ -41,7 +41,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedLog:
     """A profile and what a reader must know of it."""
 
     content: Part
@@ -94,7 +94,7 @@ def quantity(value: str, source: str, standing: str = "measured") -> Part:
     return {"value": value, "source": source, "standing": standing}
 
 
-def imported(evidence: Evidence, base: str, name: str, in_place: bool) -> Imported:
+def imported(evidence: Evidence, base: str, name: str, in_place: bool) -> ImportedLog:
     """Return a profile that the texts speak for.
 
     Parameters
@@ -121,7 +121,7 @@ def imported(evidence: Evidence, base: str, name: str, in_place: bool) -> Import
     network = _network(node, cluster, between, notes)
     pool |= {"network": network} if network else {}
     sources = {name: f"{name}, {_what(log)}" for name, log in _all(evidence)}
-    return Imported({"name": name, "sources": sources, "pools": [pool]}, tuple(notes))
+    return ImportedLog({"name": name, "sources": sources, "pools": [pool]}, tuple(notes))
 
 
 def _all(evidence: Evidence) -> list[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from planner.calibrate.runs.table import Run
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec, Prediction
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec, PredictionLayers
 from planner.remembered import remembered
 
 Named = Callable[[str], ModelSpec | None]
@@ -183,7 +183,7 @@ def run_model(run: Run, spec: ModelSpec | None) -> ModelSpec:
 @remembered(most=256)
 def predicting(model: ModelSpec, layers: int) -> ModelSpec:
     """Return a model with extra prediction layers, blocks like its last; the same for the same model."""
-    return model.model_copy(update={"prediction": Prediction(layers=layers, block=model.layers[-1])})
+    return model.model_copy(update={"prediction": PredictionLayers(layers=layers, block=model.layers[-1])})
 
 
 def columns(spec: ModelSpec) -> dict[str, object]:

@@ -13,7 +13,7 @@ from planner.inputs.sites import SitesProfile
 from planner.techniques.compress import Packed
 from planner.techniques.compress._family import FULL
 from planner.techniques.sync import Sync
-from planner.techniques.sync._family import Timing
+from planner.techniques.sync._family import SyncTiming
 
 ACTIVATION: Final = 2.0
 """Size of an activation that nobody compresses. [byte/element]"""
@@ -73,7 +73,7 @@ class SyncPrice:
     ----------
     way : Way
         Which.
-    timing : Timing
+    timing : SyncTiming
         When it exchanges.
     compute : float
         Inner step without exchanges, the slowest replica waited for where it is. [s]
@@ -90,7 +90,7 @@ class SyncPrice:
     """
 
     way: Way
-    timing: Timing
+    timing: SyncTiming
     compute: float
     exchanges: tuple[float, ...]
     period: float
@@ -139,7 +139,7 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
     )
 
 
-def device_copies(way: Way, timing: Timing) -> float:
+def device_copies(way: Way, timing: SyncTiming) -> float:
     """Return the copies of the parameters in 4 bytes that accelerators hold beside training. [-]"""
     passing = way.sync.passing_copies / timing.fragments
     return way.sync.device_copies + passing + way.packed.how.feedback_copies
@@ -152,7 +152,7 @@ def route_of(way: Way, profile: SitesProfile) -> Route:
     return ring_route(profile, way.sync.pattern == "ring" and way.packed.how.sums)
 
 
-def step_compute(way: Way, timing: Timing, trained: Trained) -> float:
+def step_compute(way: Way, timing: SyncTiming, trained: Trained) -> float:
     """Return the mean time of an inner step without exchanges. [s]
 
     Replicas that wait take as long as the slowest of them, whose steps vary; those that do not, as long as

@@ -43,7 +43,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """One kind of configuration file.
 
     Parameters

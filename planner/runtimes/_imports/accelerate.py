@@ -12,7 +12,7 @@ from typing import Any, Final
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import read_json
 from planner.runtimes._imports import deepspeed
-from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import flag_values
@@ -229,4 +229,4 @@ def read(source: Source) -> Imported:
     return with_config(deepspeed_world(with_deepspeed(found, inner, config), str(config)), path)
 
 
-ENTRY: Final = Format("an Accelerate .yaml", (".yaml", ".yml"), fits, read)
+ENTRY: Final = FileFormat("an Accelerate .yaml", (".yaml", ".yml"), fits, read)

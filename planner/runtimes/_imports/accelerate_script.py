@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from planner.runtimes._imports import accelerate
-from planner.runtimes._imports._format import Format, Source
+from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_config
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
@@ -58,4 +58,4 @@ def _section(starter: Training, prefix: str) -> dict[str, Any]:
     }
 
 
-ENTRY: Final = Format("a script with Accelerate's variables", (".py",), fits, read)
+ENTRY: Final = FileFormat("a script with Accelerate's variables", (".py",), fits, read)

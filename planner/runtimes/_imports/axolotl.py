@@ -11,7 +11,7 @@ from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes._imports.hub import model_named
 from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.trainer_layout import Launch, laid_out, with_own_dtypes
+from planner.runtimes._imports.trainer_layout import TrainerLaunch, laid_out, with_own_dtypes
 
 KEYS: Final = frozenset(
     {
@@ -68,7 +68,7 @@ def is_one(tree: Mapping[str, Any]) -> bool:
     return "base_model" in tree and len(KEYS & set(tree)) >= 2
 
 
-def from_tree(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
+def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Return what the file says (src/axolotl/utils/schemas), with Axolotl's defaults."""
     sheet = Sheet(str(path), flat(tree))
     trainer.batch(sheet, "micro_batch_size", 1)

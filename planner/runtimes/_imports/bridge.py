@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.inputs.load import load_model
-from planner.runtimes._imports._format import Format, Source
+from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.bridge_sums import bridge_sums
@@ -128,4 +128,4 @@ def _renamed(where: str) -> str:
     return f"{file}{colon}{field_of(flag)}"
 
 
-ENTRY: Final = Format("a Megatron-Bridge .py", (".py",), fits, read)
+ENTRY: Final = FileFormat("a Megatron-Bridge .py", (".py",), fits, read)

@@ -25,7 +25,7 @@ from planner.runtimes._imports.bridge import (
 from planner.runtimes._imports.bridge_sums import bridge_sums
 from planner.runtimes._imports.command_line import Training, flag_values
 from planner.runtimes._imports.megatron import from_script
-from planner.runtimes._imports.recipe_table import Recipe, known_recipe, recipe_names
+from planner.runtimes._imports.recipe_table import BridgeRecipe, known_recipe, recipe_names
 from planner.runtimes._imports.recipe_words import FIELDS, Words, words_of
 from planner.runtimes._imports.zoo import names_of_shape
 from planner.runtimes.megatron_bridge.sections import RECIPES
@@ -95,7 +95,7 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     return with_record(found, record, path, "model.vocab_size")
 
 
-def _recipe(words: Words, where: str) -> Recipe:
+def _recipe(words: Words, where: str) -> BridgeRecipe:
     name = words.first("--recipe")
     stem, mode = words.first("--model"), words.first("--mode") or "pretrain"
     if name is None and stem is not None:
@@ -141,7 +141,9 @@ def _machine(words: Words, training: Training, benchmark: bool) -> tuple[int | N
     return number("--nodes", "-N") or training.nodes, ranks or training.ranks
 
 
-def _fields(recipe: Recipe, words: Words, where: str, benchmark: bool) -> tuple[dict[str, Any], list[str]]:
+def _fields(
+    recipe: BridgeRecipe, words: Words, where: str, benchmark: bool
+) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of the recipe with those that the command sets otherwise, and notes."""
     fields = dict(recipe.fields)
     said = dict(words.fields)
@@ -241,7 +243,7 @@ def _unknown(key: str, where: str) -> Problem | None:
 
 
 def _weak_scaled(
-    recipe: Recipe, words: Words, fields: dict[str, Any], gpus: int | None, where: str
+    recipe: BridgeRecipe, words: Words, fields: dict[str, Any], gpus: int | None, where: str
 ) -> list[str]:
     """Grow the batch of a benchmark's recipe with its data-parallel ranks, as the runner does."""
     given = any(key in words.fields for key in ("train.global_batch_size", "train"))
@@ -273,7 +275,7 @@ def _degree(value: object) -> int:
 
 
 def _read(
-    recipe: Recipe, fields: Mapping[str, Any], training: Training, where: str
+    recipe: BridgeRecipe, fields: Mapping[str, Any], training: Training, where: str
 ) -> tuple[Imported, dict[str, Any] | None]:
     said = {f"{ROOT}{key}": value for key, value in fields.items()}
     sections = section_fields(said)

@@ -9,7 +9,7 @@ from typing import Final
 
 from planner.errors import InputError, Problem
 from planner.runtimes._imports import bridge_programs, trainer_programs
-from planner.runtimes._imports.shell import Script, read_script
+from planner.runtimes._imports.shell import ShellScript, read_script
 from planner.units import is_whole
 
 _MEGATRON: Final = re.compile(
@@ -32,7 +32,7 @@ Flags = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Program:
+class CommandProgram:
     """A program that trains, as it stands in a command.
 
     Parameters
@@ -164,7 +164,7 @@ def training_of(text: str, where: str) -> Training:
     raise InputError(Problem(where, "no training command", expected))
 
 
-def _candidates(script: Script, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield commands with what is in doubt, the last first; then those in a word, and in a variable."""
     for words, doubts in zip(reversed(script.commands), reversed(script.doubts), strict=True):
         yield words, doubts
@@ -191,7 +191,7 @@ def _of_deepspeed_or_accelerate(words: Words) -> int | None:
 
 
 def _training(
-    words: Words, place: int, program: Program, directives: Mapping[str, str], doubts: tuple[str, ...]
+    words: Words, place: int, program: CommandProgram, directives: Mapping[str, str], doubts: tuple[str, ...]
 ) -> Training:
     before, flags = flag_values(words[:place]), flag_values(words[place + 1 :])
     kind, config = program.kind(words, place, before, flags)
@@ -239,7 +239,7 @@ def _python_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple
     return "python", words[place].rpartition("}/")[2]
 
 
-PLAIN: Final = Program(_of_python, _python_file)
+PLAIN: Final = CommandProgram(_of_python, _python_file)
 """Any other Python file under a launcher: read where it is a configuration itself; asked last of all."""
 
 
@@ -261,11 +261,11 @@ def _titan_script(words: Words, place: int, before: Flags, flags: Flags) -> tupl
 
 
 PROGRAMS: Final = (
-    Program(bridge_programs.place, bridge_programs.kind),
-    Program(trainer_programs.place, trainer_programs.kind),
-    Program(_of_megatron_or_titan, _kind),
-    Program(_of_deepspeed_or_accelerate, _kind),
-    Program(_of_nanotron, _nanotron_file),
-    Program(_of_titan_script, _titan_script),
+    CommandProgram(bridge_programs.place, bridge_programs.kind),
+    CommandProgram(trainer_programs.place, trainer_programs.kind),
+    CommandProgram(_of_megatron_or_titan, _kind),
+    CommandProgram(_of_deepspeed_or_accelerate, _kind),
+    CommandProgram(_of_nanotron, _nanotron_file),
+    CommandProgram(_of_titan_script, _titan_script),
 )
 """Programs in the order in which a command is asked for them."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.errors import Problem
-from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import started, with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat, literals
@@ -175,4 +175,4 @@ def read(source: Source) -> Imported:
     return with_config(deepspeed_world(started(found, source.starter), source.where), source.path)
 
 
-ENTRY: Final = Format("a DeepSpeed .json", (".json",), fits, read)
+ENTRY: Final = FileFormat("a DeepSpeed .json", (".json",), fits, read)

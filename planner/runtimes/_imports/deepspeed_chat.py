@@ -11,7 +11,7 @@ from planner.runtimes._imports import trainer
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.hub import model_named
 from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.trainer_layout import Launch, laid_out
+from planner.runtimes._imports.trainer_layout import TrainerLaunch, laid_out
 
 OWN: Final = frozenset(
     {"lora_module_name", "lora_learning_rate", "print_loss", "enable_tensorboard", "tensorboard_path",
@@ -28,7 +28,7 @@ def is_one(values: Mapping[str, Any]) -> bool:
     return "zero_stage" in values and str(values.get("deepspeed", "true")).lower() == "true"
 
 
-def from_tree(values: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
+def from_tree(values: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Return what the arguments say (applications/DeepSpeed-Chat/training/step1_supervised_finetuning)."""
     sheet = Sheet(str(path), flat(values))
     trainer.batch(sheet, "per_device_train_batch_size", 16)

@@ -20,11 +20,11 @@ from planner.runtimes._imports import (
     torchtitan_flags,
     trainer_files,
 )
-from planner.runtimes._imports._format import Format
+from planner.runtimes._imports._format import FileFormat
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
 
-FORMATS: Final[tuple[Format, ...]] = (
+FORMATS: Final[tuple[FileFormat, ...]] = (
     deepspeed.ENTRY,
     torchtitan.ENTRY,
     *megatron_files.ENTRIES,

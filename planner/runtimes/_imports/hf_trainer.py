@@ -12,7 +12,7 @@ from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes._imports.hub import model_named
 from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.trainer_layout import Launch, laid_out
+from planner.runtimes._imports.trainer_layout import TrainerLaunch, laid_out
 
 LENGTHS: Final = (
     "block_size", "max_length", "max_seq_length", "model_max_length", "max_seq_len", "cutoff_len",
@@ -103,7 +103,7 @@ def is_one(tree: Mapping[str, Any]) -> bool:
     return "model_name_or_path" in tree and len(TRL_KEYS & set(tree)) >= 2
 
 
-def from_tree(tree: Mapping[str, Any], path: Path, launch: Launch, dialect: Dialect = TRL) -> Imported:
+def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialect: Dialect = TRL) -> Imported:
     """Return what arguments say, by the names of Hugging Face's parser."""
     sheet = Sheet(str(path), flat(tree))
     rewarded = [key for key in REWARDED if key in tree and str(tree[key]) not in ("nll", "chunked_nll")]

@@ -11,7 +11,7 @@ from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.adapters import say_adapter
 from planner.runtimes._imports.hub import model_named
 from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.trainer_layout import Launch, laid_out
+from planner.runtimes._imports.trainer_layout import TrainerLaunch, laid_out
 
 KEYS: Final = frozenset({"finetuning_type", "cutoff_len", "template", "stage"})
 """Keys of which a file of LLaMA-Factory has two, beside ``model_name_or_path``."""
@@ -47,7 +47,7 @@ def is_one(tree: Mapping[str, Any]) -> bool:
     return "model_name_or_path" in tree and len(KEYS & set(tree)) >= 2
 
 
-def from_tree(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
+def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Return what the arguments of a training say (src/llamafactory/hparams), with their defaults."""
     sheet = Sheet(str(path), flat(tree))
     _kind(sheet)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from planner.errors import Problem
 from planner.runtimes._imports import modelzoo, primus, torchtitan
-from planner.runtimes._imports._format import Format, Source
+from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
@@ -46,7 +46,7 @@ def read_primus(source: Source) -> Imported:
     )
 
 
-def _unpriced(told: primus.Settings, where: str) -> Iterator[tuple[str, Problem]]:
+def _unpriced(told: primus.PrimusSettings, where: str) -> Iterator[tuple[str, Problem]]:
     """Yield a fault for each setting of Primus alone that is on and decides layout or memory."""
     for key, option in primus.UNPRICED.items():
         value = told.values.get(key)
@@ -93,6 +93,6 @@ def _is_primus(source: Source) -> bool:
 
 
 ENTRIES: Final = (
-    Format("a Megatron-MoE-ModelZoo .yaml", (".yaml", ".yml"), _is_modelzoo, read_modelzoo),
-    Format("a Primus .yaml", (".yaml", ".yml"), _is_primus, read_primus),
+    FileFormat("a Megatron-MoE-ModelZoo .yaml", (".yaml", ".yml"), _is_modelzoo, read_modelzoo),
+    FileFormat("a Primus .yaml", (".yaml", ".yml"), _is_primus, read_primus),
 )

@@ -19,7 +19,7 @@ from planner.errors import Problem
 from planner.inputs.build import build
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
-from planner.runtimes._imports._format import Format, Source
+from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
@@ -365,4 +365,4 @@ def _world(sheet: Sheet, source: Source) -> None:
         sheet.say("ranks", source.starter.ranks)
 
 
-ENTRY: Final = Format("a nanotron .yaml", (".yaml", ".yml"), fits, read)
+ENTRY: Final = FileFormat("a nanotron .yaml", (".yaml", ".yml"), fits, read)

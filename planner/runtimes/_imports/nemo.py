@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from planner.runtimes._imports._format import Format, Source
+from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.bridge import as_fields
@@ -82,4 +82,4 @@ def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, A
     }
 
 
-ENTRY: Final = Format("a NeMo 1.0 .yaml", (".yaml", ".yml"), fits, read)
+ENTRY: Final = FileFormat("a NeMo 1.0 .yaml", (".yaml", ".yml"), fits, read)

@@ -50,7 +50,7 @@ def is_one(tree: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class Settings:
+class PrimusSettings:
     """What the trainer of a file is told.
 
     Parameters
@@ -71,7 +71,7 @@ class Settings:
     notes: tuple[str, ...]
 
 
-def settings(tree: Mapping[str, Any], path: Path) -> Settings:
+def settings(tree: Mapping[str, Any], path: Path) -> PrimusSettings:
     """Return what the trainer of a file is told.
 
     Settings are those of the module's file, of the model's, and of the overrides, the later first.
@@ -106,7 +106,7 @@ def settings(tree: Mapping[str, Any], path: Path) -> Settings:
             notes.append(f"{key}: read {file}")
     overrides = module.get("overrides")
     overrides = overrides if isinstance(overrides, Mapping) else {}
-    return Settings(framework, merged(whole, overrides), frozenset(flat(overrides)), tuple(notes))
+    return PrimusSettings(framework, merged(whole, overrides), frozenset(flat(overrides)), tuple(notes))
 
 
 def model_word(tree: Mapping[str, Any]) -> str | None:

@@ -39,7 +39,7 @@ ON: Final = ("grad32", "zero1", "overlap_grad_reduce", "overlap_param_gather")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BridgeRecipe:
     """One recipe.
 
     Parameters
@@ -72,7 +72,7 @@ def recipe_names() -> list[str]:
     return [name.removesuffix("!") for name in _lines()]
 
 
-def known_recipe(name: str) -> Recipe | None:
+def known_recipe(name: str) -> BridgeRecipe | None:
     """Return a recipe by its function's name, None where it is not in the table.
 
     Examples
@@ -89,7 +89,7 @@ def known_recipe(name: str) -> Recipe | None:
         return known_recipe(line[2:])
     model, *words = line.split()
     size = re.search(r"_(\d+)gpu_", name) if f"{name}!" in lines else None
-    return Recipe(name, model, _fields(words), int(size[1]) if size else None)
+    return BridgeRecipe(name, model, _fields(words), int(size[1]) if size else None)
 
 
 def _fields(words: list[str]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ _EXPR: Final = re.compile(r"\s*expr\s+")
 
 
 @dataclass(frozen=True)
-class Script:
+class ShellScript:
     """What a script would start.
 
     Parameters
@@ -93,7 +93,7 @@ class _Fields:
         self.open = None
 
 
-def read_script(text: str, where: str) -> Script:
+def read_script(text: str, where: str) -> ShellScript:
     """Return the commands of a shell script.
 
     Raises
@@ -107,7 +107,7 @@ def read_script(text: str, where: str) -> Script:
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
     commands = tuple(map(tuple, reader.commands))
-    return Script(commands, directives, doubts, tuple(reversed(texts)), reader.variables)
+    return ShellScript(commands, directives, doubts, tuple(reversed(texts)), reader.variables)
 
 
 class _Reader:

@@ -16,7 +16,7 @@ from planner.runtimes._imports.hub import model_named
 from planner.runtimes._imports.literals import flat
 from planner.runtimes._imports.megatron import from_script
 from planner.runtimes._imports.megatron_names import flags_of, known_model
-from planner.runtimes._imports.trainer_layout import Launch, laid_out, with_own_dtypes
+from planner.runtimes._imports.trainer_layout import TrainerLaunch, laid_out, with_own_dtypes
 
 KEYS: Final = frozenset(
     {
@@ -85,7 +85,7 @@ def is_megatron(tree: Mapping[str, Any]) -> bool:
     return bool(mine & set(tree)) and "per_device_train_batch_size" not in tree
 
 
-def from_tree(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
+def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Return what the arguments of a training say, with ms-swift's defaults."""
     if is_megatron(tree):
         return _megatron(tree, path, launch)
@@ -113,7 +113,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
 
 
-def _kind(sheet: Sheet, launch: Launch) -> None:
+def _kind(sheet: Sheet, launch: TrainerLaunch) -> None:
     """Check that it trains on the next token, with one device for each process."""
     task = sheet.take("task_type")
     if str(task or "causal_lm") != "causal_lm":
@@ -179,7 +179,7 @@ def _method(sheet: Sheet, default: str) -> None:
         trainer.adapters_alone(sheet)
 
 
-def _megatron(tree: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
+def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Return what ``megatron sft`` says: Megatron's names with underscores, and the model by its name."""
     sheet = Sheet(str(path), flat(tree))
     values = {key: value for key, value in sheet.values.items() if key not in SWIFT}

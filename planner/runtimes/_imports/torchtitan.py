@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.inputs.load import load_model
-from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat, literals
@@ -200,4 +200,4 @@ def read(source: Source) -> Imported:
     return with_record(found, record, source.path, "MODEL")
 
 
-ENTRY: Final = Format("a torchtitan .toml", (".toml",), lambda source: True, read)
+ENTRY: Final = FileFormat("a torchtitan .toml", (".toml",), lambda source: True, read)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from planner.errors import Problem
 from planner.inputs.load import load_model
-from planner.runtimes._imports._format import Format, Source, beside
+from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training, overridden
@@ -21,7 +21,7 @@ from planner.runtimes._imports.sums import literal_sums
 from planner.runtimes._imports.titan_schema import KINDS
 from planner.runtimes._imports.torchtitan import P, done, mesh, plain, rest, stages
 from planner.runtimes._imports.torchtitan_module import module_record
-from planner.runtimes.torchtitan.registry import REGISTRY, Entry
+from planner.runtimes.torchtitan.registry import REGISTRY, RegistryEntry
 from planner.units import is_whole
 
 
@@ -32,7 +32,7 @@ def from_flags(
     where: str,
     experts: bool,
     float8: object = None,
-    first: Entry | None = None,
+    first: RegistryEntry | None = None,
     chunks: object = None,
 ) -> Imported:
     """Return what the command line of a release after 0.2.2 says.
@@ -51,7 +51,7 @@ def from_flags(
         Whether the model has experts, which tensor parallelism splits where nothing else does.
     float8 : str, optional
         ``FLOAT8`` of the module: the recipe of its converters.
-    first : Entry, optional
+    first : RegistryEntry, optional
         What the registry says where the flags do not.
     chunks : int, optional
         ``LOSS_CHUNKS`` of the module; eight where it does not say, as torchtitan's loss in parts.
@@ -146,7 +146,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and is_whole(text) and len(text) < 9 else None
 
 
-def _registered(entry: Entry, flags: Mapping[str, str], gpus: int | None, path: Path) -> Imported:
+def _registered(entry: RegistryEntry, flags: Mapping[str, str], gpus: int | None, path: Path) -> Imported:
     """Return what an entry and the flags after it say; of a model's prediction layers there are none."""
     model = load_model(entry.model)
     found = from_flags(flags, None, gpus, str(path), bool(model.expert_kinds), entry.float8, entry)
@@ -212,4 +212,4 @@ def read(source: Source) -> Imported:
     return read_command(source.starter, source.path.with_name("train.sh"), source.vocab)
 
 
-ENTRY: Final = Format("a torchtitan .py beside its script", (".py",), fits, read)
+ENTRY: Final = FileFormat("a torchtitan .py beside its script", (".py",), fits, read)

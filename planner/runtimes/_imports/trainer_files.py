@@ -19,14 +19,14 @@ from planner.runtimes._imports import (
     trainer,
     xtuner,
 )
-from planner.runtimes._imports._format import Format, Source
+from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training, training_of
 from planner.runtimes._imports.places import find_beside
-from planner.runtimes._imports.trainer_layout import Launch
+from planner.runtimes._imports.trainer_layout import TrainerLaunch
 from planner.units import is_whole
 
-Reader = Callable[[Mapping[str, Any], Path, Launch], Imported]
+Reader = Callable[[Mapping[str, Any], Path, TrainerLaunch], Imported]
 
 LIBRARIES: Final[Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]]] = {
     "llama-factory": (llama_factory.is_one, llama_factory.from_tree),
@@ -115,7 +115,7 @@ def _overrides(training: Training) -> dict[str, str]:
     return {match[1]: match[2] for match in found if match is not None}
 
 
-def _launch(training: Training, path: Path) -> Launch:
+def _launch(training: Training, path: Path) -> TrainerLaunch:
     """Return on what a command starts, by its launcher's flags and the variables before it."""
     before = {**training.before, **{key: value for key, value in training.flags.items() if key in PROCESSES}}
     named = before.get(
@@ -130,7 +130,7 @@ def _launch(training: Training, path: Path) -> Launch:
     ranks = training.ranks or _first(training, RANKS) or 1
     launched = {"accelerate", "torchrun", "deepspeed"} & set(training.before)
     spread = training.kind == "swift" and not launched and len(_devices(training)) > ranks
-    return Launch(_processes(training, before), config, before, spread=spread)
+    return TrainerLaunch(_processes(training, before), config, before, spread=spread)
 
 
 def _processes(training: Training, before: Mapping[str, str]) -> int | None:
@@ -161,7 +161,7 @@ def _first(training: Training, names: tuple[str, ...]) -> int | None:
     return next((int(text) for text in found if is_whole(text)), None)
 
 
-def _xtuner(training: Training, flags: Mapping[str, Any], path: Path, launch: Launch) -> Imported:
+def _xtuner(training: Training, flags: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Read the config that ``xtuner train`` names; one by its name alone is the library's own."""
     name = next((word for word in training.words[1:] if word.endswith(".py")), None)
     file = find_beside(Path(name), path) if name else None
@@ -175,10 +175,10 @@ def _xtuner(training: Training, flags: Mapping[str, Any], path: Path, launch: La
     return xtuner.from_text(read_text(file), file, launch, flags.get("deepspeed"))
 
 
-def _started(source: Source, decided: bool) -> Launch:
+def _started(source: Source, decided: bool) -> TrainerLaunch:
     """Return the launch of a file by itself; whether the file decides its layout says ``decided``."""
     starter = source.starter or _told(source)
-    return Launch(open=not decided) if starter is None else _launch(starter, source.path)
+    return TrainerLaunch(open=not decided) if starter is None else _launch(starter, source.path)
 
 
 def _told(source: Source) -> Training | None:
@@ -193,9 +193,9 @@ def _told(source: Source) -> Training | None:
         return None
 
 
-def _entry(title: str, name: str) -> Format:
+def _entry(title: str, name: str) -> FileFormat:
     fits, reader = LIBRARIES[name]
-    return Format(
+    return FileFormat(
         title,
         (".yaml", ".yml", ".json"),
         lambda source: fits(source.tree),
@@ -208,7 +208,7 @@ ENTRIES: Final = (
     _entry("an Axolotl .yaml", "axolotl"),
     _entry("an ms-swift .yaml", "swift"),
     _entry("a TRL .yaml", "trl"),
-    Format(
+    FileFormat(
         "an xtuner .py",
         (".py",),
         lambda source: xtuner.is_one(source.text),

@@ -39,7 +39,7 @@ SHARED: Final = ("micro_batch", "accumulation", "precision")
 
 
 @dataclass(frozen=True)
-class Launch:
+class TrainerLaunch:
     """On what a training starts.
 
     Parameters
@@ -64,7 +64,7 @@ class Launch:
 
 
 def laid_out(
-    sheet: Sheet, tree: Mapping[str, Any], path: Path, launch: Launch, model: str | None
+    sheet: Sheet, tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, model: str | None
 ) -> Imported:
     """Return what the arguments on the sheet say, with the layout that they or the launcher name."""
     given = tree.get("deepspeed")

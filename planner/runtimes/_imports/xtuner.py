@@ -12,7 +12,7 @@ from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes._imports.hub import model_named
 from planner.runtimes._imports.literals import statements
-from planner.runtimes._imports.trainer_layout import Launch, laid_out
+from planner.runtimes._imports.trainer_layout import TrainerLaunch, laid_out
 
 MODEL: Final = "pretrained_model_name_or_path"
 KINDS: Final = {"AdamW": "adamw", "PagedAdamW32bit": "adamw", "PagedAdamW": "adamw", "SGD": "sgd"}
@@ -66,7 +66,7 @@ def _value(node: ast.expr, known: Mapping[str, Any], depth: int = 0) -> Any:
     return UNKNOWN
 
 
-def from_text(text: str, path: Path, launch: Launch, deepspeed: str | None) -> Imported:
+def from_text(text: str, path: Path, launch: TrainerLaunch, deepspeed: str | None) -> Imported:
     """Return what a config says, with the DeepSpeed file or preset of the command that starts it."""
     found = assigned(text)
     model = found.get("model")

@@ -11,7 +11,7 @@ from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, adapter_settings, hub_config
 from planner.runtimes._offered import stage_layers, trial_note
-from planner.runtimes._run import Run, run_of
+from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
@@ -70,7 +70,9 @@ SETTINGS: Final[Settings] = {
 """Values of traits that the JSON and the script can say; dp_exposed 1 is no overlap at all."""
 
 
-def ds_config(plan: Plan, work: Workload, run: Run, changes: Changes = NO_CHANGES) -> dict[str, object]:
+def ds_config(
+    plan: Plan, work: Workload, run: TrainingRun, changes: Changes = NO_CHANGES
+) -> dict[str, object]:
     """Return the whole of ``ds_config.json``, resolved values only; the script sets the rate of each step."""
     gradient = changes.get("gradient_dtype") or work.gradient_dtype or work.precision
     config = _batch_config(plan, work)

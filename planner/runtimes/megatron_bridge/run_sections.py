@@ -11,7 +11,7 @@ from typing import Final
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
-from planner.runtimes._run import SMOKE_STEPS, Run
+from planner.runtimes._run import SMOKE_STEPS, TrainingRun
 from planner.runtimes.megatron_bridge.sections import Code, Section
 
 OUTPUT: Final = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
@@ -65,7 +65,7 @@ def validation_section() -> Section:
     return {"eval_iters": setting("EVAL_STEPS"), "eval_interval": setting("EVAL_INTERVAL")}
 
 
-def scheduler_section(run: Run) -> Section:
+def scheduler_section(run: TrainingRun) -> Section:
     """Return the fields of SchedulerConfig."""
     return {
         "lr_decay_style": run.decay_style,

@@ -10,7 +10,7 @@ from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
-from planner.runtimes._run import Run
+from planner.runtimes._run import TrainingRun
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_method
@@ -244,7 +244,7 @@ def _offload(plan: Plan) -> Section:
     return {"cpu_offloading": True, "cpu_offloading_num_layers": layers, "cpu_offloading_weights": False}
 
 
-def optimizer_section(plan: Plan, work: Workload, run: Run) -> Section:
+def optimizer_section(plan: Plan, work: Workload, run: TrainingRun) -> Section:
     """Return the fields of OptimizerConfig."""
     fields: Section = {
         "optimizer": OPTIMIZERS[work.optimizer],

@@ -12,7 +12,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._offered import stage_layers
-from planner.runtimes._run import Run, run_of
+from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_flags
 from planner.runtimes.megatron_lm.hybrid import hybrid_flags, is_hybrid
@@ -257,7 +257,7 @@ def old_muon(work: Workload, version: str) -> bool:
     return work.optimizer == "muon" and version < MUON_SHARDS_SINCE
 
 
-def optimizer_flags(plan: Plan, work: Workload, version: str, run: Run) -> list[str]:
+def optimizer_flags(plan: Plan, work: Workload, version: str, run: TrainingRun) -> list[str]:
     """Return the optimizer, where it lives and in which formats."""
     name = OPTIMIZERS[work.optimizer]
     if plan.zero >= 1 and old_muon(work, version):

@@ -17,7 +17,7 @@ from planner.runtimes.megatron_lm.architecture import Architecture
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PrecisionRecipe:
     """One low-bit recipe of Transformer Engine.
 
     Parameters
@@ -34,11 +34,11 @@ class Recipe:
 
 
 RECIPES: Final = {
-    "fp8": Recipe(8, 16, 8.9),
-    "fp8-delayed": Recipe(8, 16, 8.9),
-    "fp8-block": Recipe(8, 16, 9.0),
-    "mxfp8": Recipe(32, 32, 10.0),
-    "nvfp4": Recipe(16, 16, 10.0),
+    "fp8": PrecisionRecipe(8, 16, 8.9),
+    "fp8-delayed": PrecisionRecipe(8, 16, 8.9),
+    "fp8-block": PrecisionRecipe(8, 16, 9.0),
+    "mxfp8": PrecisionRecipe(32, 32, 10.0),
+    "nvfp4": PrecisionRecipe(16, 16, 10.0),
 }
 """Transformer Engine 2.9: utils.py `assert_dim_for_fp8_exec`, `is_quantizable` of each tensor, fp8.py."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job, StepLine
-from planner.runtimes._run import SMOKE_STEPS, Run
+from planner.runtimes._run import SMOKE_STEPS, TrainingRun
 
 NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 
@@ -45,7 +45,7 @@ PRODUCTION: Final = (
 """Arguments of a real run alone; a job that is told to end saves first, and finds its checkpoint again."""
 
 
-def loop_flags(plan: Plan, work: Workload, run: Run) -> list[str]:
+def loop_flags(plan: Plan, work: Workload, run: TrainingRun) -> list[str]:
     """Return the flags of batches, schedule and logs that a real run and a smoke run share."""
     return [
         *("--micro-batch-size", f"{plan.micro_batch:.0f}"),
@@ -67,7 +67,7 @@ def smoke_flags(job: Job, version: str) -> tuple[str, ...]:
     )
 
 
-def defaults(run: Run) -> dict[str, str]:
+def defaults(run: TrainingRun) -> dict[str, str]:
     """Return the variables that a user may leave unset, with what they are then."""
     return {**run.defaults(*DEFAULTS), "DATA_CACHE": "${OUTPUT_DIR}/cache"}
 

@@ -11,7 +11,7 @@ from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._offered import attention_of, trial_note
-from planner.runtimes._run import SMOKE_STEPS, Run, run_of
+from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.nanotron.start import START
 
@@ -78,7 +78,7 @@ def _parallelism(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _optimizer(plan: Plan, run: Run) -> dict[str, Any]:
+def _optimizer(plan: Plan, run: TrainingRun) -> dict[str, Any]:
     return {
         "zero_stage": plan.zero,
         "accumulate_grad_in_fp32": True,

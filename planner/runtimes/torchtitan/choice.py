@@ -9,7 +9,7 @@ from planner.runtimes._family import StepLine
 
 
 @dataclass(frozen=True)
-class Choice:
+class TitanChoice:
     """Switches of a run.
 
     Parameters

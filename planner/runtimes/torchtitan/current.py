@@ -6,8 +6,8 @@ import math
 
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
-from planner.runtimes._run import SMOKE_STEPS, Run, run_of
-from planner.runtimes.torchtitan.choice import STEP_LINE, WHERE_SET, Choice
+from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
+from planner.runtimes.torchtitan.choice import STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.module_text import BODY, FAMILIES, FLOAT8_EXPERTS, FLOAT8_MODULE, HEAD, TAIL
 from planner.runtimes.torchtitan.rules import training_dtype
@@ -18,7 +18,7 @@ MODULE = "titan_plan"
 RECOMPUTES = {"none": "none", "selective": "selective", "full": "full"}
 
 
-def module_text(plan: Plan, job: Job, choice: Choice) -> str:
+def module_text(plan: Plan, job: Job, choice: TitanChoice) -> str:
     """Return the Python module that ``--module`` names; fp8 is a list of converters of the model."""
     data = literal("MODEL", model_data(job.model, job.workload.seq_len))
     parts = literal("PARTS", part_names(plan, job.model, "lm_head"))
@@ -31,7 +31,7 @@ def module_text(plan: Plan, job: Job, choice: Choice) -> str:
     return _converted(text, low.format(compiled=choice.compiled))
 
 
-def _run_data(run: Run) -> str:
+def _run_data(run: TrainingRun) -> str:
     """Return the numbers of a run that the command line cannot say; a user's variables go before them."""
     values = {
         "LEARNING_RATE": run.learning_rate,
@@ -68,7 +68,7 @@ def resharding(plan: Plan) -> str:
     return "always" if plan.pp > 1 else "default"
 
 
-def flags(plan: Plan, job: Job, choice: Choice) -> tuple[str, ...]:
+def flags(plan: Plan, job: Job, choice: TitanChoice) -> tuple[str, ...]:
     """Return the command line after ``--module`` and ``--config``, every degree said."""
     work = job.workload
     shards = plan.cp if plan.zero == 0 else plan.zero_shards
@@ -133,7 +133,7 @@ VARIABLES = (
 )  # fmt: skip
 
 
-def current_command(plan: Plan, job: Job, choice: Choice) -> Command:
+def current_command(plan: Plan, job: Job, choice: TitanChoice) -> Command:
     """Return what starts the plan on the newest torchtitan."""
     return Command(
         program=("torchtitan.train", "--module", MODULE, *flags(plan, job, choice)),

@@ -12,7 +12,7 @@ from planner.runtimes._family import Command, Job
 from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._offered import trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
-from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, Choice
+from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, TitanChoice
 from planner.runtimes.torchtitan.current import current_command
 from planner.runtimes.torchtitan.rules import choice_rules, is_old
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, compilable
@@ -39,7 +39,7 @@ def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO
     old = is_old(version)
     scales = "tensor" if "float8_scales" in changes else "rows"
     chunks = int(changes.get("loss_chunks", 1.0 if old else DEFAULT_CHUNKS))
-    choice = Choice(compiled, "tp_exposed" in changes and bool(plan.tp > 1), scales, chunks)
+    choice = TitanChoice(compiled, "tp_exposed" in changes and bool(plan.tp > 1), scales, chunks)
     for broken in violations(choice_rules(plan, job, choice, version)):
         raise UnsupportedPlan(f"{broken.found}; expected {broken.expected}; nearest: {broken.nearest}")
     command = toml_command(plan, job, version, choice) if old else current_command(plan, job, choice)

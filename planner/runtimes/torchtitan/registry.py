@@ -16,7 +16,7 @@ from typing import Final
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """One configuration of the registry.
 
     Parameters
@@ -70,16 +70,16 @@ class Entry:
         return said | ({"compile.enable_async_tensor_parallel": "True"} if self.async_tp else {})
 
 
-def _deepseek(model: str, ep: int, float8: str | None = None) -> Entry:
-    return Entry(model, 4096, 4, ep=ep, float8=float8, schedule="Interleaved1F1B", graphs=False)
+def _deepseek(model: str, ep: int, float8: str | None = None) -> RegistryEntry:
+    return RegistryEntry(model, 4096, 4, ep=ep, float8=float8, schedule="Interleaved1F1B", graphs=False)
 
 
-REGISTRY: Final[Mapping[str, Mapping[str, Entry]]] = {
+REGISTRY: Final[Mapping[str, Mapping[str, RegistryEntry]]] = {
     "llama3": {
-        "llama3_8b": Entry("llama3-8b", 8192, 1),
-        "llama3_8b_mxfp8": Entry("llama3-8b", 8192, 1, precision="mxfp8", compiled=True),
-        "llama3_70b": Entry("llama3-70b", 8192, 8, "full", tp=8),
-        "llama3_405b": Entry(
+        "llama3_8b": RegistryEntry("llama3-8b", 8192, 1),
+        "llama3_8b_mxfp8": RegistryEntry("llama3-8b", 8192, 1, precision="mxfp8", compiled=True),
+        "llama3_70b": RegistryEntry("llama3-70b", 8192, 8, "full", tp=8),
+        "llama3_405b": RegistryEntry(
             "llama3.1-405b", 8192, 2, "full", tp=8, float8="rowwise", compiled=True, async_tp=True
         ),
     },
@@ -89,16 +89,16 @@ REGISTRY: Final[Mapping[str, Mapping[str, Entry]]] = {
         "deepseek_v3_671b_float8": _deepseek("deepseek-v3", 2, "rowwise"),
     },
     "qwen3": {
-        "qwen3_0_6b": Entry("qwen3-0.6b", 4096, 4),
-        "qwen3_1_7b": Entry("qwen3-1.7b", 4096, 4),
-        "qwen3_14b": Entry("qwen3-14b", 4096, 4, "full"),
-        "qwen3_30b_a3b": Entry("qwen3-30b-a3b", 4096, 2, "full"),
-        "qwen3_32b": Entry("qwen3-32b", 4096, 2, "full"),
-        "sft_qwen3_8b_math": Entry("qwen3-8b", 2048, 1),
+        "qwen3_0_6b": RegistryEntry("qwen3-0.6b", 4096, 4),
+        "qwen3_1_7b": RegistryEntry("qwen3-1.7b", 4096, 4),
+        "qwen3_14b": RegistryEntry("qwen3-14b", 4096, 4, "full"),
+        "qwen3_30b_a3b": RegistryEntry("qwen3-30b-a3b", 4096, 2, "full"),
+        "qwen3_32b": RegistryEntry("qwen3-32b", 4096, 2, "full"),
+        "sft_qwen3_8b_math": RegistryEntry("qwen3-8b", 2048, 1),
     },
     "gpt_oss": {
-        "gpt_oss_20b": Entry("gpt-oss-20b", 8192, 1, "full"),
-        "gpt_oss_120b": Entry("gpt-oss-120b", 8192, 1, "full"),
+        "gpt_oss_20b": RegistryEntry("gpt-oss-20b", 8192, 1, "full"),
+        "gpt_oss_120b": RegistryEntry("gpt-oss-120b", 8192, 1, "full"),
     },
 }
 """Modules, and the functions of each that describe a model of the zoo; others are not known here."""

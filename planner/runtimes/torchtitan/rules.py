@@ -20,7 +20,7 @@ from planner.runtimes._offered import (
     uses,
     width_rules,
 )
-from planner.runtimes.torchtitan.choice import Choice
+from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.model_data import family
 from planner.runtimes.torchtitan.numerics import unsaid
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
@@ -87,11 +87,13 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     if version not in runtime.versions:
         return []
     overlaps = traits.tensor.exposed == ASYNC_EXPOSED
-    choice = Choice(traits.kernels.compiled, overlaps, traits.low_bit.float8_scales, int(traits.loss.chunks))
+    choice = TitanChoice(
+        traits.kernels.compiled, overlaps, traits.low_bit.float8_scales, int(traits.loss.chunks)
+    )
     return choice_rules(plan, job, choice, version)
 
 
-def choice_rules(plan: Plan, job: Job, choice: Choice, version: str) -> list[Rule]:
+def choice_rules(plan: Plan, job: Job, choice: TitanChoice, version: str) -> list[Rule]:
     """Return the rules on switches of a run, by release."""
     tokens = job.workload.seq_len * plan.micro_batch / plan.cp
     fp8 = job.workload.precision == "fp8"

@@ -8,8 +8,8 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
-from planner.runtimes._run import SMOKE_STEPS, Run, run_of
-from planner.runtimes.torchtitan.choice import RECIPES, STEP_LINE, WHERE_SET, Choice
+from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
+from planner.runtimes.torchtitan.choice import RECIPES, STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.current import MODULE, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.numerics import old_unsaid
@@ -177,7 +177,7 @@ def _ffns(job: Job) -> list[DenseFfn | Experts]:
     return list(job.model.ffns)
 
 
-def _optimizer(run: Run) -> dict[str, dict[str, object]]:
+def _optimizer(run: TrainingRun) -> dict[str, dict[str, object]]:
     """Return the tables of the optimizer and of its rate."""
     return {
         "optimizer": {
@@ -196,7 +196,7 @@ def _optimizer(run: Run) -> dict[str, dict[str, object]]:
     }
 
 
-def job_config(plan: Plan, job: Job, choice: Choice) -> dict[str, dict[str, object]]:
+def job_config(plan: Plan, job: Job, choice: TitanChoice) -> dict[str, dict[str, object]]:
     """Return the tables of the TOML, every degree said."""
     work, run = job.workload, run_of(job)
     shards = plan.cp if plan.zero == 0 else plan.zero_shards
@@ -280,7 +280,7 @@ def _converters(job: Job) -> dict[str, object]:
     return {"converters": [LOW["linear"], *((LOW["experts"],) if job.model.expert_kinds else ())]}
 
 
-def _quantised(job: Job, choice: Choice) -> dict[str, dict[str, object]]:
+def _quantised(job: Job, choice: TitanChoice) -> dict[str, dict[str, object]]:
     """Return the tables on float8: the output layer and routers stay in 16 bit."""
     if job.workload.precision != "fp8":
         return {}
@@ -299,7 +299,7 @@ def toml_text(tables: dict[str, dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def toml_command(plan: Plan, job: Job, version: str, choice: Choice) -> Command:
+def toml_command(plan: Plan, job: Job, version: str, choice: TitanChoice) -> Command:
     """Return what starts the plan on a release that reads TOML.
 
     Raises

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.numeric import Column
-from planner.search.assign.problem import HUGE, Problem, layer_kinds, rounded_up
+from planner.search.assign.problem import HUGE, AssignProblem, layer_kinds, rounded_up
 
 Key = tuple[tuple[int, int], ...]
 """Kind and number of the equal layers of a block, sorted by kind."""
@@ -45,7 +45,7 @@ class Blocks:
     index: NDArray[np.intp]
 
 
-def make_blocks(problem: Problem, most: int) -> Blocks:
+def make_blocks(problem: AssignProblem, most: int) -> Blocks:
     """Return every block of one to ``most`` consecutive layers."""
     kinds = layer_kinds(problem)
     known: dict[Key, int] = {}
@@ -121,13 +121,13 @@ class StageRelaxations:
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         Layers, strategies and stages.
     stage : int
         Which stage.
     """
 
-    def __init__(self, problem: Problem, stage: int) -> None:
+    def __init__(self, problem: AssignProblem, stage: int) -> None:
         self.seconds, nbytes = problem.seconds, problem.layer_bytes[stage]
         useful = _useful(problem, nbytes)
         floor, extra = float(problem.floor_bytes[stage]), float(problem.extra_bytes[stage])
@@ -157,7 +157,7 @@ class StageRelaxations:
         return sorted((pair for pair in bounds if np.isfinite(pair[0])), key=lambda pair: pair[0])
 
 
-def _useful(problem: Problem, nbytes: Column) -> NDArray[np.bool_]:
+def _useful(problem: AssignProblem, nbytes: Column) -> NDArray[np.bool_]:
     """Strategies that no other one of their kind beats in time, in bytes and in what is rebuilt."""
     useful = np.isfinite(problem.seconds)
     for kind, row in enumerate(useful):
@@ -188,18 +188,18 @@ def _slope(one: tuple[float, float], other: tuple[float, float]) -> float:
     return (one[1] - other[1]) / (other[0] - one[0]) if other[0] > one[0] else np.inf
 
 
-class Table:
+class BlockTable:
     """Blocks of a problem with their bounds on every stage.
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         Layers, strategies and stages.
     most : int
         Layers of a block at most.
     """
 
-    def __init__(self, problem: Problem, most: int) -> None:
+    def __init__(self, problem: AssignProblem, most: int) -> None:
         self.blocks = make_blocks(problem, most)
         self.relaxations = tuple(StageRelaxations(problem, stage) for stage in range(problem.stages))
         self.extra = problem.extra_seconds

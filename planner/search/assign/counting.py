@@ -18,7 +18,7 @@ TIE = 1e-12
 
 
 @dataclass(frozen=True)
-class Choice:
+class LayerChoice:
     """What is known of a block on a stage.
 
     Parameters
@@ -47,7 +47,7 @@ class Item:
     nbytes: float
 
 
-def fastest(relaxations: StageRelaxations, key: Key, counts: Sequence[float]) -> Choice:
+def fastest(relaxations: StageRelaxations, key: Key, counts: Sequence[float]) -> LayerChoice:
     """Return the fastest choice that fits for a block, without the stage's extra.
 
     Parameters
@@ -60,7 +60,7 @@ def fastest(relaxations: StageRelaxations, key: Key, counts: Sequence[float]) ->
         Layers of each kind.
     """
     column = np.asarray(counts, float)
-    best = Choice(np.inf, np.inf, ())
+    best = LayerChoice(np.inf, np.inf, ())
     bound = np.inf
     for least, relaxed in relaxations.by_bound(column):
         if least >= best.seconds:
@@ -68,7 +68,7 @@ def fastest(relaxations: StageRelaxations, key: Key, counts: Sequence[float]) ->
         found = _Counting(relaxations, relaxed, key, column, best).run()
         bound = min(bound, found.bound)
         best = found if found.seconds < best.seconds else best
-    return Choice(best.seconds, min(bound, best.seconds), best.stage)
+    return LayerChoice(best.seconds, min(bound, best.seconds), best.stage)
 
 
 class _Counting:
@@ -80,7 +80,7 @@ class _Counting:
         relaxed: Relaxed,
         key: Key,
         counts: np.ndarray,
-        known: Choice,
+        known: LayerChoice,
     ) -> None:
         self.key, self.room = key, relaxed.room
         self.best, self.stage = known.seconds, known.stage
@@ -113,7 +113,7 @@ class _Counting:
             ]
         self.items.sort(key=lambda item: (-item.reduced, item.seconds))
 
-    def run(self) -> Choice:
+    def run(self) -> LayerChoice:
         """Search, and say what was found and what is left open."""
         left = [count for _, count in self.key]
         if self.items:
@@ -122,7 +122,7 @@ class _Counting:
             self.items = [item for item in self.items if item.reduced <= gap]
         self._branch(0, [0] * len(self.items), left, self.start_seconds, self.start_used, self.least)
         bound = self.best if self.nodes <= MOST_NODES else min(self.best, self.least)
-        return Choice(self.best, bound, self.stage)
+        return LayerChoice(self.best, bound, self.stage)
 
     def _branch(
         self, depth: int, taken: list[int], left: list[int], seconds: float, used: float, least: float

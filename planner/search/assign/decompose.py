@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from planner.errors import Infeasible, SolverError
 from planner.numeric import Column
-from planner.search.assign.blocks import Table, make_blocks
+from planner.search.assign.blocks import BlockTable, make_blocks
 from planner.search.assign.counting import fastest
 from planner.search.assign.problem import (
     ROUNDING,
     Assignment,
+    AssignProblem,
     NoAssignment,
-    Problem,
     Segment,
     Stage,
     layer_kinds,
@@ -65,12 +65,12 @@ class Solution:
         return max(0.0, 1.0 - self.bound / self.incumbent) if self.incumbent > 0 else 0.0
 
 
-def decompose(problem: Problem) -> Solution:
+def decompose(problem: AssignProblem) -> Solution:
     """Solve a problem by decomposition.
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         Layers, strategies and stages.
 
     Raises
@@ -89,7 +89,7 @@ def decompose(problem: Problem) -> Solution:
     return Solution(assignment, seconds, min(bound, seconds), time.perf_counter() - started, "decomposition")
 
 
-def check_capacity(problem: Problem) -> None:
+def check_capacity(problem: AssignProblem) -> None:
     """Raise NoAssignment where the layers do not fit the stages, with the capacity of a stage that would do.
 
     Raises
@@ -122,14 +122,14 @@ class _Search:
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         Layers, strategies and stages.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: AssignProblem) -> None:
         self.problem = problem
         self.weights = (problem.sum_weight, problem.slowest_weight)
-        self.table = Table(problem, problem.layers - problem.stages + 1)
+        self.table = BlockTable(problem, problem.layers - problem.stages + 1)
         self.prices: Column = self.table.bounds.copy()
         self.bounds: Column = self.prices.copy()
         self.exact: NDArray[np.bool_] = ~np.isfinite(self.prices)

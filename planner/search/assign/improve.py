@@ -22,7 +22,7 @@ from planner.rules import violations
 from planner.search.assign.decompose import Solution
 from planner.search.assign.modules import known_modules, module_names
 from planner.search.assign.plan_costs import PlanCosts, is_assignable, plan_costs, stage_columns
-from planner.search.assign.problem import Problem
+from planner.search.assign.problem import AssignProblem
 from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition
 from planner.search.scope import KEPT_WHOLE, Scope
@@ -120,7 +120,7 @@ class Improver:
         """Return the plans with the fastest passes, each with its best split."""
         values: list[tuple[float, str, tuple[int, ...]]] = []
 
-        def offer(name: str, columns: Column, problem: Problem) -> None:
+        def offer(name: str, columns: Column, problem: AssignProblem) -> None:
             partition = best_partition(columns, problem.sum_weight, problem.slowest_weight)
             if partition is not None:
                 values.append((partition.value, name, partition.sizes))

@@ -20,7 +20,7 @@ from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
-from planner.search.assign.problem import ROUNDING, Problem, layer_kinds
+from planner.search.assign.problem import ROUNDING, AssignProblem, layer_kinds
 from planner.search.relaxed import is_splittable
 from planner.techniques.engines._family import PassBytes
 
@@ -37,7 +37,7 @@ class PlanCosts:
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         The assignment problem in which every layer chooses freely; a strategy for each name.
     names : tuple of str
         Recompute choices, as the plan spells them.
@@ -45,7 +45,7 @@ class PlanCosts:
         Bytes that the largest layer of the model rebuilds under each choice. [byte]
     """
 
-    problem: Problem
+    problem: AssignProblem
     names: tuple[str, ...]
     rebuilt: Column
 
@@ -90,7 +90,7 @@ def plan_costs(
     sum_weight = _sum_weight(case, plan, tables[0])
     extra = tables if relaxed else tables[:1]
     loss, in_flight = float(np.max(passes.loss)), _in_flight(case, plan)
-    problem = Problem(
+    problem = AssignProblem(
         runs=tuple((kinds.index(name), len(list(group))) for name, group in groupby(job.model.layers)),
         seconds=_array(layers, "seconds"),
         held=slack * _array(layers, "held"),
@@ -159,7 +159,7 @@ def excess_columns(costs: PlanCosts) -> Column:
 
 
 def _summed(
-    problem: Problem, table: Column, most: int, strategy: int, plain: int, first: float
+    problem: AssignProblem, table: Column, most: int, strategy: int, plain: int, first: float
 ) -> tuple[Column, NDArray[np.bool_]]:
     """Sum of a table (K, S) over the layers of every block, and where there is no block."""
     layers = problem.layers

@@ -46,7 +46,7 @@ Assignment = tuple[Stage, ...]
 
 
 @dataclass(frozen=True)
-class Problem:
+class AssignProblem:
     r"""Layers, strategies and stages.
 
     Parameters
@@ -133,12 +133,12 @@ class Price:
     fits: bool
 
 
-def price(problem: Problem, assignment: Assignment) -> Price:
+def price(problem: AssignProblem, assignment: Assignment) -> Price:
     """Price an assignment.
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         Layers, strategies and stages.
     assignment : tuple of tuple of Segment
         What each stage holds.
@@ -161,19 +161,19 @@ def _sum(weights: Column, stage: Stage) -> float:
     return sum(float(weights[part.kind, part.strategy]) * part.count for part in stage)
 
 
-def stage_seconds(problem: Problem, stage: Stage) -> float:
+def stage_seconds(problem: AssignProblem, stage: Stage) -> float:
     """Seconds of a micro-batch in the layers of a stage. [s]"""
     return _sum(problem.seconds, stage)
 
 
-def stage_bytes(problem: Problem, index: int, stage: Stage) -> float:
+def stage_bytes(problem: AssignProblem, index: int, stage: Stage) -> float:
     """Bytes of a stage at its peak. [byte]"""
     layers = _sum(problem.layer_bytes[index], stage)
     rebuilt = max(float(problem.rebuilt[part.kind, part.strategy]) for part in stage)
     return float(problem.extra_bytes[index]) + layers + max(rebuilt, float(problem.floor_bytes[index]))
 
 
-def check(problem: Problem, assignment: Assignment) -> None:
+def check(problem: AssignProblem, assignment: Assignment) -> None:
     """Raise ValueError where something is no assignment of the problem's layers."""
     if len(assignment) != problem.stages or not all(assignment):
         raise ValueError(f"{len(assignment)} stages, some of them empty, for {problem.stages}")
@@ -185,7 +185,7 @@ def check(problem: Problem, assignment: Assignment) -> None:
         raise ValueError("the layers are not those of the model, each once and in their order")
 
 
-def layer_kinds(problem: Problem) -> list[int]:
+def layer_kinds(problem: AssignProblem) -> list[int]:
     """Return the kind of every layer."""
     return [kind for kind, count in problem.runs for _ in range(count)]
 
@@ -195,7 +195,7 @@ def split_of(assignment: Assignment) -> tuple[int, ...]:
     return tuple(sum(part.count for part in stage) for stage in assignment)
 
 
-def least_bytes(problem: Problem, index: int, counts: Column) -> Column:
+def least_bytes(problem: AssignProblem, index: int, counts: Column) -> Column:
     """Bytes that a stage needs at least for blocks with these ``counts`` (blocks, K) of layers. [byte]
 
     For every size of the largest rebuilt layer, the smallest strategies that rebuild no more.

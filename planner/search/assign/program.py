@@ -18,7 +18,7 @@ import numpy as np
 
 from planner.errors import SolverError
 from planner.search.assign.decompose import Solution, decompose
-from planner.search.assign.problem import Assignment, Problem, Segment, price
+from planner.search.assign.problem import Assignment, AssignProblem, Segment, price
 from planner.search.highs import solve_from
 
 TIME_LIMIT = 10.0
@@ -27,20 +27,20 @@ TIME_LIMIT = 10.0
 GAP = 1e-4
 """Relative gap at which a solver may stop. [-]"""
 
-Solver = Callable[["Program", float], float]
+Solver = Callable[["AssignProgram", float], float]
 """Solves a program within a time limit; returns a bound of its objective, or raises SolverError."""
 
 
-class Program:
+class AssignProgram:
     """The integer program of a problem.
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         Layers, strategies and stages.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: AssignProblem) -> None:
         import pulp
 
         self.pulp: Any = pulp
@@ -157,13 +157,13 @@ class Program:
         return tuple(map(tuple, stages))
 
 
-def highs(program: Program, time_limit: float) -> float:
+def highs(program: AssignProgram, time_limit: float) -> float:
     """Solve with HiGHS, started from the known answer; return its bound."""
     reached = solve_from(program.model, program.start, time_limit, GAP)
     return reached + float(program.model.objective.constant)
 
 
-def cbc(program: Program, time_limit: float) -> float:
+def cbc(program: AssignProgram, time_limit: float) -> float:
     """Solve with CBC to the end; return its objective, which then is its bound."""
     pulp = program.pulp
     path = pulp.PULP_CBC_CMD.pulp_cbc_path
@@ -177,13 +177,13 @@ def cbc(program: Program, time_limit: float) -> float:
 
 
 def certify(
-    problem: Problem, known: Solution, time_limit: float = TIME_LIMIT, solver: Solver = highs
+    problem: AssignProblem, known: Solution, time_limit: float = TIME_LIMIT, solver: Solver = highs
 ) -> Solution:
     """Improve a known answer or its bound by the integer program.
 
     Parameters
     ----------
-    problem : Problem
+    problem : AssignProblem
         Layers, strategies and stages.
     known : Solution
         The decomposition's answer, from which the program starts.
@@ -200,7 +200,7 @@ def certify(
     """
     started = time.perf_counter()
     try:
-        program = Program(problem)
+        program = AssignProgram(problem)
         program.start_from(known.assignment)
         bound = solver(program, time_limit)
         assignment = program.answer()
@@ -218,7 +218,7 @@ def certify(
 
 
 def solve(
-    problem: Problem, time_limit: float = TIME_LIMIT, enough: float = GAP, solver: Solver = highs
+    problem: AssignProblem, time_limit: float = TIME_LIMIT, enough: float = GAP, solver: Solver = highs
 ) -> Solution:
     """Solve by decomposition, and by the integer program where that leaves a gap larger than ``enough``.
 
@@ -234,7 +234,7 @@ def solve(
     return known if known.gap <= enough else certify(problem, known, time_limit, solver)
 
 
-def _program_alone(problem: Problem, time_limit: float, solver: Solver) -> Solution:
+def _program_alone(problem: AssignProblem, time_limit: float, solver: Solver) -> Solution:
     """Solve by the integer program where the decomposition has no answer to start from.
 
     Raises
@@ -243,7 +243,7 @@ def _program_alone(problem: Problem, time_limit: float, solver: Solver) -> Solut
         If the program has none either, or one that does not fit.
     """
     started = time.perf_counter()
-    program = Program(problem)
+    program = AssignProgram(problem)
     bound = solver(program, time_limit)
     assignment = program.answer()
     found = price(problem, assignment)

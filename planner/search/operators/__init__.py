@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.search.operators._family import Operator
+from planner.search.operators._family import SearchOperator
 
-OPERATORS = sorted(load_family(sys.modules[__name__], Operator).values(), key=lambda one: one.turn)
+OPERATORS = sorted(load_family(sys.modules[__name__], SearchOperator).values(), key=lambda one: one.turn)
 
-__all__ = ["OPERATORS", "Operator"]
+__all__ = ["OPERATORS", "SearchOperator"]

@@ -14,7 +14,7 @@ from planner.search.scope import Scope
 
 
 @dataclass(frozen=True)
-class Operator:
+class SearchOperator:
     """A way to make a better plan of a candidate.
 
     Parameters

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from planner.cost.estimate import Estimate
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, by_value
-from planner.search.operators._family import Operator
+from planner.search.operators._family import SearchOperator
 from planner.search.scope import Scope
 
 
 @dataclass(frozen=True)
-class Assign(Operator):
+class Assign(SearchOperator):
     """Takes plans that another operator found."""
 
     def takes(self, scope: Scope) -> bool:

@@ -13,14 +13,14 @@ from planner.search.candidates import Candidate, Screened, by_value
 from planner.search.chunk import PricedRows
 from planner.search.hostable import least_hosted_bytes, least_hosted_seconds
 from planner.search.legality import plan_rows
-from planner.search.operators._family import Operator
+from planner.search.operators._family import SearchOperator
 from planner.search.scope import KEPT_WHOLE, Scope
 from planner.techniques.offload import HOSTED, OFFLOADS
 from planner.techniques.offload._family import read_offload
 
 
 @dataclass(frozen=True)
-class Host(Operator):
+class Host(SearchOperator):
     """Takes plans that keep all they may on the device, and do not fit; all of them where memory counts."""
 
     def takes(self, scope: Scope) -> bool:

@@ -14,12 +14,12 @@ from planner.plan import Plan
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened
 from planner.search.chunk import PricedRows
-from planner.search.operators._family import Operator
+from planner.search.operators._family import SearchOperator
 from planner.search.scope import Scope
 
 
 @dataclass(frozen=True)
-class Split(Operator):
+class Split(SearchOperator):
     """Takes every safe plan, those of least bound first."""
 
     def screen(self, rows: PricedRows) -> Screened | None:

@@ -15,14 +15,14 @@ from planner.search.assign.uneven import fits_somehow
 from planner.search.candidates import Candidate, Screened
 from planner.search.chunk import PricedRows
 from planner.search.legality import plan_rows
-from planner.search.operators._family import Operator
+from planner.search.operators._family import SearchOperator
 from planner.search.operators.split import apart, balanced
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.scope import Scope
 
 
 @dataclass(frozen=True)
-class Uneven(Operator):
+class Uneven(SearchOperator):
     """Takes plans that fit in the mean over their stages; where memory counts, those that may need less."""
 
     def most(self, scope: Scope) -> int:

@@ -11,7 +11,7 @@ from planner.cost.price import price
 from planner.plan import Plan
 from planner.runtimes._family import Runtime
 from planner.search.optimise import SearchResult, search
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress._family import FULL
 
@@ -106,7 +106,7 @@ class Plans:
             return []
         fixed = {**asked.fixed, **({"pp": 1} if runner else {})}
         result = search(
-            Request(
+            SearchRequest(
                 model=asked.model,
                 clusters=(asked.clusters[name],),
                 gpu_counts=(gpus,),

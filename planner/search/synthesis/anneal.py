@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from typing import Final
 
-from planner.search.synthesis.problem import CLOSE, SLACK, Problem, Words, keeps_limit, play
+from planner.search.synthesis.problem import CLOSE, SLACK, OrderProblem, Words, keeps_limit, play
 
 WORK: Final = 5_000_000
 """Passes played in one walk, so that the answer does not depend on the machine where time suffices."""
@@ -29,12 +29,12 @@ FARTHEST: Final = 8
 """Places that a pass moves at most."""
 
 
-def anneal(problem: Problem, words: Words, bound: float, deadline: float, seed: int = 0) -> Words:
+def anneal(problem: OrderProblem, words: Words, bound: float, deadline: float, seed: int = 0) -> Words:
     """Return the best order found.
 
     Parameters
     ----------
-    problem : Problem
+    problem : OrderProblem
         Pipeline, limits and objective.
     words : list of list of int
         The order to start from, within the limits.
@@ -60,7 +60,7 @@ def anneal(problem: Problem, words: Words, bound: float, deadline: float, seed: 
 class _Walk:
     """An order on its way, and the best seen."""
 
-    def __init__(self, problem: Problem, words: Words, heat: float, seed: int) -> None:
+    def __init__(self, problem: OrderProblem, words: Words, heat: float, seed: int) -> None:
         played = play(problem, words)
         if played is None:
             raise ValueError("an order to start from must run")

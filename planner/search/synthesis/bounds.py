@@ -20,10 +20,10 @@ import math
 from dataclasses import dataclass
 from itertools import accumulate
 
-from planner.search.synthesis.problem import SLACK, Problem
+from planner.search.synthesis.problem import SLACK, OrderProblem
 
 
-def lower_bound(problem: Problem) -> float:
+def lower_bound(problem: OrderProblem) -> float:
     """Return a value of the objective that no order within the limits beats. [s]."""
     facts = [_facts(problem, rank) for rank in range(problem.pp)]
     values = [fact.end - problem.offsets[rank] for rank, fact in enumerate(facts)]
@@ -43,7 +43,7 @@ class _Facts:
     last_gradient: float
 
 
-def _facts(problem: Problem, rank: int) -> _Facts:
+def _facts(problem: OrderProblem, rank: int) -> _Facts:
     chunks, limit = problem.on_rank[rank], problem.limits[rank]
     first, last, m = chunks[0], chunks[-1], problem.microbatches
     head = problem.heads[first]
@@ -68,13 +68,13 @@ def _facts(problem: Problem, rank: int) -> _Facts:
     )
 
 
-def _round_trip(problem: Problem, chunk: int) -> float:
+def _round_trip(problem: OrderProblem, chunk: int) -> float:
     """Time from a micro-batch's forward of a chunk to the end of its input gradient, nobody in its way."""
     spans = sum(problem.forward[chunk:]) + sum(problem.input_gradient[chunk:])
     return spans + 2.0 * sum(problem.latencies[chunk:])
 
 
-def _idle_before(problem: Problem, rank: int) -> float:
+def _idle_before(problem: OrderProblem, rank: int) -> float:
     """Idle time of a rank between its first start and its first input gradient."""
     chunks, limit = problem.on_rank[rank], problem.limits[rank]
     last = chunks[-1]
@@ -85,7 +85,7 @@ def _idle_before(problem: Problem, rank: int) -> float:
     return max(0.0, gradient - problem.heads[chunks[0]] - min(counted, _knapsack(held, limit)))
 
 
-def _most(problem: Problem, chunks: tuple[int, ...], room: float, what: str) -> float:
+def _most(problem: OrderProblem, chunks: tuple[int, ...], room: float, what: str) -> float:
     """Most time of gradients that wait on a rank within ``room``."""
     options: list[tuple[float, float]] = []
     for chunk in chunks:
@@ -109,7 +109,7 @@ def _knapsack(options: list[tuple[float, float]], room: float) -> float:
     return min(relaxed, whole)
 
 
-def _flights(problem: Problem) -> list[int]:
+def _flights(problem: OrderProblem) -> list[int]:
     """Most micro-batches between forward and input gradient of every chunk: no more than of earlier ones."""
     room = [
         math.floor(problem.limits[rank] / saved * (1.0 + SLACK)) if saved > 0 else problem.microbatches
@@ -118,7 +118,7 @@ def _flights(problem: Problem) -> list[int]:
     return [min(problem.microbatches, most) for most in accumulate(room, min)]
 
 
-def _energy(problem: Problem, rank: int) -> float:
+def _energy(problem: OrderProblem, rank: int) -> float:
     """Activations times their least lifetimes on a rank."""
     return problem.microbatches * sum(
         problem.saved[chunk] * _round_trip(problem, chunk)
@@ -127,7 +127,7 @@ def _energy(problem: Problem, rank: int) -> float:
     )
 
 
-def _rounds(problem: Problem) -> list[tuple[int, int, float]]:
+def _rounds(problem: OrderProblem) -> list[tuple[int, int, float]]:
     """Return (rank, chunk, earliest end of its last input gradient) from round trips in turn."""
     m, found = problem.microbatches, []
     for chunk, flights in enumerate(_flights(problem)):
@@ -145,7 +145,7 @@ def _rounds(problem: Problem) -> list[tuple[int, int, float]]:
     return found
 
 
-def _back_at(problem: Problem, rank: int, gradient: float, chunk: int) -> float:
+def _back_at(problem: OrderProblem, rank: int, gradient: float, chunk: int) -> float:
     """Return the objective where the last input gradient of ``chunk`` ends at ``gradient`` or later."""
     value, end = gradient + problem.weight_gradient[chunk] - problem.offsets[rank], gradient
     for earlier in reversed(range(chunk)):

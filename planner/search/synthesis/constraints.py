@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from planner.errors import SolverError
 from planner.search.synthesis.precedence import earliest, tails
-from planner.search.synthesis.problem import SLACK, Found, Problem, Words, play
+from planner.search.synthesis.problem import SLACK, Found, OrderProblem, Words, play
 
 MOST_UNITS: Final = 10**7
 """Units that the horizon has at least, where the times are no whole numbers of larger ones."""
@@ -33,7 +33,7 @@ class Model:
 
     Parameters
     ----------
-    problem : Problem
+    problem : OrderProblem
         Pipeline, limits and objective.
     words : list of list of int
         A known order within the limits.
@@ -41,7 +41,7 @@ class Model:
         A known bound of the objective. [s]
     """
 
-    def __init__(self, problem: Problem, words: Words, bound: float) -> None:
+    def __init__(self, problem: OrderProblem, words: Words, bound: float) -> None:
         from ortools.sat.python import cp_model
 
         played = play(problem, words)
@@ -129,7 +129,7 @@ class Model:
         return [[code for _, code in sorted(row)] for row in table]
 
 
-def _units(problem: Problem, horizon: float) -> float:
+def _units(problem: OrderProblem, horizon: float) -> float:
     """Return units to the second: a power of ten that makes all times whole, or fine enough."""
     times = [*problem.spans, *problem.latencies, *problem.offsets]
     exponent = -math.floor(math.log10(horizon))
@@ -141,7 +141,7 @@ def _units(problem: Problem, horizon: float) -> float:
     return 10.0**exponent
 
 
-def cp_sat(problem: Problem, words: Words, bound: float, time_limit: float) -> Found:
+def cp_sat(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     """Solve with CP-SAT from a known order, in a process of its own.
 
     Raises
@@ -164,7 +164,7 @@ def cp_sat(problem: Problem, words: Words, bound: float, time_limit: float) -> F
     return Found(answer["words"], answer["bound"], "CP-SAT")
 
 
-def solved(problem: Problem, words: Words, bound: float, time_limit: float) -> Found:
+def solved(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     """Solve with CP-SAT in this process.
 
     Raises
@@ -192,7 +192,7 @@ def main() -> None:
         name: tuple(value) if isinstance(value, list) else value
         for name, value in question.pop("problem").items()
     }
-    found = solved(Problem(**fields), **question)
+    found = solved(OrderProblem(**fields), **question)
     sys.stdout.write(json.dumps({"words": found.words, "bound": found.bound}))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from planner.search.synthesis.problem import FORWARD, INPUT_GRADIENT, SLACK, Problem, Words
+from planner.search.synthesis.problem import FORWARD, INPUT_GRADIENT, SLACK, OrderProblem, Words
 
 LEAST_GAPS: Final = (0.0, 0.25, 0.5, 1.0)
 FEW_GAPS: Final = (0.0, 0.5, 1.0)
@@ -21,7 +21,7 @@ DEEP_FIRST: Final = ((True, True), (True, False), (False, True), (False, False))
 
 
 @dataclass(frozen=True)
-class Setting:
+class DispatchSetting:
     """One try.
 
     Parameters
@@ -52,7 +52,7 @@ class Setting:
     reserve: bool = True
 
 
-def settings(problem: Problem) -> Iterator[Setting]:
+def settings(problem: OrderProblem) -> Iterator[DispatchSetting]:
     """Yield the settings to try, the likely ones first."""
     one = problem.chunks == problem.pp
     tries = product(
@@ -65,10 +65,10 @@ def settings(problem: Problem) -> Iterator[Setting]:
         (False, True) if one else (False,),
     )
     for leads, reserve, early, gap, level, deep, forward_first in tries:
-        yield Setting(leads, gap, level, early, forward_first, deep, reserve or one)
+        yield DispatchSetting(leads, gap, level, early, forward_first, deep, reserve or one)
 
 
-def _leads(problem: Problem) -> list[tuple[int, ...]]:
+def _leads(problem: OrderProblem) -> list[tuple[int, ...]]:
     """Return how far ahead forwards may run: until a gradient can be back, as memory allows, as others do."""
     m, count = problem.microbatches, problem.chunks
     trips = [0.0]
@@ -89,7 +89,7 @@ def _leads(problem: Problem) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(tuple(max(1, min(m, lead)) for lead in table) for table in tables))
 
 
-def dispatch(problem: Problem, setting: Setting) -> Words | None:
+def dispatch(problem: OrderProblem, setting: DispatchSetting) -> Words | None:
     """Return the order of one try; None where ranks wait for room for ever."""
     run = _Dispatch(problem, setting)
     while run.events:
@@ -101,7 +101,7 @@ def dispatch(problem: Problem, setting: Setting) -> Words | None:
 class _Dispatch:
     """Clocks, memory and arrivals of all ranks while an order is laid out."""
 
-    def __init__(self, problem: Problem, setting: Setting) -> None:
+    def __init__(self, problem: OrderProblem, setting: DispatchSetting) -> None:
         self.problem, self.setting = problem, setting
         self.arrivals: list[list[float]] = [[] for _ in problem.spans]
         self.arrivals[0] = [0.0] * problem.microbatches

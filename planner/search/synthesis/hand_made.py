@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.search.synthesis.problem import Problem, Words, keeps_limit, words_of
+from planner.search.synthesis.problem import OrderProblem, Words, keeps_limit, words_of
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._family import PassTimes, Schedule, loop_rank, v_rank
 
@@ -26,7 +26,7 @@ def is_rival(schedule: Schedule) -> bool:
     return schedule.routes == 1 and schedule.flushes
 
 
-def hand_made(problem: Problem) -> Iterator[tuple[str, Words]]:
+def hand_made(problem: OrderProblem) -> Iterator[tuple[str, Words]]:
     """Yield name and order of every registered schedule with these places of chunks and within the limits.
 
     A whole backward counts as its two gradients, which is never slower and holds no more.
@@ -43,7 +43,7 @@ def hand_made(problem: Problem) -> Iterator[tuple[str, Words]]:
             yield name, words
 
 
-def mean_times(problem: Problem) -> PassTimes:
+def mean_times(problem: OrderProblem) -> PassTimes:
     """Return the means over all chunks, for orders that are searched for their times."""
     count = problem.chunks
     return PassTimes(

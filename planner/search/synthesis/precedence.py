@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from planner.search.synthesis.problem import FORWARD, WEIGHT_GRADIENT, Problem
+from planner.search.synthesis.problem import FORWARD, WEIGHT_GRADIENT, OrderProblem
 
 
-def always_before(problem: Problem, one: int, other: int) -> bool:
+def always_before(problem: OrderProblem, one: int, other: int) -> bool:
     """Say whether a pass of code ``one`` precedes that of code ``other`` of the same micro-batch."""
     (chunk, kind), (later, later_kind) = divmod(one, 3), divmod(other, 3)
     if kind == FORWARD:
@@ -18,7 +18,7 @@ def always_before(problem: Problem, one: int, other: int) -> bool:
     return later < chunk or (later == chunk and later_kind == WEIGHT_GRADIENT)
 
 
-def pairs_on_ranks(problem: Problem) -> Iterator[tuple[int, int]]:
+def pairs_on_ranks(problem: OrderProblem) -> Iterator[tuple[int, int]]:
     """Yield codes of one rank, two at a time, the one that may come first at the front."""
     for chunks in problem.on_rank:
         codes = [3 * chunk + kind for chunk in chunks for kind in range(3)]
@@ -26,7 +26,7 @@ def pairs_on_ranks(problem: Problem) -> Iterator[tuple[int, int]]:
             yield (other, one) if always_before(problem, other, one) else (one, other)
 
 
-def tails(problem: Problem) -> list[float]:
+def tails(problem: OrderProblem) -> list[float]:
     """Return for every code the least time from its end to the last end of the step. [s]."""
     least = [0.0] * len(problem.spans)
     for chunk in range(problem.chunks):
@@ -39,7 +39,7 @@ def tails(problem: Problem) -> list[float]:
     return least
 
 
-def earliest(problem: Problem) -> list[float]:
+def earliest(problem: OrderProblem) -> list[float]:
     """Return for every code the earliest start of its first pass. [s]."""
     start = [0.0] * len(problem.spans)
     for chunk in range(problem.chunks):

@@ -49,7 +49,7 @@ class Played(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class OrderProblem:
     """A pipeline, the memory of its ranks, and what is to be small.
 
     Parameters
@@ -96,7 +96,7 @@ class Problem:
         limit: float,
         microbatches: int,
         objective: Objective = "makespan",
-    ) -> Problem:
+    ) -> OrderProblem:
         """Build a problem whose chunks are alike, with memory in activations of a chunk."""
         count = len(ranks)
         return cls(
@@ -192,7 +192,7 @@ class Problem:
         return self.heads[: self.pp] if self.objective == "span" else (0.0,) * self.pp
 
 
-def play(problem: Problem, words: Words) -> Played | None:
+def play(problem: OrderProblem, words: Words) -> Played | None:
     """Run every pass as early as its rank and its input allow; None where ranks wait for ever."""
     spans, targets = problem.spans, problem.targets
     arrivals: list[list[float]] = [[] for _ in spans]
@@ -230,7 +230,7 @@ def play(problem: Problem, words: Words) -> Played | None:
     return Played(value, starts, clocks)
 
 
-def keeps_limit(problem: Problem, rank: int, word: Sequence[int]) -> bool:
+def keeps_limit(problem: OrderProblem, rank: int, word: Sequence[int]) -> bool:
     """Say whether a rank's order holds no more than it may, and no weight gradient comes too early."""
     changes, limit = problem.changes, problem.limits[rank] * (1.0 + SLACK)
     held, done = 0.0, [0] * len(changes)
@@ -260,7 +260,7 @@ def _passes(word: Sequence[int]) -> Iterator[Pass]:
         taken[code] += 1
 
 
-def check_limits(problem: Problem) -> None:
+def check_limits(problem: OrderProblem) -> None:
     """Raise Infeasible where a rank cannot hold one micro-batch; then no order exists, else one does.
 
     A micro-batch leaves its activations in all chunks of a rank before the first of its gradients runs there,

@@ -12,7 +12,7 @@ from typing import Any
 from planner.errors import SolverError
 from planner.search.highs import solve_from
 from planner.search.synthesis.precedence import always_before, earliest, pairs_on_ranks, tails
-from planner.search.synthesis.problem import SLACK, Found, Played, Problem, Words, play
+from planner.search.synthesis.problem import SLACK, Found, OrderProblem, Played, Words, play
 
 GAP = 1e-6
 """Relative gap at which the solver may stop. [-]"""
@@ -21,12 +21,12 @@ _Cell = tuple[int, int]
 """Code and micro-batch."""
 
 
-class Program:
+class OrderProgram:
     """The mixed-integer program of a problem, from a known order.
 
     Parameters
     ----------
-    problem : Problem
+    problem : OrderProblem
         Pipeline, limits and objective.
     words : list of list of int
         A known order within the limits.
@@ -34,7 +34,7 @@ class Program:
         A known bound of the objective. [s]
     """
 
-    def __init__(self, problem: Problem, words: Words, bound: float) -> None:
+    def __init__(self, problem: OrderProblem, words: Words, bound: float) -> None:
         import pulp
 
         played = play(problem, words)
@@ -176,7 +176,7 @@ class Program:
         return [[code for _, code in sorted(row)] for row in table]
 
 
-def highs(problem: Problem, words: Words, bound: float, time_limit: float) -> Found:
+def highs(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     """Solve with HiGHS from a known order.
 
     Raises
@@ -184,6 +184,6 @@ def highs(problem: Problem, words: Words, bound: float, time_limit: float) -> Fo
     SolverError
         If HiGHS is missing or ends without an answer.
     """
-    program = Program(problem, words, bound)
+    program = OrderProgram(problem, words, bound)
     reached = solve_from(program.model, program.known, time_limit, GAP) * program.unit
     return Found(program.words(), reached * (1.0 - GAP), "HiGHS")

@@ -16,7 +16,7 @@ from planner.search.synthesis.problem import (
     CLOSE,
     SLACK,
     Found,
-    Problem,
+    OrderProblem,
     Words,
     check_limits,
     keeps_limit,
@@ -48,7 +48,7 @@ class Synthesis:
 
     Parameters
     ----------
-    problem : Problem
+    problem : OrderProblem
         The pipeline that the order is for: one of those asked.
     orders : Orders
         The passes of every rank.
@@ -66,7 +66,7 @@ class Synthesis:
         Why a solver was not used or not believed, where one was asked.
     """
 
-    problem: Problem
+    problem: OrderProblem
     orders: Orders
     incumbent: float
     bound: float
@@ -88,7 +88,7 @@ class Synthesis:
 
 
 def synthesise(
-    problems: Sequence[Problem],
+    problems: Sequence[OrderProblem],
     time_limit: float = TIME_LIMIT,
     solver: Solver | None = first_available,
     seed: int = 0,
@@ -97,7 +97,7 @@ def synthesise(
 
     Parameters
     ----------
-    problems : sequence of Problem
+    problems : sequence of OrderProblem
         The same step with its chunks in different places; one objective.
     time_limit : float
         When to stop looking. [s]
@@ -120,7 +120,7 @@ def synthesise(
     return search.answer(time.perf_counter() + time_limit - search.deadline)
 
 
-def _possible(problems: Sequence[Problem]) -> list[Problem]:
+def _possible(problems: Sequence[OrderProblem]) -> list[OrderProblem]:
     """Return the problems that any order solves."""
     possible, fault = [], None
     for problem in problems:
@@ -138,7 +138,7 @@ def _possible(problems: Sequence[Problem]) -> list[Problem]:
 class _Search:
     """The best order so far, and the bounds."""
 
-    def __init__(self, problems: list[Problem], deadline: float, seed: int) -> None:
+    def __init__(self, problems: list[OrderProblem], deadline: float, seed: int) -> None:
         self.problems, self.deadline, self.seed = problems, deadline, seed
         self.bounds = [lower_bound(problem) for problem in problems]
         self.values = [float("inf")] * len(problems)

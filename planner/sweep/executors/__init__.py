@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from planner.registry import load_family
-from planner.sweep.executors._family import Executor, Settings
+from planner.sweep.executors._family import Executor, ExecutorSettings
 
-__all__ = ["Executor", "Settings", "executors"]
+__all__ = ["Executor", "ExecutorSettings", "executors"]
 
 
 @cache

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from planner.search.request import Request
-from planner.sweep.row import Outcome
+from planner.search.request import SearchRequest
+from planner.sweep.row import SweepOutcome
 from planner.sweep.run import Work
 
-Solve = Callable[[Request], Outcome]
+Solve = Callable[[SearchRequest], SweepOutcome]
 """Searches one request; it and its request travel to another process."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExecutorSettings:
     """How many searches run at once, and where.
 
     Parameters
@@ -31,10 +31,12 @@ class Settings:
     address: str | None = None
 
 
-class Run(Protocol):
+class ExecutorRun(Protocol):
     """Searches all of the work, and yields each outcome with its key as it is ready."""
 
-    def __call__(self, work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Outcome]]: ...
+    def __call__(
+        self, work: Work, solve: Solve, settings: ExecutorSettings
+    ) -> Iterator[tuple[str, SweepOutcome]]: ...
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ class Executor:
         As on the command line.
     title : str
         Where that is, in words.
-    run : Run
+    run : ExecutorRun
         Searches the work there. A search that takes its process with it gives an outcome that failed.
     """
 
     name: str
     title: str
-    run: Run
+    run: ExecutorRun
     aliases: tuple[str, ...] = ()
 
 

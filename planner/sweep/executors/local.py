@@ -14,9 +14,9 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from planner.search.request import Request
-from planner.sweep.executors._family import Executor, Settings, Solve, cores
-from planner.sweep.row import Outcome
+from planner.search.request import SearchRequest
+from planner.sweep.executors._family import Executor, ExecutorSettings, Solve, cores
+from planner.sweep.row import SweepOutcome
 from planner.sweep.run import Work
 from planner.sweep.solve import failed
 
@@ -24,10 +24,10 @@ THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that keep numerical libraries to one thread in each process."""
 ENDED: Final = "the process of this search was ended, by a signal or for want of memory"
 
-Item = tuple[str, Request]
+Item = tuple[str, SearchRequest]
 
 
-def run(work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Outcome]]:
+def run(work: Work, solve: Solve, settings: ExecutorSettings) -> Iterator[tuple[str, SweepOutcome]]:
     """Search the work in processes that share nothing.
 
     When a process dies, so does its pool, and nobody knows which case it was: each case that ran then is
@@ -45,9 +45,9 @@ def run(work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Out
 
 def _until_broken(
     pending: deque[Item], solve: Solve, jobs: int
-) -> Generator[tuple[str, Outcome], None, list[Item]]:
+) -> Generator[tuple[str, SweepOutcome], None, list[Item]]:
     """Search until nothing is pending or a process dies; return the cases that ran when it died."""
-    running: dict[Future[Outcome], Item] = {}
+    running: dict[Future[SweepOutcome], Item] = {}
     with _pool(jobs) as pool:
         while pending or running:
             while pending and len(running) < jobs:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from planner.errors import CheckFailed, InputError, Problem
 from planner.report.plan_file import tool_version
-from planner.sweep.executors._family import Executor, Settings, Solve, cores
-from planner.sweep.row import Outcome
+from planner.sweep.executors._family import Executor, ExecutorSettings, Solve, cores
+from planner.sweep.row import SweepOutcome
 from planner.sweep.run import Work
 from planner.sweep.solve import failed
 
@@ -23,7 +23,7 @@ PATIENCE: Final = 10.0
 EXTRA: Final = "pip install 'parallelism-planner[sweep]'"
 
 
-def run(work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Outcome]]:
+def run(work: Work, solve: Solve, settings: ExecutorSettings) -> Iterator[tuple[str, SweepOutcome]]:
     """Search the work on Ray; a task is never tried twice."""
     ray = _imported()
     _connect(ray, settings)
@@ -34,7 +34,7 @@ def run(work: Work, solve: Solve, settings: Settings) -> Iterator[tuple[str, Out
         ray.shutdown()
 
 
-def _searched(ray: Any, work: Work, solve: Solve) -> Iterator[tuple[str, Outcome]]:
+def _searched(ray: Any, work: Work, solve: Solve) -> Iterator[tuple[str, SweepOutcome]]:
     task = ray.remote(num_cpus=1, max_retries=0)(solve)
     pending = deque(work)
     running: dict[Any, str] = {}
@@ -67,7 +67,7 @@ def _imported() -> Any:
         raise InputError(problem) from None
 
 
-def _connect(ray: Any, settings: Settings) -> None:
+def _connect(ray: Any, settings: ExecutorSettings) -> None:
     """Join the cluster at the address, or start one here.
 
     Raises

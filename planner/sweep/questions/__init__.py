@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from functools import cache
 
 from planner.registry import load_family
-from planner.sweep.questions._family import Question
+from planner.sweep.questions._family import SweepQuestion
 
-__all__ = ["Question", "questions"]
+__all__ = ["SweepQuestion", "questions"]
 
 
 @cache
-def questions() -> Mapping[str, Question]:
+def questions() -> Mapping[str, SweepQuestion]:
     """Return the table of questions by name."""
     import planner.sweep.questions as package
 
-    return load_family(package, Question)
+    return load_family(package, SweepQuestion)

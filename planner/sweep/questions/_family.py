@@ -15,7 +15,7 @@ Reply = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class SweepQuestion:
     """Something that the rows of a sweep answer.
 
     Parameters

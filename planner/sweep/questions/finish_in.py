@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.sweep.front import fitting
-from planner.sweep.questions._family import Question, Reply, would_fit
+from planner.sweep.questions._family import Reply, SweepQuestion, would_fit
 from planner.sweep.row import Row
 from planner.units import DAY
 
@@ -25,7 +25,7 @@ def fewest_in_time(rows: Sequence[Row], limit: float) -> Reply:
     return figures | {"note": ""}
 
 
-ENTRY = Question(
+ENTRY = SweepQuestion(
     name="finish-in",
     axis="gpus",
     needs=("tokens",),

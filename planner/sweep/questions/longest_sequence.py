@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.sweep.front import fitting
-from planner.sweep.questions._family import Question, Reply, would_fit
+from planner.sweep.questions._family import Reply, SweepQuestion, would_fit
 from planner.sweep.ranges import multiples
 from planner.sweep.row import NOTHING_FITS, Row
 from planner.units import ungrouped
@@ -23,7 +23,7 @@ def longest(rows: Sequence[Row], _limit: float) -> Reply:
     return {"seq_len": length, "peak_gib": found.best["peak_gib"], "note": note}
 
 
-ENTRY = Question(
+ENTRY = SweepQuestion(
     name="longest-sequence",
     axis="seq_len",
     settings=("gpus",),

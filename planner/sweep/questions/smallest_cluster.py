@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.sweep.front import fitting, hours
-from planner.sweep.questions._family import Question, Reply, would_fit
+from planner.sweep.questions._family import Reply, SweepQuestion, would_fit
 from planner.sweep.row import Row
 
 
@@ -22,7 +22,7 @@ def smallest(rows: Sequence[Row], _limit: float) -> Reply:
     }
 
 
-ENTRY = Question(
+ENTRY = SweepQuestion(
     name="smallest-cluster",
     axis="gpus",
     title=lambda _limit: "Smallest cluster of the grid that fits:",

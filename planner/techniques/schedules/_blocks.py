@@ -30,7 +30,7 @@ from planner.techniques.schedules._greedy import fill_idle
 INTERVAL: Final = 6
 
 
-class Block(NamedTuple):
+class BuildingBlock(NamedTuple):
     """Slots of the passes of the first micro-batch on one rank; chunk 0 goes down the V, chunk 1 up."""
 
     forward_0: int
@@ -43,7 +43,7 @@ def block_schedule(
     name: str,
     formula: Seconds,
     peak: Callable[[Num], Num],
-    block: Callable[[int, int], Block],
+    block: Callable[[int, int], BuildingBlock],
     full: Callable[[Num, Num], Mask],
 ) -> Schedule:
     """Make the schedule that repeats a block.
@@ -88,7 +88,7 @@ def block_schedule(
     )
 
 
-def block_order(pp: int, microbatches: int, block: Callable[[int, int], Block]) -> Orders:
+def block_order(pp: int, microbatches: int, block: Callable[[int, int], BuildingBlock]) -> Orders:
     """Repeat a block, squeeze it, and let weight gradients after the last forward fill what is idle.
 
     Parameters
@@ -106,7 +106,7 @@ def block_order(pp: int, microbatches: int, block: Callable[[int, int], Block]) 
     return fill_idle(fixed, 2 * pp)
 
 
-def _repeated(block: Block, chunks: tuple[int, int], microbatches: int) -> list[Pass]:
+def _repeated(block: BuildingBlock, chunks: tuple[int, int], microbatches: int) -> list[Pass]:
     """Passes of one rank in the order of their slots; weight gradients take the next free slots."""
     used = {slot % INTERVAL for slot in block}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from planner.techniques.schedules._family import Pass
-from planner.techniques.schedules._orders import Script
+from planner.techniques.schedules._orders import OrderScript
 
 
 def dual_passes(place: int, places: int, first: int, second: int, microbatches: int) -> tuple[Pass, ...]:
@@ -20,7 +20,7 @@ def dual_passes(place: int, places: int, first: int, second: int, microbatches: 
     microbatches : int
         Micro-batches through each chunk, at least twice the places.
     """
-    script, chunks = Script(microbatches), (first, second)
+    script, chunks = OrderScript(microbatches), (first, second)
     waiting: deque[int] = deque()
     for step in _steps(place, places, microbatches):
         if step == "W":

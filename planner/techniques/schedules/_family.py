@@ -101,7 +101,7 @@ class OrderOf(Protocol):
 
 
 @dataclass(frozen=True)
-class Rule:
+class ScheduleRule:
     """A condition on the degrees without which a schedule cannot run.
 
     Parameters
@@ -193,7 +193,7 @@ class Schedule:
         Where it is described.
     splits_backward : bool
         Whether input and weight gradient are passes of their own.
-    rules : tuple of Rule
+    rules : tuple of ScheduleRule
         What the degrees must keep.
     bubble_seconds : Seconds
         Makespan of one step minus the busiest rank's work, closed form. [s]
@@ -239,7 +239,7 @@ class Schedule:
     aliases: tuple[str, ...]
     cite: str
     splits_backward: bool
-    rules: tuple[Rule, ...]
+    rules: tuple[ScheduleRule, ...]
     bubble_seconds: Seconds
     span_bubble_seconds: Seconds
     in_flight_chunks: PerRank
@@ -302,12 +302,18 @@ def _is_whole(count: Num) -> Mask:
     return np.equal(np.floor(count), count)
 
 
-ONE_CHUNK: Final = Rule("one chunk per rank (vpp 1)", lambda pp, vpp, m: np.equal(vpp, 1))
-TWO_CHUNKS: Final = Rule("two chunks per rank (vpp 2)", lambda pp, vpp, m: np.equal(vpp, 2))
-MANY_CHUNKS: Final = Rule("two or more chunks per rank (vpp)", lambda pp, vpp, m: np.greater_equal(vpp, 2))
-EVEN_RANKS: Final = Rule("an even number of ranks (pp)", lambda pp, vpp, m: np.equal(np.mod(pp, 2), 0))
-EQUAL_ROUNDS: Final = Rule(
+ONE_CHUNK: Final = ScheduleRule("one chunk per rank (vpp 1)", lambda pp, vpp, m: np.equal(vpp, 1))
+TWO_CHUNKS: Final = ScheduleRule("two chunks per rank (vpp 2)", lambda pp, vpp, m: np.equal(vpp, 2))
+MANY_CHUNKS: Final = ScheduleRule(
+    "two or more chunks per rank (vpp)", lambda pp, vpp, m: np.greater_equal(vpp, 2)
+)
+EVEN_RANKS: Final = ScheduleRule(
+    "an even number of ranks (pp)", lambda pp, vpp, m: np.equal(np.mod(pp, 2), 0)
+)
+EQUAL_ROUNDS: Final = ScheduleRule(
     "micro-batches that divide into equal rounds of at least pp",
     lambda pp, vpp, m: _is_whole(round_microbatches(pp, m)),
 )
-WHOLE_UNITS: Final = Rule("micro-batches in multiples of pp", lambda pp, vpp, m: np.equal(np.mod(m, pp), 0))
+WHOLE_UNITS: Final = ScheduleRule(
+    "micro-batches in multiples of pp", lambda pp, vpp, m: np.equal(np.mod(m, pp), 0)
+)

@@ -25,7 +25,7 @@ def by_rounds(microbatches: int, per_round: int, chunks: int) -> Iterator[tuple[
 
 def alternate_split(chunk: int, microbatches: int, warm_up: int, pending: int) -> tuple[Pass, ...]:
     """Run ``warm_up`` forwards, then gradient and forward in turn, weight gradients ``pending`` behind."""
-    script = Script(microbatches)
+    script = OrderScript(microbatches)
     script.run("F", chunk, min(warm_up, microbatches))
     for done in range(1, microbatches + 1):
         script.run("B", chunk)
@@ -35,7 +35,7 @@ def alternate_split(chunk: int, microbatches: int, warm_up: int, pending: int) -
     return script.passes()
 
 
-class Script:
+class OrderScript:
     """Writes an order down: each kind of pass takes the micro-batches of its chunk in their order.
 
     Parameters

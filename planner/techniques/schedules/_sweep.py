@@ -21,7 +21,7 @@ CLEARLY = 1e-6
 
 
 @dataclass(frozen=True)
-class Setting:
+class SweepSetting:
     """One try.
 
     Parameters
@@ -57,12 +57,12 @@ def shortest_order(pp: int, microbatches: int, times: PassTimes, limit: float) -
     already behind the best is given up.
     """
     work = microbatches * (times.forward + times.input_gradient + times.weight_gradient)
-    best: Sweep | None = None
-    played: set[Setting] = set()
+    best: OrderSweep | None = None
+    played: set[SweepSetting] = set()
     for setting in (every := list(settings(pp, times, limit))):
         if setting in played:
             continue
-        done = Sweep(pp, microbatches, times, limit, setting, every)
+        done = OrderSweep(pp, microbatches, times, limit, setting, every)
         most = math.inf if best is None else best.span + max(CLEARLY * best.span, 2 * SLACK) - work
         finished = done.play(most)
         played.update(done.alike)
@@ -71,7 +71,7 @@ def shortest_order(pp: int, microbatches: int, times: PassTimes, limit: float) -
     return () if best is None else best.orders()
 
 
-def settings(pp: int, times: PassTimes, limit: float) -> Iterator[Setting]:
+def settings(pp: int, times: PassTimes, limit: float) -> Iterator[SweepSetting]:
     """Yield the settings to try: as far ahead as 1F1B, as ZB-H2, or as a rank has time for."""
     step, back = times.forward + times.hop, times.input_gradient + times.hop
     room = int(limit + SLACK)
@@ -89,7 +89,7 @@ def settings(pp: int, times: PassTimes, limit: float) -> Iterator[Setting]:
         tuple(max(1, pp - rank, min(room - rank, lead(rank))) for rank in range(pp)): None for lead in leads
     }
     for warm_up, least_gap, level in product(warm_ups, LEAST_GAPS, (False, True)):
-        yield Setting(warm_up, least_gap, level)
+        yield SweepSetting(warm_up, least_gap, level)
 
 
 @dataclass(slots=True)
@@ -140,16 +140,16 @@ class Rank:
         return tuple(script)
 
 
-class Sweep:
+class OrderSweep:
     """Lays all passes out under one setting.
 
     Parameters
     ----------
     pp, microbatches, times, limit
         As for `shortest_order`.
-    setting : Setting
+    setting : SweepSetting
         The try.
-    others : sequence of Setting
+    others : sequence of SweepSetting
         Those that may come to the same.
     """
 
@@ -159,8 +159,8 @@ class Sweep:
         microbatches: int,
         times: PassTimes,
         limit: float,
-        setting: Setting,
-        others: Sequence[Setting],
+        setting: SweepSetting,
+        others: Sequence[SweepSetting],
     ) -> None:
         self.microbatches, self.times, self.limit, self.setting = microbatches, times, limit, setting
         self.ranks = [Rank() for _ in range(pp)]
@@ -247,7 +247,7 @@ class Sweep:
             return
         idlest = rank.idle + gap > max([one.idle for one in self.ranks]) + SLACK
 
-        def takes(setting: Setting) -> bool:
+        def takes(setting: SweepSetting) -> bool:
             return gap >= setting.least_gap * whole or (setting.level and idlest)
 
         taken = takes(self.setting)

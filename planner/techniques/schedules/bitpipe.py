@@ -23,7 +23,7 @@ from planner.techniques.schedules._family import (
     two_way_rank,
     v_messages,
 )
-from planner.techniques.schedules._orders import Script, second_route
+from planner.techniques.schedules._orders import OrderScript, second_route
 
 
 def holds(pipe: Pipe) -> Mask:
@@ -46,7 +46,7 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
 
 
 def _passes(rank: int, pp: int, microbatches: int) -> tuple[Pass, ...]:
-    script, units = Script(microbatches), microbatches // pp
+    script, units = OrderScript(microbatches), microbatches // pp
     forwards, backwards = map(deque, _unit_chunks(rank, pp, units))
     warm_up = pp + pp // 2 + min(rank, pp - 1 - rank)
     paired = 2 * pp - warm_up

@@ -16,8 +16,8 @@ from planner.techniques.schedules._family import (
     Orders,
     Pass,
     PassTimes,
-    Rule,
     Schedule,
+    ScheduleRule,
     two_way_rank,
     weight_gradient_hides,
 )
@@ -57,7 +57,7 @@ ENTRY = Schedule(
     rules=(
         ONE_CHUNK,
         EVEN_RANKS,
-        Rule(
+        ScheduleRule(
             "an even number of micro-batches, at least 2 pp",
             lambda pp, vpp, m: np.logical_and(np.equal(np.mod(m, 2), 0), np.greater_equal(m, 2 * pp)),
         ),

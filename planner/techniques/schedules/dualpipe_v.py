@@ -14,8 +14,8 @@ from planner.techniques.schedules._family import (
     Mask,
     Orders,
     PassTimes,
-    Rule,
     Schedule,
+    ScheduleRule,
     v_messages,
     v_rank,
     weight_gradient_hides,
@@ -44,7 +44,7 @@ ENTRY = Schedule(
     splits_backward=True,
     rules=(
         TWO_CHUNKS,
-        Rule("at least 2 pp micro-batches", lambda pp, vpp, m: np.greater_equal(m, 2 * pp)),
+        ScheduleRule("at least 2 pp micro-batches", lambda pp, vpp, m: np.greater_equal(m, 2 * pp)),
     ),
     bubble_seconds=dualpipe_v_bubble_seconds,
     span_bubble_seconds=dualpipe_v_bubble_seconds,

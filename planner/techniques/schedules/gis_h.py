@@ -14,8 +14,8 @@ from planner.techniques.schedules._family import (
     Mask,
     Orders,
     PassTimes,
-    Rule,
     Schedule,
+    ScheduleRule,
 )
 from planner.techniques.schedules._groups import group_order, group_peak, group_turns, half
 
@@ -38,7 +38,7 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
     return group_order(pp, vpp, microbatches, group=int(half(pp)))
 
 
-WHOLE_GROUPS = Rule(
+WHOLE_GROUPS = ScheduleRule(
     "micro-batches in multiples of half of pp, rounded up",
     lambda pp, vpp, m: np.equal(np.mod(m, half(pp)), 0),
 )

@@ -16,7 +16,7 @@ from planner.techniques.schedules._family import (
     PassTimes,
     Schedule,
 )
-from planner.techniques.schedules._orders import Script
+from planner.techniques.schedules._orders import OrderScript
 
 
 def holds(pipe: Pipe) -> Mask:
@@ -38,7 +38,7 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
     """Write out 1F1B; in the cool-down a weight gradient stands where a forward stood."""
 
     def passes(rank: int) -> tuple[Pass, ...]:
-        script = Script(microbatches)
+        script = OrderScript(microbatches)
         ahead = min(pp - 1 - rank, microbatches)
         script.run("F", rank, ahead)
         for _ in range(microbatches - ahead):

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.formulas.pipeline_v import v_half_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._blocks import Block, block_schedule
+from planner.techniques.schedules._blocks import BuildingBlock, block_schedule
 from planner.techniques.schedules._family import Mask
 
 
@@ -20,10 +20,12 @@ def fills(pp: Num, microbatches: Num) -> Mask:
     return np.greater_equal(microbatches, 2 * pp)
 
 
-def block(rank: int, pp: int) -> Block:
+def block(rank: int, pp: int) -> BuildingBlock:
     """Slots of the first micro-batch on a rank, passes of one slot each."""
     shift = 3 if pp % 2 == 0 else 0
-    return Block(2 * rank, 3 * pp - rank - 2, 3 * pp + shift + 2 * rank - 1, 6 * pp + shift - rank - 2)
+    return BuildingBlock(
+        2 * rank, 3 * pp - rank - 2, 3 * pp + shift + 2 * rank - 1, 6 * pp + shift - rank - 2
+    )
 
 
 ENTRY = block_schedule(

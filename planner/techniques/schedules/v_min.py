@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.formulas.pipeline_v import v_min_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._blocks import Block, block_schedule
+from planner.techniques.schedules._blocks import BuildingBlock, block_schedule
 from planner.techniques.schedules._family import Mask
 
 
@@ -20,10 +20,10 @@ def fills(pp: Num, microbatches: Num) -> Mask:
     return np.greater_equal(pp, 3)
 
 
-def block(rank: int, pp: int) -> Block:
+def block(rank: int, pp: int) -> BuildingBlock:
     """Slots of the first micro-batch on a rank, passes of one slot each."""
     shift = 2 if pp % 3 == 0 else 0
-    return Block(rank, 2 * pp - rank - 1, 2 * pp + shift + rank, 4 * pp + shift - rank - 1)
+    return BuildingBlock(rank, 2 * pp - rank - 1, 2 * pp + shift + rank, 4 * pp + shift - rank - 1)
 
 
 ENTRY = block_schedule(

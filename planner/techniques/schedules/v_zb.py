@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.formulas.pipeline_v import v_zb_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._blocks import Block, block_schedule
+from planner.techniques.schedules._blocks import BuildingBlock, block_schedule
 from planner.techniques.schedules._family import Mask
 
 
@@ -20,12 +20,12 @@ def fills(pp: Num, microbatches: Num) -> Mask:
     return np.greater_equal(microbatches, 1)
 
 
-def block(rank: int, pp: int) -> Block:
+def block(rank: int, pp: int) -> BuildingBlock:
     """Slots of the first micro-batch on a rank, passes of one slot each."""
     turn = 4 * (pp - 1) + 1
     top = turn + 2 * (pp - 1) + 1
     back = top + 4 * (pp - 1) + 1
-    return Block(4 * rank, turn + 2 * (pp - 1 - rank), top + 4 * rank, back + 2 * (pp - 1 - rank))
+    return BuildingBlock(4 * rank, turn + 2 * (pp - 1 - rank), top + 4 * rank, back + 2 * (pp - 1 - rank))
 
 
 ENTRY = block_schedule(

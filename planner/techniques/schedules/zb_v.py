@@ -22,7 +22,7 @@ from planner.techniques.schedules._family import (
     v_rank,
     weight_gradient_hides,
 )
-from planner.techniques.schedules._orders import Script
+from planner.techniques.schedules._orders import OrderScript
 
 GROUP: Final[tuple[Kind, ...]] = ("F", "B", "W")
 
@@ -45,7 +45,7 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
 
 
 def _passes(rank: int, pp: int, microbatches: int) -> tuple[Pass, ...]:
-    script, enough = Script(microbatches), max(2 * pp - 1, microbatches)
+    script, enough = OrderScript(microbatches), max(2 * pp - 1, microbatches)
     down, up = rank, 2 * pp - 1 - rank
     script.run("F", down, 2 * (pp - rank) - 1)
     for _ in range(rank):

@@ -50,7 +50,7 @@ class Send(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Timing:
+class SyncTiming:
     """When a method exchanges.
 
     Parameters
@@ -173,7 +173,7 @@ class Sync:
     cite: str
     sends: str
     hidden: str
-    timing: Callable[[int, int, int], Timing]
+    timing: Callable[[int, int, int], SyncTiming]
     penalty: Penalty
     pattern: Pattern = "ring"
     device_copies: float = 0.0
@@ -202,17 +202,17 @@ class Sync:
         return ", ".join(self.runners) or "no runner known"
 
 
-def blocking(steps: int, layers: int, delay: int) -> Timing:
+def blocking(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of one whole exchange after so many inner steps, for which all wait."""
-    return Timing(float(steps), (Send(1.0, 0.0),))
+    return SyncTiming(float(steps), (Send(1.0, 0.0),))
 
 
-def period_late(steps: int, layers: int, delay: int) -> Timing:
+def period_late(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of one whole exchange that the next inner steps hide."""
-    return Timing(float(steps), (Send(1.0, float(steps)),), delay=steps)
+    return SyncTiming(float(steps), (Send(1.0, float(steps)),), delay=steps)
 
 
-def streamed(steps: int, layers: int, delay: int, fragment_layers: int = 3) -> Timing:
+def streamed(steps: int, layers: int, delay: int, fragment_layers: int = 3) -> SyncTiming:
     """Return the timing of fragments of some layers that take turns, each used some steps after it is sent.
 
     The number of fragments divides the inner steps, as torchft asks, and each has come before the next goes.
@@ -221,4 +221,4 @@ def streamed(steps: int, layers: int, delay: int, fragment_layers: int = 3) -> T
     fragments = max(count for count in range(1, wanted + 1) if steps % count == 0)
     period = steps // fragments
     late = min(delay, period - 1)
-    return Timing(float(period), (Send(1.0 / fragments, float(late)),), fragments, late)
+    return SyncTiming(float(period), (Send(1.0 / fragments, float(late)),), fragments, late)

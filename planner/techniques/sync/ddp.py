@@ -1,11 +1,11 @@
 """Data parallelism across sites: gradients are summed at every step, behind the backward pass."""
 
-from planner.techniques.sync._family import BACKWARD, EXACT, Send, Sync, Timing
+from planner.techniques.sync._family import BACKWARD, EXACT, Send, Sync, SyncTiming
 
 
-def every_step(steps: int, layers: int, delay: int) -> Timing:
+def every_step(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of gradients that go layer by layer while backward runs."""
-    return Timing(1.0, (Send(1.0, BACKWARD),))
+    return SyncTiming(1.0, (Send(1.0, BACKWARD),))
 
 
 ENTRY = Sync(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from planner.techniques.sync._family import Penalty, Send, Sync, Timing
+from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
 
 MOMENTUM: Final = 3
 """Periods of the parameters from one average of the first moment to the next. [-]"""
@@ -10,9 +10,9 @@ VARIANCE: Final = 6
 """The same of the second. [-]"""
 
 
-def apart(steps: int, layers: int, delay: int) -> Timing:
+def apart(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of the parameters in each period, and of the moments in some."""
-    return Timing(float(steps), (Send(1.0, 0.0), Send(1.0, 0.0, MOMENTUM), Send(1.0, 0.0, VARIANCE)))
+    return SyncTiming(float(steps), (Send(1.0, 0.0), Send(1.0, 0.0, MOMENTUM), Send(1.0, 0.0, VARIANCE)))
 
 
 ENTRY = Sync(

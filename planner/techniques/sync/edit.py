@@ -1,11 +1,11 @@
 """EDiT: parameters are averaged layer by layer in the forward pass that follows the inner steps."""
 
-from planner.techniques.sync._family import FORWARD, Penalty, Send, Sync, Timing
+from planner.techniques.sync._family import FORWARD, Penalty, Send, Sync, SyncTiming
 
 
-def in_forward(steps: int, layers: int, delay: int) -> Timing:
+def in_forward(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of an exchange that one forward pass hides, each layer's before it is needed."""
-    return Timing(float(steps), (Send(1.0, FORWARD * (layers - 1) / layers),))
+    return SyncTiming(float(steps), (Send(1.0, FORWARD * (layers - 1) / layers),))
 
 
 ENTRY = Sync(

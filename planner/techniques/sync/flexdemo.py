@@ -1,11 +1,11 @@
 """FlexDeMo: at each step the largest DCT coefficients of the momentum are gathered, the rest stays local."""
 
-from planner.techniques.sync._family import Penalty, Send, Sync, Timing
+from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
 
 
-def at_each_step(steps: int, layers: int, delay: int) -> Timing:
+def at_each_step(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of an exchange at each step that nothing hides."""
-    return Timing(1.0, (Send(1.0, 0.0),))
+    return SyncTiming(1.0, (Send(1.0, 0.0),))
 
 
 ENTRY = Sync(

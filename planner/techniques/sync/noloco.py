@@ -1,11 +1,11 @@
 """NoLoCo: after the inner steps replicas meet in random pairs, with no collective over all of them."""
 
-from planner.techniques.sync._family import Penalty, Send, Sync, Timing
+from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
 
 
-def in_pairs(steps: int, layers: int, delay: int) -> Timing:
+def in_pairs(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of changes for which the pair waits, and of slow weights that go after them."""
-    return Timing(float(steps), (Send(1.0, 0.0), Send(1.0, float(steps))))
+    return SyncTiming(float(steps), (Send(1.0, 0.0), Send(1.0, float(steps))))
 
 
 ENTRY = Sync(

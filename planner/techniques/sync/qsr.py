@@ -7,15 +7,15 @@ ends at a tenth of it.
 from typing import Final
 
 from planner.formulas.low_communication import cosine_rounds
-from planner.techniques.sync._family import Penalty, Send, Sync, Timing
+from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
 
 LEAST_RATE: Final = 0.1
 """Last learning rate over the highest. [-]"""
 
 
-def growing(steps: int, layers: int, delay: int) -> Timing:
+def growing(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the mean timing over a cosine schedule."""
-    return Timing(1.0 / float(cosine_rounds(float(steps), LEAST_RATE)), (Send(1.0, 0.0),))
+    return SyncTiming(1.0 / float(cosine_rounds(float(steps), LEAST_RATE)), (Send(1.0, 0.0),))
 
 
 ENTRY = Sync(

@@ -1,11 +1,11 @@
 """SWARM: the sites are stages of one pipeline, and activations go between them in eight bits."""
 
-from planner.techniques.sync._family import Penalty, Send, Sync, Timing
+from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
 
 
-def between_stages(steps: int, layers: int, delay: int) -> Timing:
+def between_stages(steps: int, layers: int, delay: int) -> SyncTiming:
     """Return the timing of activations that micro-batches send while others compute."""
-    return Timing(1.0, (Send(0.0, 1.0),))
+    return SyncTiming(1.0, (Send(0.0, 1.0),))
 
 
 ENTRY = Sync(

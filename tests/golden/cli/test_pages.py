@@ -25,7 +25,7 @@ from planner.rules import Violation
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.optimise import SearchResult
-from planner.search.request import Request
+from planner.search.request import SearchRequest
 
 HERE = Path(__file__).parent
 GIB = 2.0**30
@@ -109,9 +109,9 @@ def result(answer: Estimate) -> SearchResult:
 
 
 @pytest.fixture
-def request_(answer: Estimate) -> Request:
+def request_(answer: Estimate) -> SearchRequest:
     job = answer.job
-    return Request(job.model, (job.hardware,), (16,), job.workload, (answer.runtime,))
+    return SearchRequest(job.model, (job.hardware,), (16,), job.workload, (answer.runtime,))
 
 
 DEFAULTS = {"seq_len": 4096, "sequence_parallel": False, "precision": "bf16"}
@@ -124,13 +124,15 @@ def test_the_page_of_an_estimate(answer: Estimate, golden: Golden, shown: Format
 
 
 @pytest.mark.parametrize("shown", [Format.table, Format.markdown])
-def test_the_page_of_a_search(result: SearchResult, request_: Request, golden: Golden, shown: Format) -> None:
+def test_the_page_of_a_search(
+    result: SearchResult, request_: SearchRequest, golden: Golden, shown: Format
+) -> None:
     suffix = {"table": "txt", "markdown": "md"}[shown.value]
     text = page_text(search_page(result, request_, DEFAULTS), shown is Format.markdown)
     golden(HERE / f"search.{suffix}", text)
 
 
-def test_the_page_where_nothing_fits(result: SearchResult, request_: Request, golden: Golden) -> None:
+def test_the_page_where_nothing_fits(result: SearchResult, request_: SearchRequest, golden: Golden) -> None:
     near = {
         "plan": None,
         "peak_gib": 99.5,

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.cost.sites.price import Trained, Way, route_of
 from planner.cost.sites.routes import Route, key
-from planner.techniques.sync._family import Timing
+from planner.techniques.sync._family import SyncTiming
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Run:
     def __init__(self, way: Way, trained: Trained, seed: int) -> None:
         self.way, self.trained = way, trained
         self.draw = np.random.default_rng(seed)
-        self.timing: Timing = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
+        self.timing: SyncTiming = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
         sites = [one for one in trained.profile.sites for _ in range(one.replicas)]
         self.names = [one.name for one in sites]
         self.means = np.array([trained.seconds[one.name] for one in sites])

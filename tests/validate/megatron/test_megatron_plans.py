@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from planner.launchers import launchers
-from planner.launchers._family import Settings
+from planner.launchers._family import LauncherSettings
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._settings import NO_CHANGES, Changes
@@ -55,7 +55,7 @@ def script(
 ) -> Path:
     assert ENTRY.command is not None
     command = ENTRY.command(plan, job, VERSION, changes)
-    files = launchers()[launcher].files(command, plan, job, Settings("Megatron-LM", "title", "job"))
+    files = launchers()[launcher].files(command, plan, job, LauncherSettings("Megatron-LM", "title", "job"))
     path = folder / next(iter(files))
     path.write_text(files[path.name])
     return path

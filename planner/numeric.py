@@ -22,12 +22,12 @@ Truth = bool | np.bool_ | NDArray[np.bool_]
 """Whether something holds: for one plan, or for each of many."""
 
 
-def least(one: Num, other: Num) -> Num:
+def minimum(one: Num, other: Num) -> Num:
     """Return the smaller of two numbers, or of each pair: `numpy.minimum`, without its price for one plan.
 
     Examples
     --------
-    >>> least(1.0, 2.0)
+    >>> minimum(1.0, 2.0)
     1.0
     """
     if isinstance(one, float) and isinstance(other, float):
@@ -35,12 +35,12 @@ def least(one: Num, other: Num) -> Num:
     return np.minimum(one, other)
 
 
-def most(one: Num, other: Num) -> Num:
+def maximum(one: Num, other: Num) -> Num:
     """Return the larger of two numbers, or of each pair: `numpy.maximum`, without its price for one plan.
 
     Examples
     --------
-    >>> most(1.0, 2.0)
+    >>> maximum(1.0, 2.0)
     2.0
     """
     if isinstance(one, float) and isinstance(other, float):
@@ -102,12 +102,12 @@ def sqrt(number: Num) -> Num:
     return np.sqrt(number)
 
 
-def either(condition: Truth, one: Num, other: Num) -> Num:
+def where(condition: Truth, one: Num, other: Num) -> Num:
     """Return one number where a condition holds, else the other: `numpy.where`, cheaper for one plan.
 
     Examples
     --------
-    >>> either(True, 1.0, 2.0)
+    >>> where(True, 1.0, 2.0)
     1.0
     """
     if isinstance(one, float) and isinstance(other, float) and isinstance(condition, bool | np.bool_):

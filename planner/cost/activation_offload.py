@@ -17,7 +17,7 @@ from planner.formulas.activation_offload import (
     device_bytes,
     offloaded_layers,
 )
-from planner.numeric import Num, ceil, either, most
+from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
 from planner.techniques.engines._family import PassBytes
 
@@ -67,7 +67,7 @@ def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPa
     gone = (layers.saved - stays) * (chunks / plan.vpp)
     moved = offloaded_layers(layers.count, case.offload.layers)
     grown = moved / np.maximum(layers.count, 1.0)
-    return replace(nbytes, activations=most(nbytes.activations - gone, 0.0), grown=grown)
+    return replace(nbytes, activations=maximum(nbytes.activations - gone, 0.0), grown=grown)
 
 
 def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> Num:
@@ -80,8 +80,8 @@ def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> 
     if schedule.on_device_chunks is None:
         return flying
     kept = schedule.on_device_chunks(*degrees, rank)
-    largest = ceil(layers.count / plan.vpp) * plan.vpp / most(layers.count, 1.0)
-    return either(copied_share(case, plan, layers) <= 1.0, kept, flying) * largest
+    largest = ceil(layers.count / plan.vpp) * plan.vpp / maximum(layers.count, 1.0)
+    return where(copied_share(case, plan, layers) <= 1.0, kept, flying) * largest
 
 
 def copied_share(case: Case, plan: Plan, layers: LayerPasses) -> Num:

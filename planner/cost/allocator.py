@@ -7,7 +7,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.fit import overflow_probability
 from planner.cost.memory import StageMemory
-from planner.numeric import Num, least
+from planner.numeric import Num, minimum
 from planner.plan import Plan
 from planner.techniques.engines._family import GATHERED_BYTES, PassBytes
 
@@ -88,7 +88,7 @@ def stalled_seconds(case: Case, plan: Plan, total_bytes: Num) -> Num:
     A stage in the middle takes part in four messages for each micro-batch, that of a pipeline of two in two.
     """
     traits, full = case.traits, NEARLY_FULL * float(case.pool.accelerator.memory_visible)
-    messages = 2.0 * least(plan.pp - 1.0, 2.0) * (plan.num_microbatches + plan.pp - 1.0)
+    messages = 2.0 * minimum(plan.pp - 1.0, 2.0) * (plan.num_microbatches + plan.pp - 1.0)
     chance = overflow_probability(total_bytes, full, traits.allocator.memory_spread)
     return traits.allocator.full_message_seconds * messages * chance
 

@@ -25,7 +25,7 @@ from planner.cost.graphs import layer_graph_bytes
 from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
 from planner.cost.operators import Operator, Pricer
 from planner.formulas.launches import launched_seconds
-from planner.numeric import Num, either, most, some
+from planner.numeric import Num, maximum, some, where
 from planner.runtimes._traits import Traits
 from planner.techniques.recompute._family import RecomputeChoice
 
@@ -134,7 +134,7 @@ def largest(operators: Iterable[Operator], field: str) -> Num:
     """Largest of one field over operators."""
     result: Num = 0.0
     for operator in operators:
-        result = most(result, getattr(operator, field))
+        result = maximum(result, getattr(operator, field))
     return result
 
 
@@ -202,7 +202,7 @@ def message_bytes_kept(layer: PricedLayer, choice: RecomputeChoice, pricer: Pric
     if not pricer.case.sequence_parallel:
         return layer.routed
     whole = 2.0 * pricer.tokens * pricer.case.model.hidden
-    return layer.routed + either(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
+    return layer.routed + where(pricer.plan.tp > 1, whole * (1 + 1 / pricer.plan.tp), 0.0)
 
 
 def again_share(operator: Operator, choice: RecomputeChoice, pricer: Pricer) -> Num:
@@ -255,7 +255,7 @@ def exposed_host(pricer: Pricer) -> Num:
     traits = pricer.case.traits.host
     if traits.launch_blocking:
         return 1.0
-    return either(pricer.plan.tp > 1, traits.exposed, 0.0) if traits.exposed else 0.0
+    return where(pricer.plan.tp > 1, traits.exposed, 0.0) if traits.exposed else 0.0
 
 
 def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
@@ -269,14 +269,14 @@ def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
     products = total(layer.operators, "weight_gradient")
     forward = total(layer.operators, "forward") + context.forward + idle
     inputs = total(layer.operators, "backward") - products + context.backward + idle
-    weight = most(products + idle, host)
+    weight = maximum(products + idle, host)
     if traits.host.seconds_forward:
         exposed, launch = exposed_host(pricer), forward_host_seconds(layer, traits)
         back = launch / traits.host.seconds_forward * traits.host.seconds_backward
         both = launched_seconds(inputs + weight, back + host - sent.backward, exposed)
         return launched_seconds(forward, launch + host - sent.forward, exposed), both - weight, weight
-    inputs = most(inputs, host - sent.backward)
-    return most(forward, host - sent.forward), inputs, weight
+    inputs = maximum(inputs, host - sent.backward)
+    return maximum(forward, host - sent.forward), inputs, weight
 
 
 def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, freed: Num) -> tuple[Num, Num]:

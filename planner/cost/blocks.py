@@ -23,7 +23,7 @@ from planner.inputs.model import (
     Mixer,
     Recurrent,
 )
-from planner.numeric import Num, ceil, either, floor, most, some
+from planner.numeric import Num, ceil, floor, maximum, some, where
 
 
 def activation_input_bytes(case: Case, gated: bool) -> float:
@@ -68,7 +68,7 @@ def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
 
 def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
     """Key/value heads on a rank: at least one, copied where tp exceeds them. [-]"""
-    return most(kv_heads / pricer.plan.tp, 1.0)
+    return maximum(kv_heads / pricer.plan.tp, 1.0)
 
 
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
@@ -218,7 +218,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
         pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=kept),
         into.with_values(second=1.0),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
-        out.with_values(second=either(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),
+        out.with_values(second=where(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),
     ]
     if ffn.bias and not case.traits.kernels.compiled:
         summed = traffic.EXPERT_BIAS[case.traits.experts.dispatcher == "fused"]
@@ -244,7 +244,7 @@ def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     case, plan = pricer.case, pricer.plan
     back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.topk
     rows = pricer.local_tokens * (back + ffn.topk * case.workload.imbalance)
-    return either(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
+    return where(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
 
 
 GROUPED_CASTS = {"mxfp8": "fp8_block"}

@@ -13,7 +13,7 @@ from planner.formulas.kernels import Kernels
 from planner.inputs.hardware import Pool
 from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import DTYPE_BYTES, Workload
-from planner.numeric import Num, either, most
+from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 from planner.registry import find
 from planner.remembered import remembered
@@ -283,7 +283,7 @@ def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
 
 def head_ranks(case: Case, plan: Plan, mixer: Attention | LatentAttention) -> Num:
     """Ranks that share the heads of one part of the sequence, over context parallelism. [-]"""
-    heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
+    heads, kv_heads = mixer.heads / plan.tp, maximum(mixer.kv_heads / plan.tp, 1.0)
     return case.context.head_ranks(plan.cp, heads, kv_heads, case.pool.fast_ranks(case.job.gpus) / plan.tp)
 
 
@@ -302,7 +302,7 @@ def filled_expert_shards(case: Case, plan: Plan) -> Num:
 def kept_attention(case: Case, plan: Plan) -> Num:
     """One where checkpoints of the context method keep attention's output from recompute, else zero. [-]"""
     own = case.context.keeps_attention and not case.traits.recompute.plain_checkpoints
-    return either(plan.cp > 1, 1.0, 0.0) if own and case.recompute.whole_layer else 0.0
+    return where(plan.cp > 1, 1.0, 0.0) if own and case.recompute.whole_layer else 0.0
 
 
 def piped(case: Case, plan: Plan) -> Mask:

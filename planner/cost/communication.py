@@ -15,7 +15,7 @@ from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Block, Experts
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, ceil, doublings, either, most
+from planner.numeric import Num, ceil, doublings, maximum, where
 from planner.plan import Plan
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.recompute._family import RecomputeChoice
@@ -150,7 +150,7 @@ def recurrent_exchange(pricer: Pricer, mixer: RecurrentMixer) -> Exchange:
     width = sum(one.outputs for one in mixer.products(case.model.hidden) if one.split == "columns") + inner
     nbytes = ACTIVATION_BYTES * pricer.tokens * width / plan.tp
     method = CONTEXT_METHODS["all-to-all"]
-    seconds = either(plan.cp > 1, method.seconds(nbytes, plan.cp, plan.tp, case.tiers), 0.0)
+    seconds = where(plan.cp > 1, method.seconds(nbytes, plan.cp, plan.tp, case.tiers), 0.0)
     sent = nbytes * method.sent_share(plan.cp)
     return Exchange(seconds, seconds, sent, sent)
 
@@ -181,7 +181,7 @@ def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[O
     floor, passes = host_floor_and_idle(pricer, experts)
     for operator in operators:
         passes = passes + operator.forward + operator.backward
-    return exposed_seconds(2 * alone, most(passes, floor) / 2, share)
+    return exposed_seconds(2 * alone, maximum(passes, floor) / 2, share)
 
 
 def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> Exchange:
@@ -215,7 +215,7 @@ def exposed_message_share(case: Case, plan: Plan) -> Num:
     traits = case.traits.pipeline
     if traits.plain_exposed <= traits.exposed:
         return traits.exposed
-    return either(plan.vpp > 1, traits.exposed, traits.plain_exposed)
+    return where(plan.vpp > 1, traits.exposed, traits.plain_exposed)
 
 
 def beside_message_seconds(case: Case, plan: Plan, tokens: Num) -> Num:

@@ -9,7 +9,7 @@ from planner.cost.case import Case, head_ranks
 from planner.cost.exchange import ACTIVATION_BYTES, Exchange
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceil, either, most
+from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
 from planner.techniques.context import ContextMethod
 
@@ -51,7 +51,7 @@ class Leg:
 
 def legs(case: Case, plan: Plan, tokens: Num, mixer: Attention | LatentAttention) -> tuple[Leg, ...]:
     """Return the messages of one attention: those that share heads, then those that share the sequence."""
-    heads, kv_heads = mixer.heads / plan.tp, most(mixer.kv_heads / plan.tp, 1.0)
+    heads, kv_heads = mixer.heads / plan.tp, maximum(mixer.kv_heads / plan.tp, 1.0)
     shares = head_ranks(case, plan, mixer)
     if case.context.shares_heads:
         heads, kv_heads = (shares * ceil(number / shares) for number in (heads, kv_heads))
@@ -70,7 +70,7 @@ def gathered_bytes(case: Case, plan: Plan, tokens: Num, mixer: Attention | Laten
     held: Num = 0.0
     for leg in legs(case, plan, tokens, mixer):
         held = held + leg.gathered_bytes()
-    return either(plan.cp > 1, held, 0.0)
+    return where(plan.cp > 1, held, 0.0)
 
 
 def gradient_share(case: Case, leg: Leg) -> Num:
@@ -88,7 +88,7 @@ def gradient_share(case: Case, leg: Leg) -> Num:
         return 1.0
     if not method.returns_kv_gradients:
         return 1.0
-    return either(leg.ranks > 1, (3.0 * leg.ranks - 1.0) / most(2.0 * (leg.ranks - 1.0), 1.0), 1.0)
+    return where(leg.ranks > 1, (3.0 * leg.ranks - 1.0) / maximum(2.0 * (leg.ranks - 1.0), 1.0), 1.0)
 
 
 def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attention: Operator) -> Exchange:

@@ -12,7 +12,7 @@ from planner.cost.peaks import gathered_bytes
 from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
-from planner.numeric import Num, either, least, most, some
+from planner.numeric import Num, maximum, minimum, some, where
 from planner.plan import Plan
 from planner.techniques.engines._family import GATHERED_BYTES
 
@@ -60,7 +60,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
     replicas = plan.dp * plan.cp / plan.zero_shards
     padding, kept = _padding(case, plan, held)
     whole = whole_bytes + GATHERED_BYTES * padding
-    share = GATHERED_BYTES * kept / most(whole, 1.0)
+    share = GATHERED_BYTES * kept / maximum(whole, 1.0)
     dense = ShardGroup(held.trained + padding, whole, plan.zero_shards, replicas, plan.tp, units, share)
     if not case.has_experts:
         return [dense]
@@ -81,7 +81,7 @@ def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
     padding = stage_padding(case, plan, held.counts)
     if not case.engine.keeps_head or case.sharding.keeps_gathered:
         return padding, 0.0
-    return padding, either(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
+    return padding, where(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
 
 
 def _gathered(case: Case, trained: Num, stored: Num) -> Num:
@@ -115,10 +115,10 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
         if not case.sharding.shards_optimizer or case.engine.states == "buffer":
             return 1.0
         every = LAYER_PARAMETERS * layers
-        return least(plan.zero_shards, every) if case.engine.states == "owners" else every
+        return minimum(plan.zero_shards, every) if case.engine.states == "owners" else every
     if case.traits.engine.prefetch_elements:
         buckets = gathered / (GATHERED_BYTES * case.traits.engine.prefetch_elements)
-        return most(1.0, least(buckets, LAYER_PRODUCTS * layers))
+        return maximum(1.0, minimum(buckets, LAYER_PRODUCTS * layers))
     return layers
 
 
@@ -211,14 +211,14 @@ def gathers(case: Case, plan: Plan, group: ShardGroup) -> Num:
         return float(case.sharding.shards_optimizer)
     traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
     calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
-    again = most(float(traits.engine.recompute_gathers and whole), cut) * (not case.keeps_chunks)
+    again = maximum(float(traits.engine.recompute_gathers and whole), cut) * (not case.keeps_chunks)
     times = 1.0 if keeps else 2.0 + again
     if case.engine.at_rest:
-        return either(piped(case, plan), 1.0, times - group.kept) * calls
+        return where(piped(case, plan), 1.0, times - group.kept) * calls
     if not kept or not whole:
         return times * calls
     layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
-    return 3.0 - least(1.0, kept / most(2.0 * layer, 1.0))
+    return 3.0 - minimum(1.0, kept / maximum(2.0 * layer, 1.0))
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: DataTraffic, slowes
     if sharding.shards_parameters:
         window = traits.data.window * slowest
         beyond = sharding_domains(case, plan) > 1
-        share = either(beyond, most(share, traits.data.sharded_exposed), share)
+        share = where(beyond, maximum(share, traits.data.sharded_exposed), share)
         exposed = exposed_seconds(last, window, share)
     else:
         window = BACKWARD_SHARE * slowest
@@ -354,7 +354,7 @@ def passing_seconds(case: Case, plan: Plan, traffic: DataTraffic) -> tuple[Num, 
         last = reduce + gather
         each = last if sharding.shards_parameters else reduce * sharding.shards_gradients
         return each, last + traffic.exchange
-    passing = either(piped(case, plan), 0.0, 1.0)
+    passing = where(piped(case, plan), 0.0, 1.0)
     gathered: Num = sharding.shards_parameters * (passing if sharding.keeps_gathered else 1.0)
     reduced = sharding.shards_gradients * passing
     each = gather * gathered + reduce * reduced

@@ -7,7 +7,7 @@ from planner.cost.expert_host import expert_floor_seconds, local_experts
 from planner.cost.layer_floor import FORWARD_SHARE
 from planner.cost.operators import Pricer
 from planner.inputs.model import Block
-from planner.numeric import Num, either, most
+from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 
 BESIDE_ATTENTION = 0.5
@@ -52,7 +52,7 @@ def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     if traits.kernels.graphed == "passes":
         return experts
     if traits.kernels.graphed == "attention":
-        return most(experts, BESIDE_ATTENTION * traits.host.layer_seconds)
-    context = either(plan.cp > 1, traits.host.context_seconds, 0.0)
+        return maximum(experts, BESIDE_ATTENTION * traits.host.layer_seconds)
+    context = where(plan.cp > 1, traits.host.context_seconds, 0.0)
     filling = 1.0 + traits.host.deterministic * traits.host.filling_share
-    return (most(experts, traits.host.layer_seconds) + context) * filling
+    return (maximum(experts, traits.host.layer_seconds) + context) * filling

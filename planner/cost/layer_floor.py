@@ -7,7 +7,7 @@ from planner.cost.operators import Pricer
 from planner.formulas.collectives import crowded_rate
 from planner.formulas.launches import floored_seconds
 from planner.inputs.model import Block, DenseFfn
-from planner.numeric import Num, either, least
+from planner.numeric import Num, minimum, where
 
 FORWARD_SHARE = 1.0 / 3.0
 """Share of a layer's floor that its forward pass has: backward has two products for each of its own. [-]"""
@@ -33,7 +33,7 @@ def layer_floor(pricer: Pricer, block: Block) -> Num:
     shared: Num = traits.host.tensor_floor_seconds
     if case.sequence_parallel:
         shared = shared + rank_seconds(case, pricer.plan.tp)
-    return either(
+    return where(
         pricer.plan.tp > 1, traits.host.layer_floor_seconds + shared, traits.host.layer_floor_seconds
     )
 
@@ -44,7 +44,7 @@ def rank_seconds(case: Case, ranks: Num) -> Num:
     beyond = ranks - near.largest
     if network.crowd:
         whole = near.largest * network.bandwidth
-        beyond = beyond * (whole / least(whole, crowded_rate(network, near.domains)))
+        beyond = beyond * (whole / minimum(whole, crowded_rate(network, near.domains)))
     return traits.host.sequence_rank_seconds * near.largest + traits.host.sequence_far_seconds * beyond
 
 

@@ -23,7 +23,7 @@ from planner.cost.peaks import (
 )
 from planner.cost.stages import ENDS, Piece, Stages, whole_ends
 from planner.cost.whole_matrices import first_moments, padded_weights
-from planner.numeric import Num, ceil, either, least, most
+from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.techniques.engines._family import Moment, Moments, PassBytes
@@ -142,18 +142,18 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     product: Num = 0.0
     gathered: Num = 0.0
     for cost in layers:
-        product = most(product, cost.product)
-        rebuilt, held = most(rebuilt, cost.rebuilt), most(held, cost.held)
+        product = maximum(product, cost.product)
+        rebuilt, held = maximum(rebuilt, cost.rebuilt), maximum(held, cost.held)
         trained = cost.trained + cost.expert_trained
-        largest = most(largest, trained)
-        gathered = most(gathered, gathered_bytes(case, trained, cost.stored + cost.expert_stored))
+        largest = maximum(largest, trained)
+        gathered = maximum(gathered, gathered_bytes(case, trained, cost.stored + cost.expert_stored))
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     embedding = _gathered_end(case, stages, costs, ("embedding",))
-    tied = least(_end(stages, costs, ("tied_head",), None), 1.0)
+    tied = minimum(_end(stages, costs, ("tied_head",), None), 1.0)
     return PassBytes(
         activations=_activations(case, plan, costs, stages),
         rebuilt=rebuilt,
-        loss=least(_end(stages, costs, ("head", "tied_head"), None), 1.0) * _logits(case, plan, tokens),
+        loss=minimum(_end(stages, costs, ("head", "tied_head"), None), 1.0) * _logits(case, plan, tokens),
         largest_layer=largest,
         gathered_layer=gathered,
         gathered_head=_gathered_end(case, stages, costs, ("head",)) + tied * embedding,
@@ -172,7 +172,7 @@ def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     layers: Num = 0.0
     for piece, count in stages.counts.items():
         layers = layers + count * (piece[0] not in ENDS)
-    share = ceil(layers / plan.vpp) / most(layers, 1.0)
+    share = ceil(layers / plan.vpp) / maximum(layers, 1.0)
     trained = share * (
         stage_sum(costs, stages, "trained", False) + stage_sum(costs, stages, "expert_trained", False)
     )
@@ -215,7 +215,7 @@ def stage_memory(
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.engine.at_rest and sharding.shards_gradients:
-        gradients = either(piped(case, plan), trained * case.reduce_bytes, gradients)
+        gradients = where(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
     peak = largest(moments_of(case, step_of(case, plan, passes, gradients, gathered)))
     beyond = graph_bytes(case, peak, passes, states, gradients)
@@ -251,7 +251,7 @@ def first_step_bytes(case: Case, memory: StageMemory) -> Num:
     stepped = memory.optimizer / case.optimizer_bytes
     states = memory.weights + memory.gradients + memory.optimizer
     passing = memory.allocated - stepped * case.moment_bytes
-    return either(memory.at_step, memory.allocated, most(passing, states + stepped * case.step_bytes))
+    return where(memory.at_step, memory.allocated, maximum(passing, states + stepped * case.step_bytes))
 
 
 def _gathered_end(
@@ -285,7 +285,7 @@ def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     each = case.traits.pipeline.whole_in_flight * 2.0 * tokens * case.model.hidden
     flying = chunks_in_flight(case, plan, stages) / plan.vpp
-    return either(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)
+    return where(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)
 
 
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
@@ -293,9 +293,9 @@ def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     if case.traits.pipeline.slots:
         room = case.traits.pipeline.slots * plan.pp * plan.vpp
-        chunks = either((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
+        chunks = where((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
         return chunks * stages.crest
-    return least(chunks * stages.crest, most(chunks, plan.num_microbatches * plan.vpp))
+    return minimum(chunks * stages.crest, maximum(chunks, plan.num_microbatches * plan.vpp))
 
 
 def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...], field: str | None) -> Num:
@@ -323,5 +323,5 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     gathered = 4.0 * tokens * case.model.hidden * (parts > 1.0)
     if not traits.vocab_parallel:
         return traits.logit_bytes * (tokens / parts) * float(case.model.vocab) + gathered
-    split = traits.logit_bytes + traits.split_logit_bytes * either(plan.tp > 1, 1.0, 0.0)
+    split = traits.logit_bytes + traits.split_logit_bytes * where(plan.tp > 1, 1.0, 0.0)
     return split * (tokens / parts) * (case.model.vocab / plan.tp) + gathered

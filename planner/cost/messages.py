@@ -13,7 +13,7 @@ from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import tier_seconds
-from planner.numeric import Num, Truth, either, floor, least, most
+from planner.numeric import Num, Truth, floor, maximum, minimum, where
 from planner.plan import Plan, prediction_stage
 
 Placement = Callable[[int, int, int], int]
@@ -162,8 +162,8 @@ def are_unlike(case: Case, plan: Plan, messages: MessageCounts, even: Num) -> Tr
     cheapest: Num = np.inf
     for place, count in messages.items():
         once, used = each_message_seconds(case, plan, tokens, case.tiers[place]), np.greater(count, 0.0)
-        dearest = most(dearest, either(used, once, 0.0))
-        cheapest = least(cheapest, either(used, once, np.inf))
+        dearest = maximum(dearest, where(used, once, 0.0))
+        cheapest = minimum(cheapest, where(used, once, np.inf))
     return 2.0 * plan.vpp * (dearest - cheapest) > UNLIKE * even
 
 

@@ -22,7 +22,7 @@ from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceil, either
+from planner.numeric import Num, ceil, where
 from planner.plan import Plan
 from planner.runtimes._traits import Traits
 
@@ -222,7 +222,7 @@ class Pricer:
         taken = self.case.traits.tensor.message_multiprocessors
         if not (taken and self.case.sequence_parallel and self.case.traits.tensor.exposed < 1):
             return 1.0
-        return either(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
+        return where(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
 
     def _weight_gradient(
         self, rows: Num, inputs: Num, outputs: Num, weights: Num, curve: GemmCurve
@@ -254,7 +254,7 @@ class Pricer:
         core = self._core(case.traits.attention.kernel, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:
             own = self._core(case.context.kernel, rows, seq, share, visible, head_dim, shared)
-            core = Core(*(either(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
+            core = Core(*(where(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
         ring = plan.cp / shares
         stitching = 1.0 if case.context.kernel else stitched_time(case.traits, ring)
         slow = stitching * case.context.idle_factor(ring) / (case.derate * case.traits.attention.share)
@@ -296,7 +296,7 @@ def stitched_time(traits: Traits, cp: Num) -> Num:
     """
     if traits.context.merges_each_step:
         return 1.0 + 2.0 * (traits.context.slowdown - 1.0) * (cp - 1.0) / cp
-    return either(cp > 1, traits.context.slowdown, 1.0)
+    return where(cp > 1, traits.context.slowdown, 1.0)
 
 
 class Core(NamedTuple):

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from planner.cost.case import Case
-from planner.numeric import Num, either, most
+from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.techniques.engines._family import GATHERED_BYTES, Moment, Moments, PassBytes, Step
@@ -68,15 +68,15 @@ def moments_of(case: Case, step: Step) -> Moments:
 
 def largest(moments: Moments) -> Peak:
     """Return the peak: the first of the moments that are as large as any."""
-    whole = reduce(most, (one.size for one in moments))
+    whole = reduce(maximum, (one.size for one in moments))
     alike = [list(group) for _, group in groupby(moments, _parts)]
     last = alike.pop()[0]
     activations, gradients = last.activations, last.gradients
     for group in reversed(alike):
-        here = reduce(most, (one.size for one in group)) >= whole
-        activations = either(here, group[0].activations, activations)
+        here = reduce(maximum, (one.size for one in group)) >= whole
+        activations = where(here, group[0].activations, activations)
         if gradients is not None and group[0].gradients is not None:
-            gradients = either(here, group[0].gradients, gradients)
+            gradients = where(here, group[0].gradients, gradients)
     workspace = whole if gradients is None else whole - gradients
     return Peak(activations, workspace - activations if last.spans else workspace, gradients, moments)
 
@@ -102,7 +102,7 @@ def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
     """Bytes by which the gradient of a divided embedding stays whole where nothing reduces it (DTensor)."""
     if case.engine.lasting or case.traits.tensor.sequence_regather or case.sharding.shards_gradients:
         return 0.0
-    return either(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * passes.table)
+    return where(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * passes.table)
 
 
 def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
@@ -122,9 +122,9 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
     present = gradients if peak.gradients is None else peak.gradients
     at_step = flat + gradients > passing_bytes(case, peak, present)
     return Peak(
-        activations=either(at_step, 0.0, peak.activations),
-        workspace=either(at_step, flat, peak.workspace),
-        gradients=either(at_step, gradients, present),
+        activations=where(at_step, 0.0, peak.activations),
+        workspace=where(at_step, flat, peak.workspace),
+        gradients=where(at_step, gradients, present),
         moments=(
             *peak.moments,
             Moment("the optimizer's step", "optimizer", flat + gradients, 0.0, gradients),
@@ -142,5 +142,5 @@ def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:
     """Bytes of sharded weights once gathered: in 16 bit, or as they are stored where that is less. [byte]"""
     if case.method.trains_base:
         return GATHERED_BYTES * trained
-    frozen = most(0.0, stored - case.weight_bytes * trained)
+    frozen = maximum(0.0, stored - case.weight_bytes * trained)
     return GATHERED_BYTES * trained + frozen * min(1.0, GATHERED_BYTES / case.frozen_linear_bytes)

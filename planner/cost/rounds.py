@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.cost.case import Case, piped
 from planner.formulas.overlap import exposed_seconds
-from planner.numeric import Num, either
+from planner.numeric import Num, where
 from planner.plan import Plan
 
 BACKWARD_SHARE = 2.0 / 3.0
@@ -34,7 +34,7 @@ def gatherings(case: Case, plan: Plan) -> Num:
         return 1.0
     if not (case.engine.at_rest and case.sharding.keeps_gathered):
         return rounds(case, plan)
-    return either(piped(case, plan), 1.0, plan.num_microbatches)
+    return where(piped(case, plan), 1.0, plan.num_microbatches)
 
 
 def reductions(case: Case, plan: Plan) -> Num:
@@ -43,7 +43,7 @@ def reductions(case: Case, plan: Plan) -> Num:
         return 1.0
     if not case.engine.at_rest:
         return rounds(case, plan)
-    return either(piped(case, plan), 1.0, plan.num_microbatches)
+    return where(piped(case, plan), 1.0, plan.num_microbatches)
 
 
 def copies_at_once(case: Case) -> tuple[float, float]:

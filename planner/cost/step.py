@@ -31,7 +31,7 @@ from planner.cost.messages import are_unlike, hop_seconds
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
 from planner.formulas.pipeline import Pipe
-from planner.numeric import Num, Truth, either, most, some
+from planner.numeric import Num, Truth, maximum, some, where
 from planner.plan import Plan
 from planner.techniques.engines._family import PassBytes
 
@@ -114,7 +114,7 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     """Allocator reserve: a share of what passes need, and idle gradients; states come once. [byte]"""
     passing = memory.activations + memory.workspace
     if case.step_bytes:
-        passing = either(memory.at_step, 0.0, passing)
+        passing = where(memory.at_step, 0.0, passing)
     return case.traits.allocator.reserve_share * passing + memory.idle
 
 
@@ -192,7 +192,7 @@ def price_passes(
     closed = np.greater(plan.num_microbatches, plan.pp) & ~np.logical_or(case.plays, unlike)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
-        bound=either(closed, work + fill, floor),
+        bound=where(closed, work + fill, floor),
         floor=floor,
         micro=micro,
         hop=hop,
@@ -268,14 +268,14 @@ def price_step(
     step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
     least, host = least_seconds(case, plan, end), host_step_seconds(case, plan)
     return StepPrice(
-        step=most(step, host),
-        bound=most(passes.bound + least, host),
-        floor=most(passes.floor + least, host),
+        step=maximum(step, host),
+        bound=maximum(passes.bound + least, host),
+        floor=maximum(passes.floor + least, host),
         total_bytes=np.max(total, axis=0),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,
-        host=most(host - step, 0.0),
+        host=maximum(host - step, 0.0),
         memory=memory,
     )
 
@@ -299,11 +299,11 @@ LEAST_FILL = 0.5
 
 def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[Num, Num, Num]) -> Num:
     """Seconds that the slowest stage waits in a step; a single stage stands for those that are not there."""
-    others = either(plan.pp > 1, (everything - slowest) / most(plan.pp - 1, 1.0), slowest)
+    others = where(plan.pp > 1, (everything - slowest) / maximum(plan.pp - 1, 1.0), slowest)
     schedule, apart = case.schedule, case.traits.pipeline.stages_end_apart
     bubble = schedule.span_bubble_seconds if apart else schedule.bubble_seconds
     pipe = Pipe(plan.pp, plan.vpp, plan.num_microbatches, *(others * part for part in share))
-    return most(bubble(pipe), 0.0)
+    return maximum(bubble(pipe), 0.0)
 
 
 def piece_totals(ranks: Sequence[Counter[Piece]]) -> dict[Piece, Num]:

@@ -11,7 +11,7 @@ from planner.cost.case import Case, filled_expert_shards
 from planner.cost.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
 from planner.cost.memory import StageWeights
 from planner.cost.whole_matrices import padded_weights, whole_matrix_seconds
-from planner.numeric import Num, least
+from planner.numeric import Num, minimum
 from planner.plan import Plan
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
 from planner.techniques.optimizers._family import step_traffic
@@ -100,7 +100,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
     shard = shard * case.schedule.weight_copies
     if case.offload.optimizer:
         link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
-        ranks = least(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
+        ranks = minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
         return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
     traffic = traffic * case.traits.optimizer.traffic

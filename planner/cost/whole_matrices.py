@@ -12,7 +12,7 @@ from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.formulas.newton_schulz import STEPS, newton_schulz_flops
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, least, most
+from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
 from planner.remembered import remembered
 
@@ -76,13 +76,13 @@ class SharedMatrices:
     def owned(self) -> Num:
         """Whole elements of the rank that steps most: its share, but one matrix at least. [element]"""
         whole = self.local * self.width
-        return most(whole / self.shards, least(self.kind.elements, whole))
+        return maximum(whole / self.shards, minimum(self.kind.elements, whole))
 
     @property
     def flops(self) -> Num:
         """Arithmetic of the rank that has most of it. [FLOP]"""
         whole = self.local * self.width * self.kind.rate
-        return most(whole / self.shards, least(self.kind.flops, whole))
+        return maximum(whole / self.shards, minimum(self.kind.flops, whole))
 
 
 def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, float, bool]]:
@@ -148,7 +148,7 @@ def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMa
     sharding, dense = case.sharding, model_matrices(case.model, False)
     if not case.method.trains_base:
         dense = Matrices(4.0 * STEPS * case.workload.lora_rank, 0.0, 0.0)
-    local = most(held.trained - end_elements(case, plan, held.counts), 0.0 * held.trained)
+    local = maximum(held.trained - end_elements(case, plan, held.counts), 0.0 * held.trained)
     shards = sharding.optimizer_shards(plan.zero_shards)
     found = [SharedMatrices(local, plan.tp, plan.tp, shards, dense)]
     if case.has_experts:
@@ -175,7 +175,7 @@ def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:
     if not is_owned(case):
         return held
     dense, *experts = (
-        most(one.shards * one.owned / one.width - one.local, 0.0 * one.local)
+        maximum(one.shards * one.owned / one.width - one.local, 0.0 * one.local)
         for one in shared_matrices(case, plan, held)
     )
     inside = experts[0] if experts else 0.0

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from planner.formulas.size_grid import SizeGrid, corrected
-from planner.numeric import Num, least
+from planner.numeric import Num, minimum
 
 BACKWARD_FLOPS = 2.5
 """Five products instead of two: the scores are computed again. [-]"""
@@ -100,8 +100,8 @@ def visible_keys(seq_q: Num, seq_kv: Num, window: Num) -> Num:
     (2048.0, 512.0)
     """
     before = seq_kv - seq_q
-    reach_end = least(seq_kv, window)
-    reach_start = least(before, window)
+    reach_end = minimum(seq_kv, window)
+    reach_start = minimum(before, window)
     pairs = reach_end * (seq_kv - 0.5 * reach_end) - reach_start * (before - 0.5 * reach_start)
     result: Num = pairs / seq_q
     return result

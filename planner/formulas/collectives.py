@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.formulas.spread import Spread, spread
-from planner.numeric import Num, either, least, most
+from planner.numeric import Num, maximum, minimum, where
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Tier:
 
 def _peers(tier: Tier, below: Spread, here: Spread) -> Num:
     """Domains of the tier below that talk to one another, as few as can be, or where they crowd, as many."""
-    few = either(here.fewest > below.fewest, here.fewest, here.largest)
+    few = where(here.fewest > below.fewest, here.fewest, here.largest)
     return (here.largest if tier.host_staged else few) / below.fewest
 
 
@@ -112,9 +112,9 @@ def group_bandwidth(tier: Tier, members: Num) -> Num:
     (64000000000.0, 448000000000.0)
     """
     if tier.host_staged:
-        crowd = 2.0 / most(members, 2.0)
+        crowd = 2.0 / maximum(members, 2.0)
         return tier.bandwidth * crowd * crowd
-    return least(tier.bandwidth, tier.pair_bandwidth * most(members - 1.0, 1.0))
+    return minimum(tier.bandwidth, tier.pair_bandwidth * maximum(members - 1.0, 1.0))
 
 
 def crowded_rate(tier: Tier, domains: Num) -> Num:
@@ -151,8 +151,8 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
         here = tier.spread(stride, ranks)
         rate = below.fewest * group_bandwidth(tier, _peers(tier, below, here))
         if tier.crowd:
-            rate = least(rate, crowded_rate(tier, below.domains))
-        slowest = most(slowest, here.joins(below) / rate)
+            rate = minimum(rate, crowded_rate(tier, below.domains))
+        slowest = maximum(slowest, here.joins(below) / rate)
         latency = latency + (below.domains - here.domains) * tier.latency
         below = here
     return latency, slowest
@@ -240,10 +240,10 @@ def pieces_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], 
     >>> float(pieces_seconds(1e9, 8, 1, [link], 1.0)) == float(ring_seconds(1e9, 8, 1, [link]))
     True
     """
-    wide, quick = (most(1.0, share * messages) for share in PROTOCOL_LATENCY)
+    wide, quick = (maximum(1.0, share * messages) for share in PROTOCOL_LATENCY)
     latency, slowest = _ring_terms(ranks, stride, tiers)
     each = (ranks - 1) / ranks * nbytes * slowest
-    return least(wide * latency + each, quick * latency + LL_BYTES * each)
+    return minimum(wide * latency + each, quick * latency + LL_BYTES * each)
 
 
 def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
@@ -283,7 +283,7 @@ def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
     for tier in tiers:
         here = tier.spread(stride, ranks)
         share = (here.largest - below.fewest) / ranks
-        slowest = most(slowest, share / group_bandwidth(tier, _peers(tier, below, here)))
+        slowest = maximum(slowest, share / group_bandwidth(tier, _peers(tier, below, here)))
         latency = latency + (below.domains / here.domains - 1.0) * tier.latency
         below = here
     return latency + nbytes * slowest

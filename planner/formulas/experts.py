@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.formulas.roofline import roofline_seconds
-from planner.numeric import Num, either, most
+from planner.numeric import Num, maximum, where
 
 ROUTED_BYTES = 6.0
 """Bytes of each element of a routed row, hidden and feed-forward alike, forward. [byte]
@@ -241,7 +241,7 @@ def expert_host_seconds(experts: Num, launch: Num, floor: Num) -> Num:
     .. [1] "Performance summary," NVIDIA Megatron-Bridge: recipes with and without a CUDA graph of the whole
        iteration, https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary.html
     """
-    return most(either(experts > 0, floor, 0.0), experts * launch)
+    return maximum(where(experts > 0, floor, 0.0), experts * launch)
 
 
 def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.formulas.roofline import roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected
-from planner.numeric import Num, ceil, either, least
+from planner.numeric import Num, ceil, minimum, where
 
 Range = tuple[float, float]
 """Smallest and largest size that was measured. [element]"""
@@ -112,7 +112,7 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     best: Num = math.inf
     for a, b, each, wave in curve.tile_areas:
         count = rows[a] * columns[b]
-        best = least(best, each * count + wave * ceil(count / curve.multiprocessors))
+        best = minimum(best, each * count + wave * ceil(count / curve.multiprocessors))
     return best
 
 
@@ -244,7 +244,7 @@ def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
     outside = (m < curve.m_range[0]) | (m > curve.m_range[1])
     outside = outside | (n < curve.n_range[0]) | (n > curve.n_range[1])
     outside = outside | (k < curve.k_range[0]) | (k > curve.k_range[1])
-    return either(outside, 1.0, 0.0)
+    return where(outside, 1.0, 0.0)
 
 
 def tile_costs(tiles: Sequence[Range], edge: float) -> tuple[tuple[float, float, float], ...]:

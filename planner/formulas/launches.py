@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.numeric import Num, least, most, sqrt
+from planner.numeric import Num, maximum, minimum, sqrt
 
 
 def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
@@ -67,7 +67,7 @@ def floored_seconds(device: Num, floor: Num) -> Num:
     >>> round(floored_seconds(3.0, 2.0), 4), floored_seconds(0.0, 2.0)
     (3.0003, 2.0)
     """
-    longer, shorter = most(device, floor), least(device, floor)
+    longer, shorter = maximum(device, floor), minimum(device, floor)
     share: Num = shorter / longer
     for _ in range(4):
         share = share * share

@@ -7,7 +7,7 @@ same parameters; :math:`c` time of an inner step without them; :math:`W` rate of
 from __future__ import annotations
 
 from planner.formulas.overlap import exposed_seconds
-from planner.numeric import Num, floor, least, most, sqrt
+from planner.numeric import Num, floor, maximum, minimum, sqrt
 
 
 def stream_bandwidth(bandwidth: Num, streams: Num, stream_window: Num, round_trip: Num) -> Num:
@@ -41,7 +41,7 @@ def stream_bandwidth(bandwidth: Num, streams: Num, stream_window: Num, round_tri
     >>> stream_bandwidth(1e9, 8.0, 16e6, 0.5)
     256000000.0
     """
-    return least(bandwidth, streams * stream_window / round_trip)
+    return minimum(bandwidth, streams * stream_window / round_trip)
 
 
 def gathered_bytes(nbytes: Num, replicas: Num) -> Num:
@@ -138,7 +138,7 @@ def exchange_period(compute: Num, exchange: Num, window: Num) -> Num:
     >>> exchange_period(100.0, 10.0, 0.0), exchange_period(100.0, 10.0, 8.0), exchange_period(4.0, 10.0, 8.0)
     (110.0, 102.0, 10.0)
     """
-    return compute + exposed_seconds(exchange, least(window, compute))
+    return compute + exposed_seconds(exchange, minimum(window, compute))
 
 
 def separate_exchanges(parameter_steps: Num, momentum_steps: Num, variance_steps: Num) -> Num:
@@ -200,7 +200,7 @@ def quadratic_inner_steps(base_steps: Num, growth: Num, learning_rate: Num) -> N
     (16.0, 4.0)
     """
     ratio = growth / learning_rate
-    return most(base_steps, floor(ratio * ratio))
+    return maximum(base_steps, floor(ratio * ratio))
 
 
 def cosine_rounds(base_steps: Num, least_rate: Num) -> Num:

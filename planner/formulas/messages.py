@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.formulas.collectives import Tier
 from planner.formulas.spread import Spread
-from planner.numeric import Num, either, most
+from planner.numeric import Num, maximum, where
 
 
 def _link_rate(tier: Tier) -> float:
@@ -74,7 +74,7 @@ def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> N
     """
     seconds: Num = 0.0
     for tier in reversed(tiers):
-        seconds = either(stride < tier.domain, tier_seconds(nbytes, tier), seconds)
+        seconds = where(stride < tier.domain, tier_seconds(nbytes, tier), seconds)
     return seconds
 
 
@@ -120,7 +120,7 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
     for tier in tiers:
         here = tier.spread(stride, ranks)
         crossing = here.joins(below)
-        slowest = either(crossing, most(slowest, 1.0 / _link_rate(tier)), slowest)
-        latency = either(crossing, most(latency, tier.latency), latency)
+        slowest = where(crossing, maximum(slowest, 1.0 / _link_rate(tier)), slowest)
+        latency = where(crossing, maximum(latency, tier.latency), latency)
         below = here
     return (ranks - 1) * (latency + nbytes / ranks * slowest)

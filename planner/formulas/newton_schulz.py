@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.numeric import Num, least, most
+from planner.numeric import Num, maximum, minimum
 
 STEPS = 5.0
 """Iterations that Muon takes (K. Jordan, https://kellerjordan.github.io/posts/muon/). [-]"""
@@ -34,5 +34,5 @@ def newton_schulz_flops(m: Num, n: Num) -> Num:
     >>> newton_schulz_flops(4096.0, 4096.0) / (30 * 4096**3)
     1.0
     """
-    small, large = least(m, n), most(m, n)
+    small, large = minimum(m, n), maximum(m, n)
     return STEPS * (4.0 * small * small * large + 2.0 * small * small * small)

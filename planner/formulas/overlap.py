@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.numeric import Num, most
+from planner.numeric import Num, maximum
 
 
 def exposed_seconds(communication: Num, window: Num, exposed_share: Num = 0.0) -> Num:
@@ -35,7 +35,7 @@ def exposed_seconds(communication: Num, window: Num, exposed_share: Num = 0.0) -
     >>> float(exposed_seconds(3.0, 2.0)), float(exposed_seconds(3.0, 5.0, 0.25))
     (1.0, 0.75)
     """
-    return most(exposed_share * communication, communication - window)
+    return maximum(exposed_share * communication, communication - window)
 
 
 def wait_seconds(compute: Num, domains: Num, share: Num) -> Num:
@@ -66,4 +66,4 @@ def wait_seconds(compute: Num, domains: Num, share: Num) -> Num:
     >>> float(wait_seconds(8.0, 4.0, 0.25)), float(wait_seconds(8.0, 0.5, 0.25))
     (1.5, 0.0)
     """
-    return share * compute * (1.0 - 1.0 / most(domains, 1.0))
+    return share * compute * (1.0 - 1.0 / maximum(domains, 1.0))

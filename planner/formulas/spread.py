@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.numeric import PLAIN, Column, Num, Truth, floor, least, most
+from planner.numeric import PLAIN, Column, Num, Truth, floor, maximum, minimum
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     """
     if gpus <= domain and (gpus > 0 or domain == np.inf):
         return Spread(1.0, ranks, ranks)
-    inside = least(ranks, most(1.0, floor(domain / stride)))
+    inside = minimum(ranks, maximum(1.0, floor(domain / stride)))
     block = stride * ranks
     filled = _divides(domain, block) & (_divides(domain, stride) | _divides(stride, domain))
-    alike = filled | _divides(block, domain) | (most(block, gpus) <= domain)
+    alike = filled | _divides(block, domain) | (maximum(block, gpus) <= domain)
     if np.all(alike):
         return Spread(ranks / inside, inside, inside)
     return _counted(Spread(ranks / inside, inside, inside), alike, (domain, gpus), stride, ranks)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.numeric import ceil, either, floor, least, most, some, sqrt
+from planner.numeric import ceil, floor, maximum, minimum, some, sqrt, where
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 WIDE = ANY.filter(lambda number: number != 0)
@@ -22,10 +22,10 @@ def same(found: object, known: object) -> bool:
 
 @given(WIDE, WIDE)
 def test_smaller_and_larger_are_those_of_numpy(one: float, other: float) -> None:
-    assert same(least(one, other), np.minimum(one, other))
-    assert same(most(one, other), np.maximum(one, other))
-    assert same(least(np.array([one]), other), [np.minimum(one, other)])
-    assert same(most(one, np.array([other])), [np.maximum(one, other)])
+    assert same(minimum(one, other), np.minimum(one, other))
+    assert same(maximum(one, other), np.maximum(one, other))
+    assert same(minimum(np.array([one]), other), [np.minimum(one, other)])
+    assert same(maximum(one, np.array([other])), [np.maximum(one, other)])
 
 
 @given(ANY)
@@ -41,8 +41,8 @@ def test_roots_are_those_of_numpy(number: float) -> None:
 
 
 def test_conditions_of_one_plan_and_of_many() -> None:
-    assert either(np.bool_(False), 1.0, 2.0) == 2.0
-    assert same(either(True, 1.0, np.array([2.0, 3.0])), [1.0, 1.0])
+    assert where(np.bool_(False), 1.0, 2.0) == 2.0
+    assert same(where(True, 1.0, np.array([2.0, 3.0])), [1.0, 1.0])
     assert some(2)
     assert not some(0.0)
     assert not some(np.bool_(False))
@@ -51,6 +51,6 @@ def test_conditions_of_one_plan_and_of_many() -> None:
 
 
 def test_one_plan_rounds_by_python_and_many_by_numpy() -> None:
-    assert (ceil(1.5), least(3.0, 2.0)) == (math.ceil(1.5), 2.0)
+    assert (ceil(1.5), minimum(3.0, 2.0)) == (math.ceil(1.5), 2.0)
     assert same(ceil(np.array([1.5])), [2.0])
-    assert same(least(np.array([3.0]), 2.0), [2.0])
+    assert same(minimum(np.array([3.0]), 2.0), [2.0])

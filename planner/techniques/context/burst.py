@@ -9,7 +9,7 @@ Messages are buffered twice and travel beside the attention of the round before 
 """
 
 from planner.formulas.messages import shift_seconds
-from planner.numeric import Num, most
+from planner.numeric import Num, maximum
 from planner.techniques.context._family import ContextMethod, any_heads, ring_share, two_chunks
 
 
@@ -25,7 +25,7 @@ def backward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
 
 def gathered_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
     """Elements of the two chunks in flight, of forward or of backward, whichever are larger. [element]"""
-    return two_chunks(tokens, q_width, most(kv_width, 3 * q_width), cp)
+    return two_chunks(tokens, q_width, maximum(kv_width, 3 * q_width), cp)
 
 
 ENTRY = ContextMethod(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.numeric import Num, either, least, most
+from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.techniques.sharding import Sharding
 
@@ -132,7 +132,7 @@ class Step:
         layer = self.passes.largest_layer
         if not self.bucket_elements:
             return self.reduce_bytes * layer
-        return self.reduce_bytes * least(layer, most(self.passes.product, self.bucket_elements))
+        return self.reduce_bytes * minimum(layer, maximum(self.passes.product, self.bucket_elements))
 
     @property
     def earlier_gradients(self) -> Num:
@@ -140,7 +140,7 @@ class Step:
         later = self.plan.num_microbatches > 1
         if not self.sharding.shards_optimizer:
             later = later | (self.plan.dp > 1)
-        return self.gradients * either(later, 1.0, 0.0)
+        return self.gradients * where(later, 1.0, 0.0)
 
     def gradients_of(self, elements: Num) -> Num:
         """Bytes of the rank's own gradients of so many weights, once they are reduced."""

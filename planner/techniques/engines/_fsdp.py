@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.numeric import Num, either, least, most
+from planner.numeric import Num, maximum, minimum, where
 from planner.techniques.engines._family import GATHERED_BYTES, Moment, Moments, Step
 from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients
 
@@ -30,9 +30,9 @@ def fsdp_moments(step: Step) -> Moments:
     head = step.reduce_bytes * passes.head * (not step.loss_beside)
     waiting = np.maximum(head, passed_bytes(step, reduced, earlier))
     last = passes.activations + inside + beside_bytes(step) + waiting + latest
-    last = last + most(least(2 * layer, live), body)
-    following = least(layer + most(passes.gathered_embedding, layer), live)
-    following = either(np.greater(step.plan.pp, 1), most(following, step.gathered), following)
+    last = last + maximum(minimum(2 * layer, live), body)
+    following = minimum(layer + maximum(passes.gathered_embedding, layer), live)
+    following = where(np.greater(step.plan.pp, 1), maximum(following, step.gathered), following)
     first = passes.one_layer + inside + following + reduced + made
     ending = table_bytes(step, reduced, earlier)
     return (
@@ -55,7 +55,7 @@ def ddp_moments(step: Step) -> Moments:
     """
     passes, earlier = step.passes, step.earlier_gradients
     latest, inside, made = late_gradients(step, earlier), inside_bytes(step), made_gradients(step, earlier)
-    waiting = most(0.0, passed_bytes(step, 0.0, earlier))
+    waiting = maximum(0.0, passed_bytes(step, 0.0, earlier))
     loss = passes.activations + passes.loss + earlier
     last = passes.activations + inside + passes.loss * step.loss_beside + waiting + latest
     first = passes.one_layer + inside + made
@@ -69,20 +69,20 @@ def ddp_moments(step: Step) -> Moments:
 
 def inside_bytes(step: Step) -> Num:
     """Bytes of a layer's backward: what it rebuilds, or its gradients, less what forward left for it."""
-    return most(step.passes.rebuilt, GATHERED_BYTES * step.passes.largest_layer - step.passes.one_layer)
+    return maximum(step.passes.rebuilt, GATHERED_BYTES * step.passes.largest_layer - step.passes.one_layer)
 
 
 def made_gradients(step: Step, earlier: Num) -> Num:
     """Bytes of gradients in the first layer's backward, which is yet to make its own and the embedding's."""
     unmade = step.gradients_of(step.passes.largest_layer + step.passes.table)
-    return most(earlier, step.gradients - unmade)
+    return maximum(earlier, step.gradients - unmade)
 
 
 def passed_bytes(step: Step, reduced: Num, earlier: Num) -> Num:
     """Bytes to be reduced after the last layer's backward, beside its own gradients and the head's."""
     gone = step.passes.one_layer * (not step.whole_layers)
     own = step.gradients_of(step.passes.largest_layer + step.passes.head)
-    return reduced - gone + either(step.gradients > earlier, own, 0.0)
+    return reduced - gone + where(step.gradients > earlier, own, 0.0)
 
 
 def table_bytes(step: Step, reduced: Num, earlier: Num) -> Num:
@@ -94,7 +94,7 @@ def table_bytes(step: Step, reduced: Num, earlier: Num) -> Num:
        by ``torch.distributed._tools``.
     """
     table, tp = step.passes.table, step.plan.tp
-    unmade = either(step.gradients > earlier, table * step.gradient_bytes / step.plan.zero_shards, 0.0)
-    whole = GATHERED_BYTES * (either(tp > 1, tp, 0.0) * step.whole_tables) * table
-    beside = most(table * step.reduce_bytes, GATHERED_BYTES * table + reduced - unmade)
+    unmade = where(step.gradients > earlier, table * step.gradient_bytes / step.plan.zero_shards, 0.0)
+    whole = GATHERED_BYTES * (where(tp > 1, tp, 0.0) * step.whole_tables) * table
+    beside = maximum(table * step.reduce_bytes, GATHERED_BYTES * table + reduced - unmade)
     return GATHERED_BYTES * table + whole + beside + step.gradients

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.numeric import Num, least, most
+from planner.numeric import Num, maximum, minimum
 from planner.techniques.engines._family import GATHERED_BYTES, Moment, Moments, Step
 
 
@@ -19,8 +19,8 @@ def gathering_moments(step: Step) -> Moments:
     layer, live = passes.gathered_layer, step.gathered_at_once
     inside = passes.rebuilt
     loss = passes.activations + head_bytes(step) + earlier
-    last = passes.activations + inside + beside_bytes(step) + reduced + latest + least(2 * layer, live)
-    following = least(layer + most(passes.gathered_embedding, layer), live)
+    last = passes.activations + inside + beside_bytes(step) + reduced + latest + minimum(2 * layer, live)
+    following = minimum(layer + maximum(passes.gathered_embedding, layer), live)
     first = passes.one_layer + inside + following + reduced + step.gradients
     return (
         Moment("the first layer's backward", "backward", first, passes.one_layer, step.gradients),
@@ -32,7 +32,7 @@ def gathering_moments(step: Step) -> Moments:
 def late_gradients(step: Step, earlier: Num) -> Num:
     """Bytes of gradients while activations are at their peak: more where those of some layers come back."""
     grown = step.passes.grown
-    return earlier if grown is None else most(earlier, step.gradients * grown)
+    return earlier if grown is None else maximum(earlier, step.gradients * grown)
 
 
 def beside_bytes(step: Step) -> Num:
@@ -49,4 +49,4 @@ def head_bytes(step: Step) -> Num:
     passes = step.passes
     parts = GATHERED_BYTES + step.reduce_bytes + step.gradient_bytes / step.plan.zero_shards
     summed = (GATHERED_BYTES + step.reduce_bytes) * passes.head * step.loss_in_parts
-    return passes.gathered_head + most(passes.loss + summed, passes.head * parts)
+    return passes.gathered_head + maximum(passes.loss + summed, passes.head * parts)

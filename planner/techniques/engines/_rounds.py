@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.numeric import either
+from planner.numeric import where
 from planner.techniques.engines._family import Moment, Moments, Step
 
 
@@ -35,7 +35,7 @@ def round_moments(step: Step) -> Moments:
         Moment(
             "the next chunk's backward",
             "backward",
-            either(step.plan.vpp > 2, following, 0.0),
+            where(step.plan.vpp > 2, following, 0.0),
             passes.activations,
         ),
         Moment("the loss", "loss", loss, passes.activations),

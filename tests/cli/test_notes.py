@@ -228,7 +228,7 @@ def test_a_model_without_a_written_configuration_names_another_runtime(runtime: 
         if broken["rule"] == "model-in-transformers"
     )
     assert "LlamaForCausalLM" not in told["found"]
-    assert "llama, qwen2, qwen3" in told["found"]
+    assert "llama, granite, qwen2, qwen3" in told["found"]
     assert "--runtime megatron-lm" in told["nearest"]
 
 

@@ -12,11 +12,12 @@ import pytest
 
 from planner.cli.commands import LazyCommands
 from planner.cli.options import Format
-from planner.cli.output import emit_document, emit_page, emit_rows, table_lines
+from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.profile import ProfileProgress as Measuring
 from planner.cli.progress import Progress
 from planner.report.as_json import plain
 from planner.report.page import Page, Table, significant
+from planner.report.text import table_lines
 from planner.units import percent
 
 ROWS = ({"name": "a", "time": "1.5", "why": "none"}, {"name": "bc", "time": "12.25", "why": "far too long"})

@@ -203,7 +203,7 @@ def _band(runtime: str, pool: Pool, extrapolated: float, regime: str) -> Band | 
 CORES: Final = {"megatron-lm": "Megatron-core", "megatron-bridge": "Megatron-core"}
 """Runtimes that run the same layers, messages and optimizer, under another driver."""
 
-ELSEWHERE_WIDER: Final = 1.55
+ELSEWHERE_WIDER: Final = 1.6
 """How much wider a band is taken that is another accelerator's, or another runtime's of the same core. [-]
 
 Bands of one runtime on two accelerators differ by no more in nine of ten of the 50 pairs that

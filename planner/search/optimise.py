@@ -349,7 +349,7 @@ BETTER: Final = {
 def proof_clause(objective: str, gap: float) -> str:
     """Say how good the best plan is proved to be, by an objective or any, in one clause."""
     most = f" by more than {percent(gap, 2)}" if gap else ""
-    return f"no legal plan of this space is {BETTER.get(objective, 'better')}{most}"
+    return f"no plan of this space that fits is {BETTER.get(objective, 'better')}{most}"
 
 
 def _space_of(scans: Sequence[Scan], within: float, chosen: bool) -> str:

@@ -73,7 +73,7 @@ class TrainingRun:
 
         Examples
         --------
-        >>> Run(100, 10, 100, 3e-4, 3e-5, 0).defaults("DECAY_STEPS", "SEED", "TRAIN_STEPS")
+        >>> TrainingRun(100, 10, 100, 3e-4, 3e-5, 0).defaults("DECAY_STEPS", "SEED", "TRAIN_STEPS")
         {'TRAIN_STEPS': '100', 'DECAY_STEPS': '${TRAIN_STEPS}', 'SEED': '1234'}
         """
         first = ("TRAIN_STEPS",) if "TRAIN_STEPS" in names else ()

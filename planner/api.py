@@ -25,7 +25,8 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.question.axes import whole_plan
 from planner.question.job import DEFAULT_RUNTIME
-from planner.question.launch import Launch, wanted_target, write_plan
+from planner.question.launch import wanted_target, write_plan
+from planner.question.launched import Launch
 from planner.question.names import plan_names
 from planner.question.question import question_about, request_of
 from planner.question.reading import KEYWORDS, Reading

@@ -15,7 +15,7 @@ from planner.cli.versions import version_notes
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
     from planner.plan import Plan
-    from planner.question.launch import Launch
+    from planner.question.launched import Launch
     from planner.question.question import Question
     from planner.question.reading import Reading
     from planner.report.plan_file import Names, PlanFile
@@ -80,7 +80,8 @@ def emit(
     from planner.errors import UnsupportedPlan
     from planner.question.axes import check_offload
     from planner.question.job import check_precision
-    from planner.question.launch import Launch, wanted_target, write_files
+    from planner.question.launch import wanted_target, write_files
+    from planner.question.launched import Launch
     from planner.question.reading import Reading
     from planner.units import GIB
 
@@ -167,14 +168,15 @@ def write_best(
     order: str | None = None,
 ) -> None:
     """Write the plan file and the launch files of the best plan, where asked for; with its order, if made."""
-    from planner.files import write_whole
-    from planner.question.launch import wanted_target, write_files
-    from planner.report.plan_file import plan_yaml
-
     names = asked.names(best.job.hardware)
     if save is not None:
+        from planner.files import write_whole
+        from planner.report.plan_file import plan_yaml
+
         write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names, order), force, "--save")
     if launch is not None:
+        from planner.question.launch import wanted_target, write_files
+
         wanted = wanted_target(launch, best.runtime)
         if wanted.runtime.name != best.runtime.name:
             typer.echo(_told_apart(best.runtime, wanted.runtime), err=True)

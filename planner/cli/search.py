@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from planner.cli.near import NearAnswer
     from planner.cost.estimate import Estimate
     from planner.question.job import Files
-    from planner.question.launch import Launch
+    from planner.question.launched import Launch
     from planner.question.question import Question
     from planner.report.made_order import MadeOrder
     from planner.search.optimise import SearchResult
@@ -93,9 +93,7 @@ def search(
     from planner.cli.reach import check_reached
     from planner.cli.search_goodput import read_conditions, search_goodput
     from planner.files import check_place
-    from planner.question.launch import Launch
-    from planner.report.front import memory_front
-    from planner.report.made_order import best_first, made_orders
+    from planner.question.launched import Launch
     from planner.search.optimise import search as ranked
 
     launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
@@ -126,9 +124,19 @@ def search(
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
         request = in_use(beside.found.request if beside is not None else request, result)
         known = result.plans
-        limits = memory_front(request, points, progress, known=known) if points and known else ()
-        made = made_orders(result.plans, making, request.oom_risk) if making is not None else None
+        limits: tuple[Any, ...] = ()
+        if points and known:
+            from planner.report.front import memory_front
+
+            limits = memory_front(request, points, progress, known=known)
+        made = None
+        if making is not None:
+            from planner.report.made_order import made_orders
+
+            made = made_orders(result.plans, making, request.oom_risk)
     if made and objective == "time":
+        from planner.report.made_order import best_first
+
         result = best_first(result, made)
     if not result.valid:
         check_reached(request)
@@ -257,12 +265,15 @@ def check_files(launch: Launch, request: SearchRequest, written: bool, flags: bo
         If a name is unknown, or an option stands where it has no meaning.
     """
     from planner.errors import InputError, Problem
-    from planner.question.launch import wanted_target
 
     if launch.smoke and not written:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
     check_names(launch.target, launch.launcher)
-    for runtime in request.runtimes if written or flags else ():
+    if not (written or flags):
+        return
+    from planner.question.launch import wanted_target
+
+    for runtime in request.runtimes:
         wanted_target(launch, runtime)
 
 

@@ -11,7 +11,7 @@ import typer
 from planner.cli.options import Format, OutputOptions
 
 if TYPE_CHECKING:
-    from planner.question.launch import Launch
+    from planner.question.launched import Launch
     from planner.question.question import Question
     from planner.question.reading import Reading
     from planner.search.goodput import Conditions, Reckoned

@@ -13,7 +13,7 @@ from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
 
 if TYPE_CHECKING:
     from planner.question.job import JobAsked
-    from planner.question.launch import Launch
+    from planner.question.launched import Launch
     from planner.question.reading import Reading
     from planner.runtimes.torchtitan.semi_sync import SemiSync
     from planner.search.sites.rank import Ranked, SitesResult

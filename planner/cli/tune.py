@@ -161,7 +161,8 @@ def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: boo
 
 def write(answer: Estimate, saved: PlanFile, folder: Path, launcher: str, force: bool) -> None:
     """Write the files that try a plan."""
-    from planner.question.launch import Launch, wanted_target, write_plan
+    from planner.question.launch import wanted_target, write_plan
+    from planner.question.launched import Launch
 
     launch = Launch(folder, None, launcher, None, force, smoke=True)
     write_plan(answer, saved.names, wanted_target(launch, answer.runtime), launch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from planner.cost.estimate import Estimate
@@ -13,7 +13,7 @@ from planner.inputs.yaml_file import read_text
 from planner.launchers import launchers
 from planner.launchers._card import Card
 from planner.launchers._emit import Target, launch_files, target
-from planner.launchers._saving import Saving
+from planner.question.launched import Launch
 from planner.question.reading import OPTIONS, Door, Reading
 from planner.report.estimate_page import estimate_page, first_steps
 from planner.report.made_order import ordered_first_steps
@@ -24,19 +24,6 @@ from planner.runtimes._family import Runtime
 
 MODEL, CLUSTER = "model.yaml", "hardware.yaml"
 """What the folder of a plan holds of a user's own inputs."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Where launch files go, and for whom; names as the user wrote them."""
-
-    out: Path
-    target: str | None
-    launcher: str
-    version: str | None
-    force: bool
-    smoke: bool = False
-    saving: Saving | None = None
 
 
 def wanted_target(launch: Launch, runtime: Runtime, door: Door = OPTIONS) -> Target:

@@ -8,9 +8,8 @@ for the price of one plan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
-
-from pydantic import ConfigDict, InstanceOf
 
 from planner.calibrate.releases import named_runtime, plain_traits
 from planner.cost.settings import changed_settings
@@ -18,7 +17,6 @@ from planner.errors import nearest
 from planner.fields import ASKED_AXES, SEARCH, default
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
-from planner.inputs.record import Record
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.question.axes import check_offload, check_world, count_of, one_count, read_axes, whole_plan
@@ -35,7 +33,8 @@ OBJECTIVES: Final = ("time", "cost", "memory", "energy", "goodput")
 """What a search minimises; the last on the command line alone."""
 
 
-class Question(Record):
+@dataclass(frozen=True, kw_only=True)
+class Question:
     """What is asked, every value in its own type.
 
     Parameters
@@ -68,15 +67,13 @@ class Question(Record):
         Settings that change numerics and may be chosen.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
     model_text: str
-    model: InstanceOf[ModelSpec]
-    clusters: tuple[tuple[str, InstanceOf[HardwareProfile]], ...]
+    model: ModelSpec
+    clusters: tuple[tuple[str, HardwareProfile], ...]
     gpu_counts: tuple[int, ...] | None
     gpus_per_node: int | None = None
-    workload: InstanceOf[Workload]
-    runtimes: tuple[InstanceOf[Runtime], ...]
+    workload: Workload
+    runtimes: tuple[Runtime, ...]
     pinned: tuple[str, ...] = ()
     memory_limit: float | None = None
     axes: dict[str, Any]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from planner.report.html import Cell, HtmlBlock, number
-from planner.report.html import table as html_table
 from planner.report.page import Table
+
+if TYPE_CHECKING:
+    from planner.report.html import Cell, HtmlBlock
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Column:
 
     def cell(self, record: Any) -> Cell:
         """Return a cell of HTML."""
+        from planner.report.html import Cell, number
+
         return number(self.number(record), self.text(record)) if self.unit else Cell(self.text(record))
 
     def item(self, record: Any) -> tuple[str, str]:
@@ -96,6 +99,8 @@ class View:
 
     def block(self, title: str, note: str = "") -> HtmlBlock:
         """Return a table of HTML, sorted by its headings."""
+        from planner.report.html import table as html_table
+
         rows = [[one.cell(row) for one in self.columns] for row in self.records]
         return html_table(title, [one.name for one in self.columns], rows, note)
 

@@ -10,11 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from planner.calibrate.eras import Era, find_era
-from planner.calibrate.eras.record import BEFORE_HOPPER
-from planner.calibrate.eras.statements import era_traits, stated_traits
 from planner.calibrate.releases._release import Release, Releases
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.fitted import fitted
@@ -23,6 +20,9 @@ from planner.runtimes import runtimes, runtimes_of_any_era
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.units import is_whole
+
+if TYPE_CHECKING:
+    from planner.calibrate.eras import Era
 
 __all__ = [
     "Release", "Releases", "era_of", "find_release", "label_of", "named_release", "named_runtime",
@@ -147,7 +147,11 @@ def label_of(runtime: Runtime) -> str:
 
 def era_of(release: Release, accelerator: str, zero: str = "") -> Era | None:
     """Return the era of a release on an accelerator; None where it is priced as the runtime itself."""
-    return find_era(release.framework, accelerator, None, zero) if release.framework else None
+    if not release.framework:
+        return None
+    from planner.calibrate.eras import find_era
+
+    return find_era(release.framework, accelerator, None, zero)
 
 
 def of_release(name: str, release: Release, accelerator: str, precision: str) -> Runtime:
@@ -176,6 +180,8 @@ def of_release(name: str, release: Release, accelerator: str, precision: str) ->
     era = era_of(release, accelerator)
     if era is None:
         return replace(runtimes()[name], release=release.name)
+    from planner.calibrate.eras.statements import era_traits, stated_traits
+
     text = release.framework.lower()
     said = stated_traits(era, text, None, None, accelerator, release.sequence_parallel)
     plain = runtimes_of_any_era()[name]
@@ -190,6 +196,8 @@ def of_release(name: str, release: Release, accelerator: str, precision: str) ->
 
 
 def _is_old(accelerator: str) -> bool:
+    from planner.calibrate.eras.record import BEFORE_HOPPER
+
     return bool(re.search(BEFORE_HOPPER, accelerator.lower()))
 
 

@@ -1,0 +1,23 @@
+"""Which launch files are asked for, as the user wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.launchers._saving import Saving
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where launch files go, and for whom; names as the user wrote them."""
+
+    out: Path
+    target: str | None
+    launcher: str
+    version: str | None
+    force: bool
+    smoke: bool = False
+    saving: Saving | None = None

@@ -32,6 +32,7 @@ from planner.fields import FIELDS
 
 if TYPE_CHECKING:
     from planner.cli.near import NearAnswer
+    from planner.cli.progress import Progress
     from planner.cost.estimate import Estimate
     from planner.question.job import Files
     from planner.question.launched import Launch
@@ -124,20 +125,9 @@ def search(
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
         request = in_use(beside.found.request if beside is not None else request, result)
         known = result.plans
-        limits: tuple[Any, ...] = ()
-        if points and known:
-            from planner.report.front import memory_front
-
-            limits = memory_front(request, points, progress, known=known)
-        made = None
-        if making is not None:
-            from planner.report.made_order import made_orders
-
-            made = made_orders(result.plans, making, request.oom_risk)
-    if made and objective == "time":
-        from planner.report.made_order import best_first
-
-        result = best_first(result, made)
+        limits = _limits(request, points, progress, known) if points and known else ()
+        made = None if making is None else _made(result, making, request)
+    result = _ordered(result, made) if made and objective == "time" else result
     if not result.valid:
         check_reached(request)
     tell_notes(() if shown.quiet else (request,), objective)
@@ -154,6 +144,24 @@ def tell_notes(requests: Iterable[SearchRequest], objective: str) -> None:
     for one in requests:
         for line in job_notes(one.model, one.workload, one.clusters, one.gpu_counts, objective):
             to_stderr(f"note: {line}")
+
+
+def _limits(request: SearchRequest, points: int, progress: Progress, known: tuple[Estimate, ...]) -> Any:
+    from planner.report.front import memory_front
+
+    return memory_front(request, points, progress, known=known)
+
+
+def _made(result: SearchResult, making: float, request: SearchRequest) -> tuple[MadeOrder, ...]:
+    from planner.report.made_order import made_orders
+
+    return made_orders(result.plans, making, request.oom_risk)
+
+
+def _ordered(result: SearchResult, made: tuple[MadeOrder, ...]) -> SearchResult:
+    from planner.report.made_order import best_first
+
+    return best_first(result, made)
 
 
 def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:

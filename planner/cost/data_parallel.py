@@ -269,7 +269,7 @@ def data_parallel_seconds(case: Case, plan: Plan, traffic: DataTraffic, micro: N
 
     Parameters
     ----------
-    case, plan, traffic : Case, Plan, Traffic
+    case, plan, traffic : Case, Plan, DataTraffic
         As for `exposed_traffic_seconds`.
     micro, slowest : Num
         Time of one micro-batch on the stage, and on the slowest one. [s]

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from planner.inputs.load import data_folder
 from planner.inputs.yaml_file import read_yaml
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Question:
     defaults : dict
         What was taken because nothing was given.
     objective, top, oom_risk, uniform, slowdown
-        As in `planner.search.request.Request`.
+        As in `planner.search.request.SearchRequest`.
     allowed : tuple of str
         Settings that change numerics and may be chosen.
     """

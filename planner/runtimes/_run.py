@@ -29,7 +29,7 @@ ADAPTER_RATES: Final = ((13e9, 2e-4), (float("inf"), 1e-4))
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The numbers of a real run; `SOURCES` says where each is from, `Run.defaults` which the user may set.
+    """The numbers of a real run; `SOURCES` says where each is from, `defaults` which the user may set.
 
     Parameters
     ----------

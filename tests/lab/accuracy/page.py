@@ -307,5 +307,7 @@ BANDS: Final = """What an estimate prints as its error band, where no runs of th
 nine of ten runs of that runtime and accelerator stay below. Each source of runs counts as a site and is
 priced with constants that are fitted to the others alone (*band*); the same where one other run of the source
 has been given to `planner calibrate` (*band, calibrated*). *Extrapolated* is the mean share of their steps
-outside the fitted range of kernel curves: a step with more of it has a wider band.
+outside the fitted range of kernel curves: a step with more of it has a wider band. *Regime*: `host` where
+steps wait for their host for more than a quarter of their time, `crowded` on four nodes and more of a
+network whose rate falls with their number.
 """

@@ -18,6 +18,9 @@ install = { command -v uv >/dev/null && uv pip install -q --python $(VENV)/bin/p
 VALIDATE_VENV ?= .venv-validate
 VALIDATE_READY := $(VALIDATE_VENV)/ready
 VALIDATE_PACKAGES := --group validate dacite==1.9.2
+# DeepSpeed compiles extensions and waits for ever for a lock that a killed build left: a folder of its own, no old locks.
+VALIDATE_BUILDS := $(abspath $(VALIDATE_VENV))/extensions
+VALIDATE_ENV = TORCH_EXTENSIONS_DIR=$(VALIDATE_BUILDS) VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python
 # Runs a command for at most so many seconds, where the machine has `timeout`.
 within = $(if $(shell command -v timeout),timeout --kill-after=30 $(1))
 
@@ -86,10 +89,12 @@ fuzz: setup  ## 20,000 broken inputs and 300 kills: half an hour
 	$(RUN) tests.fuzz.kills 300
 
 validate: setup validate-setup  ## runners' own code reads 20 seeded plans of each kind: a download (it says what), 2 minutes
-	VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,1200) $(PYTEST) -m torch tests/validate
+	@rm -f $(VALIDATE_BUILDS)/*/*/lock $(VALIDATE_BUILDS)/*/lock
+	$(VALIDATE_ENV) $(call within,1200) $(PYTEST) -m torch tests/validate
 
 validate-full: setup validate-setup  ## the same with 300 plans of each kind, and real runs of our scripts on processors
-	VALIDATE_RUNS=1 VALIDATE_PLANS=300 VALIDATE_PYTHON=$(abspath $(VALIDATE_VENV))/bin/python $(call within,7200) $(PYTEST) -m torch tests/validate
+	@rm -f $(VALIDATE_BUILDS)/*/*/lock $(VALIDATE_BUILDS)/*/lock
+	VALIDATE_RUNS=1 VALIDATE_PLANS=300 $(VALIDATE_ENV) $(call within,7200) $(PYTEST) -m torch tests/validate
 
 validate-setup: $(VALIDATE_READY)
 	@$(VALIDATE_VENV)/bin/python -c 'import accelerate, dacite, deepspeed, torch, transformers' || { echo "$(VALIDATE_VENV) is broken: remove it and run make again" >&2; exit 1; }

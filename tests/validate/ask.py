@@ -54,7 +54,7 @@ def written(runtime: Runtime, legal: bool, folder: Path) -> Iterator[tuple[Case,
     for index, (case, asked) in enumerate(zip(cases(runtime, SEED, COUNT, legal), changes, strict=False)):
         try:
             command = _command(runtime, case, asked)
-        except (ArithmeticError, KeyError, ValueError):
+        except (ArithmeticError, KeyError, ValueError, UnsupportedPlan):
             if legal:
                 raise
             continue

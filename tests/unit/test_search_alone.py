@@ -11,7 +11,6 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.search.choices import choices_of
 from planner.search.legality import StateNames, once_alone
 from planner.search.optimise import search_counts
 from planner.search.request import SearchRequest

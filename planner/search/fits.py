@@ -101,7 +101,7 @@ def least_state_bytes(scan: Scan) -> dict[StateNames, Column]:
         for one in states:
             plan = named(degrees, names, one, scan.shards)
             nbytes = _mean_state_bytes(case_of(plan, scan.job, scan.runtime), plan, mean)
-            least[one][chunk] = np.where(twin_states(plan, one, scan.choices), np.inf, nbytes)
+            least[one][chunk] = np.where(twin_states(plan, one), np.inf, nbytes)
     return {one: nbytes[which] for one, nbytes in least.items()}
 
 

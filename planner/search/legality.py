@@ -129,15 +129,40 @@ def twin_passes(plan: Plan, names: PassNames, choices: Choices) -> NDArray[np.bo
     return np.logical_or(np.logical_or(twin, other), unstaged)
 
 
-def twin_states(plan: Plan, names: StateNames, choices: Choices) -> NDArray[np.bool_]:
-    """Whether a row is the same plan as one with a lower ZeRO stage: there is nobody to share with.
-
-    Offloading is left alone, since runtimes offer it with some stages only.
-    """
-    plainer = names.zero != min(choices.zero) and names.offload == choices.offload[0]
+def twin_states(plan: Plan, names: StateNames) -> NDArray[np.bool_]:
+    """Whether groups that should fill a domain are all ranks, so that the row is one without groups."""
     ranks = np.asarray(plan.dp * plan.cp)
-    twin: NDArray[np.bool_] = (ranks == 1) & plainer
-    return np.logical_or(twin, np.equal(plan.zero_shards, ranks)) if names.domain else twin
+    return np.equal(plan.zero_shards, ranks) if names.domain else np.zeros(ranks.shape, dtype=bool)
+
+
+def once_alone(
+    plan: Plan, masks: NDArray[np.bool_], states: Sequence[StateNames], plain: str
+) -> NDArray[np.bool_]:
+    """Return which choices of states are left where nobody shares any: of ZeRO stages the lowest legal one.
+
+    A setting may ask for a stage whoever shares. Offloading is left alone, since runtimes offer it with some
+    stages only.
+
+    Parameters
+    ----------
+    plan : Plan
+        The rows as columns.
+    masks : array (states, rows)
+        Which choices of states make them legal.
+    states : sequence of StateNames
+        Those choices.
+    plain : str
+        The offload without which stages are twins.
+    """
+    alone = np.asarray(plan.dp * plan.cp) == 1
+    left, taken = masks.copy(), np.zeros(masks.shape[1], dtype=bool)
+    if not alone.any():
+        return left
+    for place in sorted(range(len(states)), key=lambda place: states[place].zero):
+        if states[place].offload == plain and not states[place].domain:
+            left[place] &= ~(alone & taken)
+            taken |= masks[place]
+    return left
 
 
 def obeying(
@@ -245,7 +270,9 @@ class Legality:
             plan = replace(rows, zero=one.zero, offload=one.offload)
             rules = self.runtime.setting_rules(plan, self.job, self.runtime)
             masks.append(obeying(rules, mask, 1, removed))
-        left = np.array(masks)
+        legal_masks = np.array(masks)
+        left = once_alone(rows, legal_masks, self.choices.states(), self.choices.offload[0])
+        removed["same-as-another"] += int(np.count_nonzero(legal_masks)) - int(np.count_nonzero(left))
         some = left.any(axis=0)
         return (
             Legal(legal.names, legal.rows, left)
@@ -299,7 +326,7 @@ class Legality:
     ) -> NDArray[np.bool_]:
         """Return which of these plans keep the rules of offload and runtime."""
         plan = named(part.plan, names, states, self.shards)
-        twins = among & twin_states(plan, states, self.choices)
+        twins = among & twin_states(plan, states)
         removed["same-as-another"] += int(np.count_nonzero(twins))
         case = case_of(plan, self.job, self.runtime)
         rules = [*offload_rules(plan, case), *self.runtime.own_rules(plan, self.job, self.runtime)]

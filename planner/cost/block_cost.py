@@ -290,7 +290,7 @@ def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, fre
 
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:
     """Return the cost of a layer to which ``choice`` applies."""
-    traits, twice = pricer.case.traits, again(layer, choice, pricer)
+    twice = again(layer, choice, pricer)
     tp, cp, ep = layer.exchanges.tp, layer.exchanges.cp, layer.exchanges.ep
     forward, inputs, weight = _pass_seconds(layer, pricer)
     held, rebuilt = _pass_bytes(layer, choice, pricer, twice.freed)
@@ -314,7 +314,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
-        product=largest(layer.operators, "params") if needs_product(traits) else 0.0,
+        product=largest(layer.operators, "params") if needs_product(pricer) else 0.0,
         scores=_kept_scores(layer, choice, pricer),
         graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, pricer)),
     )
@@ -330,9 +330,10 @@ def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
     return scores
 
 
-def needs_product(traits: Traits) -> bool:
+def needs_product(pricer: Pricer) -> bool:
     """Whether a runtime gathers weights, or fills buckets of gradients, product by product."""
-    return bool(traits.engine.live_elements or traits.allocator.retry_seconds)
+    engine, traits = pricer.case.engine, pricer.case.traits
+    return bool(engine.by_product or traits.engine.live_elements or traits.allocator.retry_seconds)
 
 
 def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:

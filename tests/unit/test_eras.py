@@ -76,6 +76,7 @@ from planner.techniques.schedules import SCHEDULES
         ("megatron-bridge 26.06", "gb200-186gb", None, "megatron-bridge-graph", "megatron-bridge"),
         ("megatron-bridge 26.06, partial graphs", "b300", None, "megatron-bridge", "megatron-bridge"),
         ("NeMo 25.04", "h100-80gb-sxm", None, "nemo-2025", "megatron-bridge"),
+        ("nemo-automodel (FSDP2)", "h100-80gb-sxm", None, "automodel", "megatron-bridge"),
         ("GPT-NeoX", "a100-40gb-sxm", None, "megatron-deepspeed", "megatron-lm"),
         ("Megatron-DeepSpeed", "h100-80gb-sxm", None, "megatron-deepspeed-2023", "megatron-lm"),
         ("DeepSpeed 0.14 zero-2", "h100-80gb-sxm", None, "deepspeed-2023", "deepspeed"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from planner.calibrate.pricing import Prediction, cost_predictions
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.table import Run
+from planner.units import GIB
 
 ROW = Run(
     2, "m", gpu="tpu-v6e", gpus_per_node=8, num_gpus=64, model="Llama3.1-70B-MaxText", num_layers=80,
@@ -64,3 +68,40 @@ def test_columns_go_before_words_and_other_programs_are_left_alone() -> None:
     other = told("remat_policy=custom; per_device_batch_size 2", framework="fsdp", gpu="h100")
     assert isinstance(other, PricedRun)
     assert other.plan.offload == "none"
+
+
+def test_a_custom_policy_offloads_all_layers_of_a_model_whose_row_does_not_count_them() -> None:
+    found = told(
+        "remat_policy=custom; per_device_batch_size 1",
+        model="Gemma3-12B-MaxText",
+        num_layers=None,
+        seq_len=32768,
+        global_batch=64,
+    )
+    assert isinstance(found, PricedRun), found
+    assert found.plan.offload == f"activations:{found.job.model.num_layers}"
+
+
+@pytest.mark.parametrize(
+    ("values", "notes"),
+    [
+        ({"num_gpus": 128, "global_batch": 512}, "per_device_batch_size 4; remat_policy=custom"),
+        ({"num_gpus": 64, "global_batch": 128}, "per_device_batch_size 2; remat_policy=custom"),
+    ],
+)
+def test_a_program_of_xla_has_no_reserve_and_gathers_no_whole_layer(
+    values: dict[str, object], notes: str
+) -> None:
+    found = told(notes, **values)
+    assert isinstance(found, PricedRun), found
+    (price,) = cost_predictions([found])
+    assert isinstance(price, Prediction)
+    assert price.reserve_gib == price.framework_gib == 0.0
+    assert price.oom_probability < 0.05
+    # GSPMD keeps 14 bytes of each weight over all ranks (fp32 weights, two moments, bf16 gradients) and less
+    # than the gathered layer that PyTorch's FSDP has.
+    states = 14 * found.job.model.params / found.job.gpus / GIB
+    fsdp = replace(found, runtime=shipped_catalogue().runtimes["fsdp"])
+    (other,) = cost_predictions([fsdp])
+    assert isinstance(other, Prediction)
+    assert states < price.allocated_gib < other.allocated_gib

@@ -112,6 +112,8 @@ class Blanks(Record):
     fine_tuning : mapping
         What blank columns of its fine-tuning runs mean: ``document_tokens``, and ``lora_targets`` where
         adapters are trained.
+    states : {"usual", "bf16"}
+        Weights and optimizer states: those of mixed precision, or in bf16 alone.
     lacks : tuple of {"tp", "pp"}
         Degrees that its program does not have: 1 where they are blank.
     """
@@ -125,6 +127,7 @@ class Blanks(Record):
     single_layers: Literal["never", "stated", "usual"] = "never"
     counter: str = ""
     fine_tuning: Mapping[Literal["lora_targets", "document_tokens"], str | int] = Field(default_factory=dict)
+    states: Literal["usual", "bf16"] = "usual"
     lacks: tuple[Literal["tp", "pp"], ...] = ()
 
 

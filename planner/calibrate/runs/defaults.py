@@ -181,7 +181,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     task, tuned = fine_tuning(run, era)
     plan = run_plan(run, model, era)
     run = run.with_values(tuned)
-    workload = _workload(run)
+    workload = _workload(run, era)
     job = Job(model=model, hardware=hardware, gpus=run.num_gpus or 0, workload=workload)
     check_names(run, plan)
     check_precision(run, hardware)
@@ -310,11 +310,12 @@ def assumed(
     return values
 
 
-def _workload(run: Run) -> Workload:
+def _workload(run: Run, era: Era) -> Workload:
     words = f"{run.notes} {run.overlap}".lower()
+    pure = "bf16-true" in words or (era.blanks.states == "bf16" and run.precision == "bf16")
     tuned = (run.method or "full", run.lora_rank, run.lora_targets, run.document_tokens)
     sizes = (run.seq_len or 1, run.global_batch or 1, run.precision)
-    return workload_of(sizes, tuned, _optimizer(run), "bf16-true" in words)
+    return workload_of(sizes, tuned, _optimizer(run), pure)
 
 
 def _optimizer(run: Run) -> str:

@@ -14,6 +14,7 @@ from math import prod
 from typing import Final
 
 from planner.calibrate.runs.checks import Refusal
+from planner.calibrate.runs.plan import EVERY_LAYER
 from planner.calibrate.runs.table import Run
 from planner.units import is_whole
 
@@ -62,7 +63,7 @@ def with_maxtext(run: Run) -> Run:
     batch = float(said.get("per_device_batch_size", "0")) * ranks
     values["micro_batch"] = int(batch) if batch >= 1 and batch == int(batch) else None
     values["recompute"] = "full" if policy in POLICIES else ""
-    values["offload"] = f"activations:{run.num_layers}" if policy == "custom" and run.num_layers else ""
+    values["offload"] = EVERY_LAYER if policy == "custom" else ""
     return run.with_values(
         {name: value for name, value in values.items() if value and not getattr(run, name)}
     )

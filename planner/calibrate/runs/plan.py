@@ -36,6 +36,8 @@ COUNTED: Final = re.compile(r"(counts|includes one full forward) recompute(?! wh
 _SHARED_BY: Final = re.compile(r"optimizer states sharded(?:: zero1 over| inside) (\d+) GPUs")
 """Words of the notes that tell among how many ranks states are spread."""
 
+EVERY_LAYER: Final = "activations"
+"""Offload of every layer's activations, in a row whose model tells how many there are."""
 _HOSTED_LAYERS: Final = re.compile(r"activations?[:_](?:offload_)?(\d+)[-_]layers")
 _HOSTED_OPTIMIZER: Final = re.compile(r"(cpu|optimizer)[-_](offload[-_]100pct(_overlap)?|adam|offload)")
 _HOSTED_STATES: Final = re.compile(r"zero[-_ ]?(offload|infinity)")
@@ -244,14 +246,18 @@ def recompute_name(text: str, layers_per_stage: int, selective: str = "selective
     return spellings[-1]
 
 
-def offload_name(text: str) -> str:
-    """Return a run table's offload as the planner spells it.
+def offload_name(text: str, layers: int = 0) -> str:
+    """Return a run table's offload as the planner spells it; activations of no number are of all ``layers``.
 
     Examples
     --------
+    >>> offload_name("activations", 46)
+    'activations:46'
     >>> offload_name("activations:20-layers"), offload_name("optimizer_offload_100pct"), offload_name("None")
     ('activations:20', 'optimizer', 'none')
     """
+    if layers and text.lower() == EVERY_LAYER:
+        return f"{EVERY_LAYER}:{layers}"
     return _HOSTED_OPTIMIZER.sub("optimizer", _HOSTED_LAYERS.sub(r"activations:\1", text.lower()))
 
 
@@ -356,6 +362,6 @@ def run_plan(run: Run, model: ModelSpec, era: Era) -> Plan:
         sequence_parallel=bool(run.seq_parallel) and tp > 1,
         cp_method=run.cp_method,
         schedule=schedule if pp > 1 else "1f1b",
-        offload=offload_name(run.offload),
+        offload=offload_name(run.offload, int(-(-model.num_layers // pp))),
         stage_layers=stage_layers(run, model, era),
     )

@@ -201,6 +201,8 @@ class Engine:
     keeps_head : bool
         Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
         where other weights do not and there is no pipeline.
+    by_product : bool
+        Whether weights are gathered, and gradients reduced, one product after the other.
     idles_gradients : bool
         Whether memory of gradients freed after a step serves nothing else.
     states : str
@@ -216,6 +218,7 @@ class Engine:
     at_rest: bool = False
     pads_rows: bool = False
     keeps_head: bool = False
+    by_product: bool = False
     idles_gradients: bool = False
     states: Literal["buffer", "parameters", "owners"] = "buffer"
     aliases: tuple[str, ...] = ()

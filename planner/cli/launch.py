@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 TargetOption = Annotated[
     str | None,
     typer.Option(
-        "--target", metavar="NAME", help="Files for whom. [default: the plan's runtime]", show_default=False
+        "--target",
+        metavar="NAME",
+        help="Files for whom: a runtime, trl, axolotl or llama-factory. [default: the plan's runtime]",
+        show_default=False,
     ),
 ]
 LauncherOption = Annotated[

@@ -236,7 +236,22 @@ def _read(
     target: str | None, own: Mapping[str, Any], job: JobOptions, plan: PlanOptions
 ) -> tuple[Question, SearchRequest]:
     """Return what is asked; ``own`` are the options of the search itself."""
-    return read({**_for_runtimes(job, target).said, **plan.said, **own})
+    said = {**_for_runtimes(job, target).said, **plan.said, **own}
+    return read(said if target is None else said | _of_library(target, said))
+
+
+def _of_library(target: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is searched for the files of a library: its runtimes, and the axes that it can say."""
+    from planner.runtimes import runtimes
+    from planner.runtimes._libraries import library_named
+    from planner.runtimes._libraries._family import FIXED, HOSTS
+
+    if library_named(target) is None:
+        return {}
+    method = said.get("method") or "full"
+    able = [name for name in HOSTS if method in runtimes()[name].methods]
+    own = {"runtime": able or list(HOSTS), **FIXED}
+    return {name: value for name, value in own.items() if said.get(name) is None}
 
 
 def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:
@@ -255,11 +270,11 @@ def check_names(target: str | None, launcher: str) -> None:
     if target is None and launcher == "torchrun":
         return
     from planner.launchers import launchers
+    from planner.question.launch import targets
     from planner.question.reading import Reading
-    from planner.runtimes import runtimes
 
     reading = Reading()
-    reading.named("--target", target, runtimes())
+    reading.named("--target", target, targets())
     reading.named("--launcher", launcher, launchers())
     reading.finish()
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner.cost.estimate import Estimate
+from planner.errors import InputError, Problem
 from planner.folders import write_folder
 from planner.inputs.load import data_folder, model_file
 from planner.inputs.model_yaml import model_yaml
@@ -13,6 +14,7 @@ from planner.inputs.yaml_file import read_text
 from planner.launchers import launchers
 from planner.launchers._card import Card
 from planner.launchers._emit import Target, launch_files, target
+from planner.launchers._family import Launcher
 from planner.question.launched import Launch
 from planner.question.reading import OPTIONS, Door, Reading
 from planner.report.estimate_page import estimate_page, first_steps
@@ -21,6 +23,8 @@ from planner.report.plan_file import Names, plan_yaml
 from planner.report.text import page_text
 from planner.runtimes import runtimes
 from planner.runtimes._family import Runtime
+from planner.runtimes._libraries import libraries
+from planner.runtimes._libraries._family import HOSTS, Library
 
 MODEL, CLUSTER = "model.yaml", "hardware.yaml"
 """What the folder of a plan holds of a user's own inputs."""
@@ -35,14 +39,39 @@ def wanted_target(launch: Launch, runtime: Runtime, door: Door = OPTIONS) -> Tar
         With every unknown name.
     """
     reading = Reading(door)
-    named = reading.named(door.place("target"), launch.target, runtimes())
-    files_for = named if named is not None and named.name != runtime.name else runtime
+    named = reading.named(door.place("target"), launch.target, targets())
     starter = reading.named(door.place("launcher"), launch.launcher, launchers())
-    wanted = reading.attempt(target, files_for, starter, launch.version) if files_for and starter else None
+    if isinstance(named, Library):
+        wanted = (
+            reading.attempt(_library_target, named, runtime, starter, launch.version) if starter else None
+        )
+    else:
+        files_for = named if named is not None and named.name != runtime.name else runtime
+        wanted = reading.attempt(target, files_for, starter, launch.version) if starter else None
     reading.finish()
     if wanted is None:
         raise AssertionError("a fault was not told")
     return wanted
+
+
+def targets() -> dict[str, Runtime | Library]:
+    """Return what files can be written for: runtimes, and libraries that train by one of them."""
+    return {**runtimes(), **libraries()}
+
+
+def _library_target(library: Library, runtime: Runtime, starter: Launcher, version: str | None) -> Target:
+    """Return the target of a library by the plan's runtime, by its usual one where that is none of its own.
+
+    Raises
+    ------
+    InputError
+        If the version is not the one whose file is written.
+    """
+    if version not in (None, library.version):
+        expected = f"{library.version} for {library.name}"
+        raise InputError(Problem("--target-version", repr(version), expected, library.version))
+    host = runtime if runtime.name in HOSTS else runtimes()[HOSTS[0]]
+    return Target(library.on(host), starter, library.version)
 
 
 def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str], Names]:

@@ -17,9 +17,18 @@ from planner.errors import nearest
 from planner.fields import ASKED_AXES, SEARCH, default
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
+from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.question.axes import check_offload, check_world, count_of, one_count, read_axes, whole_plan
+from planner.question.axes import (
+    WORLD,
+    check_offload,
+    check_world,
+    count_of,
+    one_count,
+    read_axes,
+    whole_plan,
+)
 from planner.question.job import FILES, Files, JobAsked, Said, check_precision, read_job
 from planner.question.reading import Reading, shown
 from planner.question.traits import allowed_settings, pinned_settings
@@ -118,6 +127,7 @@ def read_question(
     known = read_job(said, reading, files, several)
     wanted = read_search(said, reading) if several else {}
     if several:
+        known = _one_where_bare(said, axes, known)
         _check_counts(said, axes, known, reading)
     else:
         known = _with_count(said, axes, known, reading)
@@ -134,6 +144,23 @@ def read_question(
         axes=axes,
         allowed=allowed,
     )
+
+
+def _one_where_bare(said: Said, axes: Mapping[str, Any], known: JobAsked | None) -> JobAsked | None:
+    """Return what is asked on one accelerator, where accelerators alone are named and nothing says how many.
+
+    ``rtx4090`` is one card, as ``8xrtx4090`` are eight; a cluster's own name says no number.
+    """
+    if (
+        known is None
+        or known.gpu_counts is not None
+        or any(axes.get(name, 1) not in (None, 1) for name in WORLD)
+    ):
+        return known
+    spoken = [spoken_cluster(text) for text in said.get("hardware") or ()]
+    if not spoken or any(one is None or one.gpus is not None for one in spoken):
+        return known
+    return known._replace(gpu_counts=(1,), defaults=known.defaults | {"gpus": 1})
 
 
 def _check_counts(said: Said, axes: Mapping[str, Any], known: JobAsked | None, reading: Reading) -> None:

@@ -122,6 +122,9 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     trainer.optimizer(sheet, "optim")
     trainer.recompute(sheet, "gradient_checkpointing", dialect.recompute)
     _method(sheet, dialect)
+    if "method" in sheet.options or str(sheet.values.get("dtype")) == "float32":
+        sheet.seen.add("dtype")
+    sheet.seen.update(key for key in ("loss_type",) if str(tree.get(key)) == "nll")
     _unpriced(sheet)
     model = model_named(sheet, path, "model_name_or_path", "model_name", "model", "model_id")
     known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}

@@ -26,13 +26,13 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|trust_remote_code|use_auth_token|token|cache_dir|use_fast_tokenizer|tokenizer.*|template|plot_loss"
     r"|chat_template.*|system.*|stage|wandb.*|swanlab.*|mlflow.*|tensorboard.*|use_wandb|tf32|local_rank|full_determinism"
     r"|neftune_.*|lora_(?:alpha|dropout|fan_in_fan_out|bias|lr|mlp_kernel|qkv_kernel|o_kernel)|use_rslora"
-    r"|lora_task_type|bnb_4bit_.*|double_quantization|quantization_(?:type|method)|bf16_full_eval|include_.*"
+    r"|lora_task_type|bnb_4bit_.*|use_bnb_nested_quant|double_quantization|quantization_(?:type|method)|bf16_full_eval|include_.*"
     r"|attn_impl.*|flash_attn.*|flash_attention|xformers_attention|sdp_attention|sdpa_attention|eager_attention"
     r"|low_cpu_mem_usage|config_name|model_revision|revision|.*kwargs(?:\..*)?|project|entity|num_proc|n_gpu"
     r"|ddp_bucket_cap_mb|length_column_name|past_index|jit_mode_eval|prediction_loss_only|group_by_length"
     r"|train_on_inputs|special_tokens(?:\..*)?|tokens|cosine_.*|loraplus_.*|beta[12]|epsilon|adam_beta.*"
     r"|hf_hub_token|hub_token|model_(?:name|author|type)|acc_strategy|early_stopping_.*|strict|debug|profile.*"
-    r"|auto_find_batch_size|skip_.*|ray_.*|callbacks|is_.*_derived_model|.*_loss_coef|ddp|world_size"
+    r"|auto_find_batch_size|auto_resume_from_checkpoints|packing_strategy|skip_.*|ray_.*|callbacks|is_.*_derived_model|.*_loss_coef|ddp|world_size"
 )
 """Arguments that decide neither layout nor what is kept in memory."""
 

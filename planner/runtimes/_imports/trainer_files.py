@@ -72,10 +72,7 @@ def _read(training: Training, path: Path) -> Imported:
     if library == "xtuner":
         return _xtuner(training, flags, path, launch)
     if recipe is not None:
-        tree = {
-            **_tree(recipe),
-            **{key: value for key, value in flags.items() if key not in ("config", "launcher")},
-        }
+        tree = _with_flags(_tree(recipe), flags)
         known = next((name for name, (fits, _) in LIBRARIES.items() if fits(tree)), "trl")
         reader = LIBRARIES[known if library == "hf-trainer" else library][1]
         return reader(tree | _overrides(training), recipe, launch)
@@ -107,6 +104,12 @@ def _recipe(training: Training, flags: Mapping[str, Any], path: Path) -> Path | 
 
 def _tree(path: Path) -> Mapping[str, Any]:
     return read_json(path) if path.suffix.lower() == ".json" else parse_yaml(read_text(path), str(path))
+
+
+def _with_flags(tree: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file with the arguments beside it; one whose variable nobody has set changes no text."""
+    unset = [key for key, value in flags.items() if value == "true" and isinstance(tree.get(key), str | list)]
+    return {**tree, **{key: flags[key] for key in flags if key not in ("config", "launcher", *unset)}}
 
 
 def _overrides(training: Training) -> dict[str, str]:

@@ -16,6 +16,7 @@ from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import flag_values
+from planner.runtimes._imports.hub_settings import compiled_by, reduced_in, script_changes
 from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.schemas import ACCELERATE, LAUNCH_KEYS, check_closed, check_kinds
 from planner.runtimes._imports.sums import accelerate_sums, deepspeed_world
@@ -36,6 +37,7 @@ LAUNCHED: Final = ("gpus", "precision", "micro_batch", "accumulation", "seq_len"
 WITHOUT_EFFECT: Final = re.compile(
     r"compute_environment|debug|downcast_bf16|machine_rank|main_.*|num_machines|rdzv_backend|same_network|tpu_.*"
     r"|use_cpu|gpu_ids|enable_cpu_affinity|deepspeed_config\.(?:zero3_.*|deepspeed_multinode_launcher)"
+    r"|dynamo_config\.dynamo_use_regional_compilation"
     r"|fsdp_config\.(?:fsdp_version|fsdp_auto_wrap_policy|fsdp_transformer_layer_cls_to_wrap|fsdp_min_num_params"
     r"|fsdp_state_dict_type|fsdp_cpu_ram_efficient_loading|fsdp_sync_module_states|fsdp_use_orig_params"
     r"|fsdp_backward_prefetch.*|fsdp_forward_prefetch)"
@@ -188,6 +190,9 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
     ):
         sheet.say(option, flags.get(flag))
     sheet.say("seq_len", settings.get("SEQ_LEN"))
+    sheet.changes += script_changes(settings)
+    sheet.changes += reduced_in(settings.get("REDUCE_DTYPE"), "fp32")
+    sheet.changes += compiled_by(sheet, "dynamo_config.dynamo_backend")
     if settings.get("RECOMPUTE") or str(flags.get("--gradient_checkpointing", "false")).lower() in (
         "",
         "true",

@@ -45,6 +45,8 @@ def _tree(starter: Training) -> dict[str, Any]:
         tree["fsdp_config"] = _section(starter, "FSDP_")
     if said.get("ACCELERATE_USE_PARALLELISM_CONFIG", "false").lower() in ("true", "1"):
         tree["parallelism_config"] = _section(starter, "PARALLELISM_CONFIG_")
+    backend = said.get("ACCELERATE_DYNAMO_BACKEND")
+    tree["dynamo_config"] = None if backend is None else {"dynamo_backend": backend}
     return {key: value for key, value in tree.items() if value is not None}
 
 

@@ -89,7 +89,8 @@ def section_fields(said: Fields) -> Fields:
 def bridge_training(flags: Mapping[str, str], starter: Training | None) -> Training:
     """Return fields as the command of Megatron-LM that says the same; ZeRO-1 is a flag of its own there."""
     nodes, ranks = (starter.nodes, starter.ranks) if starter else (None, None)
-    return Training("megatron-lm", flags, nodes, ranks, None, starter.doubts if starter else ())
+    doubts, said = (starter.doubts, starter.environment) if starter else ((), {})
+    return Training("megatron-lm", flags, nodes, ranks, None, doubts, environment=said)
 
 
 def adapters(said: Fields, found: Imported) -> dict[str, str]:

@@ -43,6 +43,7 @@ OTHER: Final = {
     "num_layers_in_first_pipeline_stage": "--decoder-first-pipeline-num-layers",
     "num_layers_in_last_pipeline_stage": "--decoder-last-pipeline-num-layers",
     "layernorm_epsilon": "--norm-epsilon",
+    "moe_expert_capacity_factor": "--moe-expert-capacity-factor",
 }
 """Fields that a flag of other words says."""
 
@@ -58,6 +59,7 @@ SWITCHES: Final = {
     "account_for_loss_in_pipeline_split": "--account-for-loss-in-pipeline-split",
     "moe_router_enable_expert_bias": "--moe-router-enable-expert-bias",
     "moe_grouped_gemm": "--moe-grouped-gemm", "moe_router_pre_softmax": "--moe-router-pre-softmax",
+    "moe_pad_expert_input_to_capacity": "--moe-pad-expert-input-to-capacity",
     "rope_scaling": "--use-rope-scaling", "attention_output_gate": "--attention-output-gate",
 }  # fmt: skip
 """Fields that are on or off, and the flag that switches them on."""
@@ -76,7 +78,8 @@ DTYPES: Final = {
 }
 DTYPE_FIELDS: Final = {
     "exp_avg_dtype": "--exp-avg-dtype", "exp_avg_sq_dtype": "--exp-avg-sq-dtype",
-    "main_params_dtype": "--main-params-dtype", "megatron_fsdp_main_grads_dtype": "--main-grads-dtype",
+    "main_params_dtype": "--main-params-dtype",
+    "megatron_fsdp_main_grads_dtype": "--megatron-fsdp-main-grads-dtype",
 }  # fmt: skip
 
 EIGHT: Final = {"fp8": "tensorwise", "fp8-delayed": "delayed", "fp8-block": "blockwise", "mxfp8": "mxfp8"}
@@ -127,6 +130,9 @@ def _shape_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     kind = fields.get("cp_comm_type")
     if kind is not None:
         flags["--cp-comm-type"] = " ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    kernel = fields.get("attention_backend")
+    if kernel is not None:
+        flags["--attention-backend"] = str(kernel).rpartition(".")[2]
     sizes = fields.get("hierarchical_context_parallel_sizes")
     if isinstance(sizes, list | tuple):
         flags["--hierarchical-context-parallel-sizes"] = " ".join(map(str, sizes))
@@ -205,7 +211,8 @@ def set_traits(fields: Mapping[str, Any]) -> list[str]:
 SETTING_FIELDS: Final = (
     "cuda_graph_impl", "cuda_graph_modules", "cuda_graph_scope", "overlap_moe_expert_parallel_comm",
     "cross_entropy_fusion_impl", "cross_entropy_loss_fusion", "fp8_param_gather", "fp4_param_gather",
-    "use_transformer_engine_op_fuser", "tp_comm_overlap",
+    "use_transformer_engine_op_fuser", "tp_comm_overlap", "activation_func_fp8_input_store",
+    "disable_parameter_transpose_cache",
 )  # fmt: skip
 """Fields that are read as settings."""
 
@@ -222,6 +229,8 @@ def _settings(fields: Mapping[str, Any]) -> list[str]:
         "expert_overlap=on": fields.get("overlap_moe_expert_parallel_comm"),
         "loss_kernel=te": fields.get("cross_entropy_fusion_impl") == "te"
         and fields.get("cross_entropy_loss_fusion", True),
+        "fp8_activation_input=true": fields.get("activation_func_fp8_input_store"),
+        "cached_transposes=false": fields.get("disable_parameter_transpose_cache"),
         "low_bit_weights=alone": fields.get("fp8_param_gather") or fields.get("fp4_param_gather"),
         "operator_fuser=true": fields.get("use_transformer_engine_op_fuser") and not whole,
         "tp_overlap=off": split and fields.get("tp_comm_overlap") is False,

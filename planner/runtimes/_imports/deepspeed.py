@@ -11,6 +11,7 @@ from planner.errors import Problem
 from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import started, with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
+from planner.runtimes._imports.hub_settings import reduced_in, script_changes
 from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
 from planner.runtimes._imports.sums import deepspeed_sums, deepspeed_world
@@ -128,6 +129,8 @@ def _kinds(sheet: Sheet) -> None:
     gradient = sheet.take("data_types.grad_accum_dtype")
     if gradient not in (None, precision):
         sheet.say("gradient_dtype", gradient, "data_types.grad_accum_dtype")
+    if precision != "fp32" and not said:
+        sheet.changes += reduced_in(sheet.take("communication_data_type"), precision)
     kind = sheet.take("optimizer.type")
     if kind is not None:
         sheet.say("optimizer", OPTIMIZERS.get(str(kind).lower(), str(kind).lower()), "optimizer.type")
@@ -142,6 +145,7 @@ def _kinds(sheet: Sheet) -> None:
 def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
     """Say what the training script beside the JSON decides."""
     sheet.say("seq_len", settings.get("SEQ_LEN"))
+    sheet.changes += script_changes(settings)
     if settings.get("RECOMPUTE"):
         sheet.say("recompute", "full")
     stages = settings.get("STAGE_LAYERS")

@@ -53,7 +53,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|num-groups|group-topk|pre-softmax|padding-for-quantization|force-load-balancing)"
     r"|moe-aux-loss-coeff|moe-z-loss-coeff|moe-grouped-gemm|moe-permute-fusion"
     r"|microbatch-group-size-per-virtual-pipeline-stage|megatron-fsdp-version|use-mcore|mtp-loss-.*"
-    r"|decay-.*|loss-scale|initial-loss-scale|hysteresis|reset-.*|eod-mask-loss|local-rank|world-size|rank"
+    r"|decay-.*|loss-scale|initial-loss-scale|hysteresis|reset-.*|eod-mask-loss"
     r"|overlap-cpu-optimizer-d2h-h2d|attention-softmax-in-fp32|no-.*-fusion|cross-entropy-.*|dataloader-type"
     r"|check-for-nan-in-loss-and-grad|bias-swiglu-fusion|report-.*|profile.*|use-checkpoint-.*|yaml-cfg"
     r"|fp8-amax-.*|fp8-margin|fp8-interval|overlap-grad-reduce|overlap-param-gather|attention-backend"
@@ -83,6 +83,7 @@ def from_script(
     sheet = Sheet(where, flags)
     sheet.notes += notes
     sheet.changes += ["attention=unfused"] * bool(notes)
+    sheet.changes += ["launch_blocking=true"] * (training.environment.get("CUDA_LAUNCH_BLOCKING") == "1")
     sheet.say("gpus", training.gpus)
     sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
     record = model_record(sheet) if named is None else named.model_dump()
@@ -251,6 +252,8 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
         "overlaps_experts": sheet.has("--overlap-moe-expert-parallel-comm"),
         "static_experts": sheet.has("--moe-pad-expert-input-to-capacity"),
     }
+    if on["static_experts"] and _is_one(sheet.values.get("--moe-expert-capacity-factor")):
+        sheet.seen.add("--moe-expert-capacity-factor")
     sheet.changes += [f"{name}=true" for name, wanted in on.items() if wanted]
     if sheet.has("--fp8-output-proj"):
         sheet.changes.append("low_bit_head=mxfp8")
@@ -261,6 +264,11 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
     rates = (sheet.take("--attention-dropout"), sheet.take("--hidden-dropout"))
     if any(str(rate or 0).strip("0.") for rate in rates):
         sheet.changes.append("dropout=true")
+
+
+def _is_one(value: object) -> bool:
+    """Whether a word says 1: experts as large as an even share, which is what static shapes are priced as."""
+    return re.fullmatch(r"1(?:\.0*)?", str(value)) is not None
 
 
 def _recompute(sheet: Sheet) -> None:

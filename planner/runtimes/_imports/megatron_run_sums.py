@@ -40,6 +40,7 @@ def run_sums(sheet: Sheet) -> None:
         _optimizer,
         _dispatch,
         _positions,
+        _vocabulary,
     ):
         for key, broken, found, expected in table(sheet):
             if broken and key not in seen:
@@ -201,6 +202,14 @@ def _numbers(sheet: Sheet) -> list[Broken]:
             continue
         table.append((key, not 0.0 <= share <= 1.0, f"{share:g}", "a share between 0 and 1"))
     return table
+
+
+def _vocabulary(sheet: Sheet) -> list[Broken]:
+    """Check that tensor-parallel ranks divide a table whose padded size is said."""
+    key, tp = "--padded-vocab-size", max(1, number_of(sheet, "--tensor-model-parallel-size") or 1)
+    size = number_of(sheet, key)
+    broken = size is not None and (size < 1 or size % tp != 0)
+    return [(key, broken, str(size), f"a multiple of --tensor-model-parallel-size ({tp}), 1 or more")]
 
 
 def _optimizer(sheet: Sheet) -> list[Broken]:

@@ -33,6 +33,7 @@ CHOICES: Final = {
     "--lr-decay-style": ("constant", "linear", "cosine", "inverse-square-root", "WSD"),
     "--main-grads-dtype": ("fp32", "bf16"),
     "--main-params-dtype": ("fp32", "fp16"),
+    "--moe-router-dtype": ("fp32", "fp64"),
     "--moe-router-score-function": ("softmax", "sigmoid", "sqrtsoftplus"),
     "--moe-token-dispatcher-type": ("allgather", "alltoall", "flex", "alltoall_seq"),
     "--normalization": ("LayerNorm", "RMSNorm"),
@@ -152,6 +153,9 @@ def _loop(sheet: Sheet) -> None:
         excluded(sheet, "--lr-decay-iters", "--train-samples")
         if number_of(sheet, "--lr-warmup-iters"):
             sheet.fault("--lr-warmup-iters", "with --train-samples", "--lr-warmup-samples")
+    for key in ("--lr-warmup-iters", "--lr-warmup-samples"):
+        if has(sheet, "--lr-warmup-fraction") and number_of(sheet, key):
+            sheet.fault("--lr-warmup-fraction", f"with {key}", "one of them")
     rate, least = _real(sheet, "--lr"), _real(sheet, "--min-lr")
     if rate is not None and least is not None and least > rate:
         sheet.fault("--min-lr", f"{least:g}", f"at most --lr ({rate:g})")
@@ -324,6 +328,8 @@ def _sequence(sheet: Sheet) -> None:
 def _experts(sheet: Sheet) -> None:
     """Check experts, their router and their dispatcher."""
     count = number_of(sheet, "--num-experts")
+    if count is not None and count < 0:
+        sheet.fault("--num-experts", str(count), "0 or more")
     biased = not has(sheet, "--disable-bias-linear")
     if count == 1 and biased and (sheet.options.get("etp") or sheet.options.get("tp", "1")) != "1":
         sheet.fault("--num-experts", "1 with biases over tensor ranks", "no --num-experts")
@@ -346,7 +352,7 @@ def _experts(sheet: Sheet) -> None:
     if chosen and (not groups or not count or count % groups or chosen > groups):
         expected = f"groups (--moe-router-num-groups) that divide the experts ({count}), as many or more"
         sheet.fault("--moe-router-group-topk", str(chosen), expected)
-    if count and has(sheet, "--moe-enable-deepep") and _dispatcher(sheet) != "flex":
+    if has(sheet, "--moe-enable-deepep") and _dispatcher(sheet) != "flex":
         sheet.fault("--moe-enable-deepep", f"with {_dispatcher(sheet)}", "--moe-token-dispatcher-type flex")
     needed(sheet, "--moe-pad-expert-input-to-capacity", "--moe-expert-capacity-factor")
     needed(sheet, "--delay-wgrad-compute", "--overlap-moe-expert-parallel-comm")

@@ -23,6 +23,7 @@ from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
+from planner.runtimes._imports.nanotron_words import check_words
 from planner.runtimes.nanotron.rules import unsaid
 
 SECTIONS: Final = {
@@ -158,6 +159,7 @@ def _kinds(sheet: Sheet) -> None:
     for key in SWITCHES:
         if sheet.values.get(key) is not None and not isinstance(sheet.values[key], bool):
             sheet.fault(key, repr(sheet.values[key]), "true or false")
+    check_words(sheet)
     kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
     if kernel is not None and kernel not in ATTENTIONS:
         sheet.fault(f"{SHAPE}_attn_implementation", repr(kernel), ", ".join(ATTENTIONS))

@@ -68,7 +68,7 @@ SWITCHES: Final = (
     r"|use_multi_rank_bucket_allreduce|stage3_gather_(?:16bit|fp16)_weights_on_model_save|legacy_stage1"
     r"|(?:stage3_)?use_all_reduce_for_fetch_params|memory_efficient_linear|offload_(?:param|optimizer)\.pin_memory)"
     r"|(?:bf16|fp16|bfloat16)\.enabled|(?:bf16|fp16)\.\w+_master_weights_and_grads|fp16\.auto_cast"
-    r"|expert_parallel\.enabled"
+    r"|expert_parallel\.enabled|wall_clock_breakdown|memory_breakdown|prescale_gradients|sparse_gradients"
 )
 COUNTS: Final = (
     rf"{ZERO}(?:allgather_bucket_size|sub_group_size|stage3_(?:prefetch_bucket_size|max_live_parameters"
@@ -76,6 +76,8 @@ COUNTS: Final = (
     r"|offload_(?:param|optimizer)\.buffer_(?:count|size))"
 )
 OFFLOADS: Final = ("none", "cpu", "nvme")
+RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
+"""DeepSpeed, deepspeed/runtime/lr_schedules.py, ``VALID_LR_SCHEDULES``."""
 
 DEEPSPEED: Final = (
     Kind(re.compile(SWITCHES), _switch, "true or false"),
@@ -83,6 +85,17 @@ DEEPSPEED: Final = (
     Kind(re.compile(rf"{ZERO}reduce_bucket_size"), lambda v: _count(v) and float(v) > 0, "1 or more"),
     Kind(re.compile(rf"{ZERO}stage"), lambda v: _count(v) and float(v) <= 3, "0, 1, 2 or 3"),
     Kind(re.compile(rf"{ZERO}offload_\w+\.device"), _among(*OFFLOADS), "none, cpu or nvme"),
+    Kind(
+        re.compile(rf"{ZERO}allgather_bucket_size"),
+        lambda value: not _count(value) or float(value) % 2 == 0,
+        "an even number: its parts are aligned in pairs",
+    ),
+    Kind(re.compile(r"scheduler\.type"), _among(*RATES), ", ".join(RATES)),
+    Kind(
+        re.compile(r"elasticity\.enabled"),
+        lambda value: not _switch(value) or str(value).lower() in ("false", "no", "off", "0", "f", "n"),
+        "false: newest releases refuse it, and older ones choose a batch of their own",
+    ),
     Kind(re.compile(rf"{ZERO}offload_optimizer\.ratio"), _fraction, "0 to 1"),
     Kind(re.compile(r"gradient_predivide_factor"), lambda v: isinstance(v, int | float), "a number"),
     Kind(
@@ -95,6 +108,14 @@ DEEPSPEED: Final = (
 WRAPS: Final = ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP")
 STATES: Final = ("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT")
 SHARDINGS: Final = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
+PREFETCHES: Final = ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH")
+PLACES: Final = ("LOCAL_MACHINE", "AMAZON_SAGEMAKER")
+BACKENDS: Final = (
+    "NO", "EAGER", "AOT_EAGER", "INDUCTOR", "AOT_TS_NVFUSER", "NVPRIMS_NVFUSER", "CUDAGRAPHS", "OFI",
+    "FX2TRT", "ONNXRT", "TENSORRT", "AOT_TORCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE",
+    "TVM", "HPU_BACKEND", "NEURON",
+)  # fmt: skip
+"""Accelerate, utils/dataclasses.py, ``DynamoBackend``, and the back ends of other releases."""
 
 ACCELERATE: Final = (
     Kind(
@@ -104,6 +125,17 @@ ACCELERATE: Final = (
         ),
         _switch,
         "true or false",
+    ),
+    Kind(
+        re.compile(r"fsdp_config\.fsdp_backward_prefetch"),
+        lambda value: str(value).upper() in PREFETCHES or value in (1, 2, 3),
+        ", ".join(PREFETCHES),
+    ),
+    Kind(re.compile(r"compute_environment"), _among(*PLACES), " or ".join(PLACES)),
+    Kind(
+        re.compile(r"dynamo_config\.dynamo_backend"),
+        lambda value: str(value).upper() in BACKENDS,
+        ", ".join(BACKENDS),
     ),
     Kind(
         re.compile(r"fsdp_config\.fsdp_auto_wrap_policy"),

@@ -112,9 +112,9 @@ def accelerate_sums(sheet: Sheet) -> None:
         and not is_set(sheet, sync)
     ):
         sheet.fault(sync, "false with fsdp_cpu_ram_efficient_loading", "true")
+    if kind == "FSDP":
+        _version(sheet, product)
     version = sheet.values.get("fsdp_config.fsdp_version")
-    if kind == "FSDP" and version is not None and str(version) not in ("1", "2"):
-        sheet.fault("fsdp_config.fsdp_version", str(version), "1 or 2")
     again = sheet.values.get("fsdp_config.fsdp_reshard_after_forward")
     if (
         kind == "FSDP"
@@ -124,6 +124,20 @@ def accelerate_sums(sheet: Sheet) -> None:
     ):
         key = "fsdp_config.fsdp_reshard_after_forward"
         sheet.fault(key, repr(str(again)), "true or false under fsdp_version 2")
+
+
+def _version(sheet: Sheet, ranks: int) -> None:
+    """Check FSDP's version, which must be 2 beside a mesh of several ranks."""
+    version = sheet.values.get("fsdp_config.fsdp_version")
+    if version is not None and str(version) not in ("1", "2"):
+        sheet.fault("fsdp_config.fsdp_version", str(version), "1 or 2")
+    if version is None and ranks > 1:
+        sheet.notes.append(
+            "no fsdp_version: Accelerate's own is 1, which refuses parallelism_config; priced as 2"
+        )
+    elif str(version) == "1" and ranks > 1:
+        found = "1 with parallelism_config"
+        sheet.fault("fsdp_config.fsdp_version", found, "2, which alone goes with parallelism_config")
 
 
 def _both(sheet: Sheet, sizes: Mapping[str, int], prefix: str) -> None:

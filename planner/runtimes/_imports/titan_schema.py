@@ -25,6 +25,13 @@ def _positive(value: object) -> bool:
     return _whole(value) and int(str(value)) >= 1
 
 
+def _number(value: object) -> bool:
+    try:
+        return not isinstance(value, bool) and float(str(value)) == float(str(value))
+    except ValueError:
+        return False
+
+
 def _switch(value: object) -> bool:
     return isinstance(value, bool) or str(value) in ("", "True", "False", "true", "false")
 
@@ -59,6 +66,17 @@ KINDS: Final = (
         re.compile(r"training\.mixed_precision_param"),
         lambda value: str(value) in ("bfloat16", "float32"),
         "bfloat16, float32",
+    ),
+    Kind(re.compile(r"training\.max_norm"), _number, "a number"),
+    Kind(
+        re.compile(r"lr_scheduler\.decay_type"),
+        lambda value: str(value) in ("linear", "sqrt", "cosine"),
+        "linear, sqrt, cosine",
+    ),
+    Kind(
+        re.compile(r"checkpoint\.async_mode"),
+        lambda value: str(value) in ("disabled", "async", "async_with_pinned_mem"),
+        "disabled, async, async_with_pinned_mem",
     ),
     Kind(
         re.compile(r"parallelism\.context_parallel_rotate_method"),
@@ -95,6 +113,9 @@ def check_values(sheet: Sheet) -> None:
             sheet.fault(
                 key, "a degree that torchtitan does not have", "data, tensor, context, pipeline, expert"
             )
+    gone = "parallelism.expert_tensor_parallel_degree"
+    if gone in sheet.values and "training.num_tokens_per_microbatch_per_dp_rank" in sheet.values:
+        sheet.fault(gone, "an argument that this release does not have", "no such argument")
     pp, ep = (int(sheet.options.get(name, "1")) for name in ("pp", "ep"))
     for name, degree in (("pp", pp), ("ep", ep)):
         if degree > 1 and _graphs(sheet):

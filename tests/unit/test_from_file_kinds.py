@@ -1,0 +1,144 @@
+"""Values and pairs that a runner's own code refuses, found by mutating files that it takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from planner.runtimes._imports.dispatch import read_runner_file
+from tests.unit.test_from_file_sums import MEGATRON, faults
+from tests.unit.test_trait_settings import written
+
+
+def changed(tree: dict[str, Any], key: str, value: object) -> None:
+    """Set a dotted key."""
+    *place, last = key.split(".")
+    for name in place:
+        tree = tree.setdefault(name, {})
+    tree[last] = value
+
+
+def refused_at(name: str, file: str, key: str, value: object, folder: Path) -> set[str]:
+    """Return the keys that are faults once a written file has one value changed."""
+    for other, text in written(name).items():
+        (folder / other).write_text(text, encoding="utf-8")
+    path = folder / file
+    tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    changed(tree, key, value)
+    path.write_text(json.dumps(tree) if file.endswith("json") else yaml.safe_dump(tree), encoding="utf-8")
+    return {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("elasticity", {"enabled": True}, "elasticity.enabled"),
+        ("elasticity", {"enabled": False}, None),
+        ("scheduler", {"type": "Foo"}, "scheduler.type"),
+        ("scheduler", {"type": "WarmupLR"}, None),
+        ("wall_clock_breakdown", "x", "wall_clock_breakdown"),
+        ("zero_optimization.allgather_bucket_size", 500_000_007, "zero_optimization.allgather_bucket_size"),
+        ("zero_optimization.allgather_bucket_size", "x", "zero_optimization.allgather_bucket_size"),
+        ("zero_optimization.allgather_bucket_size", 500_000_000, None),
+    ],
+)
+def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -> None:
+    assert refused_at("deepspeed", "ds_config.json", key, value, tmp_path) == ({fault} if fault else set())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("compute_environment", "MARS", True),
+        ("fsdp_config.fsdp_version", 1, True),
+        ("fsdp_config.fsdp_version", 2, False),
+        ("dynamo_config.dynamo_backend", "FOO", True),
+        ("dynamo_config.dynamo_backend", "INDUCTOR", False),
+        ("dynamo_config.dynamo_backend", "no", False),
+        ("fsdp_config.fsdp_backward_prefetch", "FOO", True),
+        ("fsdp_config.fsdp_backward_prefetch", "BACKWARD_PRE", False),
+    ],
+)
+def test_accelerate(key: str, value: object, fault: bool, tmp_path: Path) -> None:
+    assert refused_at("fsdp", "accelerate.yaml", key, value, tmp_path) == ({key} if fault else set())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("general.seed", "x", True),
+        ("checkpoints.checkpoint_interval", "x", True),
+        ("logging.log_level", "foo", True),
+        ("logging.log_level", "info", False),
+        ("optimizer.learning_rate_scheduler.lr_warmup_style", "foo", True),
+        ("optimizer.learning_rate_scheduler.lr_decay_style", "1-sqrt", False),
+        ("data_stages", [], True),
+        ("model.init_method", {"std": 0.1, "path": "x"}, True),
+        ("model.init_method", {"path": "x"}, False),
+    ],
+)
+def test_nanotron(key: str, value: object, fault: bool, tmp_path: Path) -> None:
+    assert refused_at("nanotron", "nanotron.yaml", key, value, tmp_path) == ({key} if fault else set())
+
+
+def test_nanotron_sends_asynchronously_where_it_scatters_alone(tmp_path: Path) -> None:
+    key = "parallelism.tp_linear_async_communication"
+    for mode, fault in (("ALL_REDUCE", {key}), ("REDUCE_SCATTER", set())):
+        for other, text in written("nanotron").items():
+            (tmp_path / other).write_text(text, encoding="utf-8")
+        path = tmp_path / "nanotron.yaml"
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree["parallelism"] |= {"tp_mode": mode, "tp_linear_async_communication": True}
+        path.write_text(yaml.safe_dump(tree), encoding="utf-8")
+        assert {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults} == fault
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        ("--moe-enable-deepep", "--moe-enable-deepep"),
+        ("--num-experts -1", "--num-experts"),
+        ("--lr-warmup-fraction 0.1 --lr-warmup-iters 10", "--lr-warmup-fraction"),
+        ("--lr-warmup-fraction 0.1", None),
+        ("--moe-router-dtype fp16", "--moe-router-dtype"),
+        ("--tensor-model-parallel-size 2 --padded-vocab-size 152071", "--padded-vocab-size"),
+        ("--tensor-model-parallel-size 2 --padded-vocab-size 152072", None),
+    ],
+)
+def test_megatron(more: str, fault: str | None, tmp_path: Path) -> None:
+    assert faults(tmp_path / "run.sh", f"{MEGATRON} {more}\n") == ({fault} if fault else set())
+
+
+def test_an_argument_that_no_parser_has_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(f"{MEGATRON} --world-size 5\n", encoding="utf-8")
+    assert "--world-size" in read_runner_file(path).unknown
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        ("--training.max_norm x", "training.max_norm"),
+        ("--lr_scheduler.decay_type foo", "lr_scheduler.decay_type"),
+        ("--lr_scheduler.decay_type sqrt", None),
+        ("--checkpoint.async_mode foo", "checkpoint.async_mode"),
+        ("--parallelism.expert_tensor_parallel_degree 2", "parallelism.expert_tensor_parallel_degree"),
+    ],
+)
+def test_torchtitan(more: str, fault: str | None, tmp_path: Path) -> None:
+    for other, text in written("torchtitan").items():
+        (tmp_path / other).write_text(text, encoding="utf-8")
+    path = tmp_path / "train.sh"
+    text = path.read_text(encoding="utf-8")
+    assert "--parallelism.tensor_parallel_degree" in text
+    changed_text = text.replace(
+        "--parallelism.tensor_parallel_degree", f"{more} --parallelism.tensor_parallel_degree"
+    )
+    path.write_text(changed_text, encoding="utf-8")
+    assert {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults} == (
+        {fault} if fault else set()
+    )

@@ -1,0 +1,62 @@
+"""Every setting that files can make is read back from them, one after the other, for every runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.cli.estimate import read
+from planner.cli.from_file import asked_of
+from planner.cli.options import JobOptions, PlanOptions
+from planner.cost.estimate import estimate
+from planner.runtimes import runtimes
+from planner.runtimes._settings import ANY, Value
+from tests.unit.test_trait_settings import PLANS, job_for, written
+
+NAMED = {
+    "megatron-lm": ("train.sh",),
+    "megatron-bridge": ("train.py", "train.sh"),
+    "deepspeed": ("ds_config.json", "train.sh"),
+    "fsdp": ("accelerate.yaml", "train.sh"),
+    "nanotron": ("nanotron.yaml", "train.sh"),
+    "torchtitan": ("train.sh",),
+}
+"""Files of each runner that a reader is given."""
+
+ELSEWHERE = ("float8_scales", "tp_exposed")
+"""torchtitan's, of another precision and plan: tests/unit/test_torchtitan_choices.py."""
+
+EACH = [
+    (name, trait, 12345678.0 if value == ANY else value)
+    for name in PLANS
+    for trait, values in runtimes()[name].settings.items()
+    for value in values
+    if name != "torchtitan" or trait not in ELSEWHERE
+]
+
+
+@pytest.mark.parametrize(("name", "trait", "value"), EACH, ids=lambda part: str(part))
+def test_a_setting_is_read_back(name: str, trait: str, value: Value, tmp_path: Path) -> None:
+    job = job_for(trait, name, value)
+    for file, text in written(name, job=job, **{trait: value}).items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    plain = runtimes()[name]
+    changed = plain.with_traits(**{trait: value})
+    if (name, trait) == ("megatron-bridge", "loss_traffic"):
+        changed = changed.with_traits(logit_bytes=4.0)  # one kernel, two traits
+    cluster = job.hardware.name
+    for file in NAMED[name]:
+        request = asked_of(tmp_path / file, JobOptions("", hardware=[cluster]), PlanOptions())
+        whole, plan, runtime, _, _ = request.read(read)
+        assert request.origin is not None
+        assert request.origin.found.unknown == ()
+        wanted = {
+            key: said for key, said in changed.traits.flat().items() if said != plain.traits.flat()[key]
+        }
+        found = {key: said for key, said in runtime.traits.flat().items() if said != plain.traits.flat()[key]}
+        if found != wanted:
+            assert estimate(plan, whole, runtime).step == pytest.approx(
+                estimate(plan, whole, changed).step, rel=1e-9
+            ), (found, wanted)
+            assert estimate(plan, whole, runtime).peak == estimate(plan, whole, changed).peak, (found, wanted)

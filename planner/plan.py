@@ -23,6 +23,9 @@ DEGREES: Final = tuple(axis.name for axis in AXES if axis.kind == "count" and ax
 NAMES: Final = tuple(axis.name for axis in AXES if axis.table)
 """Fields that name a technique."""
 
+_USUAL_NUMBERS: Final = frozenset({int, float, np.float64, np.ndarray})
+"""Types of nearly every degree; others are looked at one by one."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -79,6 +82,11 @@ class Plan:
         InputError
             With every field of another type.
         """
+        given = vars(self)
+        if _USUAL_NUMBERS.issuperset(type(given[name]) for name in DEGREES) and all(
+            type(given[name]) is str for name in NAMES
+        ):
+            return
         if any(isinstance(getattr(self, name), str | bool | None) for name in DEGREES) or not all(
             isinstance(getattr(self, name), str) for name in NAMES
         ):

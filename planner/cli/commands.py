@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
+from functools import cache
 from typing import Annotated, Any, Final
 
 import typer
@@ -74,8 +75,9 @@ class LazyCommands(MutableMapping[str, Any]):
         return len(COMMANDS)
 
 
+@cache
 def _command(name: str, found: Any) -> Any:
-    """Return the command of a function, or of a group that a module has made."""
+    """Return the command of a function, or of a group that a module has made: once in a process."""
     if isinstance(found, typer.Typer):
         group = found
     else:

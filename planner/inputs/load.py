@@ -15,6 +15,7 @@ from planner.inputs.yaml_file import read_yaml
 _ALIASES = re.compile(r"^aliases: *\[(.*)\]", re.MULTILINE)
 
 
+@cache
 def data_folder(name: str) -> Path:
     """Return the folder of shipped data called ``name``: in the installed package, or beside its source.
 

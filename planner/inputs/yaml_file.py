@@ -6,6 +6,7 @@ YAML is read as version 1.2 has it, not 1.1: ``1e9`` is a number, ``no`` and ``o
 from __future__ import annotations
 
 import json
+import marshal
 import math
 import re
 from collections import Counter
@@ -20,6 +21,15 @@ from planner.inputs.bounded import STANDARD_INPUT, TEXT_BYTES, decoded, read_byt
 
 MAX_NODES: Final = 200_000
 MAX_DEPTH: Final = 40
+
+KEPT_TEXTS: Final = 512
+"""Texts whose content is kept for the next reader, [-]; then all are forgotten."""
+
+KEPT_LETTERS: Final = 100_000
+"""Length of the longest text that is kept. [-]"""
+
+_READ: Final[dict[str, bytes]] = {}
+"""What texts hold, packed, so that nobody who reads one can change what the next reader gets."""
 
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -79,7 +89,22 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, where: str) -> dict[str, Any]:
-    """Return the mapping that YAML ``text`` holds; ``where`` names it in messages. Raises as `read_yaml`."""
+    """Return the mapping that YAML ``text`` holds; ``where`` names it in messages. Raises as `read_yaml`.
+
+    A text that was read before is not judged again; each caller has a mapping of its own.
+    """
+    known = _READ.get(text)
+    if known is None:
+        known = marshal.dumps(_parsed(text, where))
+        if len(text) <= KEPT_LETTERS:
+            if len(_READ) >= KEPT_TEXTS:
+                _READ.clear()
+            _READ[text] = known
+    table: dict[str, Any] = marshal.loads(known)
+    return table
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
     problems = list(_tabs(text, where))
     if problems:
         raise InputError(problems)

@@ -11,19 +11,42 @@ from tests.cli.docs_blocks import replay
 from tests.helpers import ROOT
 
 NOT_HERE = "<!-- not run: in a copy of the checkout -->\n"
-COPIED = ("planner", "tests", "docs", "hardware_profiles", "models_zoo", "pyproject.toml")
+COPIED = ("planner", "tests", "hardware_profiles", "pyproject.toml")
+LINKED = ("docs", "models_zoo")
+UNTOUCHED = {
+    "tests": {
+        "browser",
+        "fuzz",
+        "golden",
+        "gpu",
+        "lab",
+        "measured",
+        "oracle",
+        "ray",
+        "speed",
+        "torch",
+        "validate",
+    },
+    "hardware_profiles": {"accelerators", "curves", "networks", "nodes", "scaleups"},
+}
+"""Folders that no page writes to, which need no copy."""
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
+    folder.mkdir()
     for name in COPIED:
-        tables = ["runs"] if name == "tests" else []
-        skipped = shutil.ignore_patterns("__pycache__", ".pytest_cache", *tables)
+        linked = UNTOUCHED.get(name, set())
         if (ROOT / name).is_dir():
+            skipped = shutil.ignore_patterns("__pycache__", ".pytest_cache", *linked)
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
         else:
             shutil.copy(ROOT / name, folder / name)
+        for inner in sorted(linked):
+            (folder / name / inner).symlink_to(ROOT / name / inner)
+    for name in LINKED:
+        (folder / name).symlink_to(ROOT / name)
     return folder
 
 

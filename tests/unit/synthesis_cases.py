@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from math import prod
 from typing import Final
@@ -15,6 +16,9 @@ from planner.techniques.schedules._engine import Pipeline, Timeline, play
 from planner.techniques.schedules._family import Kind, Pass
 
 KINDS: Final[tuple[Kind, ...]] = ("F", "B", "W")
+
+Done = tuple[tuple[int, ...], ...]
+"""Of each chunk of a rank, how many passes of each kind are done."""
 
 SHAPES = [(2, 1, 3), (2, 1, 4), (3, 1, 2), (3, 1, 3), (4, 1, 2), (2, 2, 1), (2, 2, 2), (1, 2, 2)]
 """Ranks, chunks of each, and micro-batches of which all orders can be tried."""
@@ -120,5 +124,31 @@ def least_value(problem: OrderProblem, any_turn: bool = False) -> float:
 
 
 def count_orders(problem: OrderProblem) -> int:
-    """Return how many orders there are, with micro-batches in their turn."""
-    return prod(len(rank_orders(problem, rank)) for rank in range(problem.pp))
+    """Return how many orders there are, with micro-batches in their turn, without making any."""
+    return prod(_count_rank(problem, rank) for rank in range(problem.pp))
+
+
+def _count_rank(problem: OrderProblem, rank: int) -> int:
+    """Return how many orders a rank has: what it may do next hangs on how far each chunk is."""
+    chunks = [chunk for chunk, home in enumerate(problem.ranks) if home == rank]
+    whole = (problem.microbatches,) * len(KINDS)
+
+    def held(done: Done) -> float:
+        return sum(
+            problem.saved[chunk] * (forward - inputs) + problem.kept[chunk] * (inputs - weights)
+            for chunk, (forward, inputs, weights) in zip(chunks, done, strict=True)
+        )
+
+    @cache
+    def ways(done: Done) -> int:
+        if all(counts == whole for counts in done):
+            return 1
+        after = (
+            (*done[:place], (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]), *done[place + 1 :])
+            for place, counts in enumerate(done)
+            for kind in range(len(KINDS))
+            if counts[kind] < (counts[kind - 1] if kind else problem.microbatches)
+        )
+        return sum(ways(one) for one in after if held(one) <= problem.limits[rank])
+
+    return ways(((0,) * len(KINDS),) * len(chunks))

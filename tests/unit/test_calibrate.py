@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from planner.calibrate.runs.table import read_runs
 from planner.calibrate.sites import solve
 from planner.calibrate.sites.doubts import doubts
 from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
-from planner.calibrate.sites.fit import SHARES, fit_site, other_constants, runs_needed
+from planner.calibrate.sites.fit import SHARES, SiteFit, fit_site, other_constants, runs_needed
 from planner.calibrate.sites.runs import SiteRuns, site_runs
 from planner.calibrate.sites.solve import SCATTER
 from planner.calibrate.stages import neutral_values, stages
@@ -85,11 +86,33 @@ def made_with(site: SiteRuns, noise: float = 0.0, **shares: float) -> SiteRuns:
     return replace(site, runs=runs)
 
 
+TRUTH = {"compute_share": 0.85, "scaleup_share": 0.5, "network_share": 0.4}
+
+
+@cache
+def fit_of_all_shares() -> SiteFit:
+    """Return what is found of a site with all three shares."""
+    return fit_site(made_with(read(*LAYOUTS), **TRUTH), load_hardware(SITE))
+
+
+@cache
+def clean() -> tuple[SiteRuns, SiteFit]:
+    """Return the runs of a site with slow kernels, and what is found of them."""
+    site = made_with(read(*LAYOUTS), compute_share=0.85)
+    return site, fit_site(site, load_hardware(SITE), ["compute"])
+
+
+@cache
+def nine_noisy() -> SiteFit:
+    """Return what is found of nine of them with noise."""
+    site = made_with(read(*LAYOUTS[:9]), noise=0.05, compute_share=0.85)
+    return fit_site(site, load_hardware(SITE), ["compute"])
+
+
 def test_the_shares_that_made_the_runs_come_back() -> None:
-    truth = {"compute_share": 0.85, "scaleup_share": 0.5, "network_share": 0.4}
-    result = fit_site(made_with(read(*LAYOUTS), **truth), load_hardware(SITE))
+    result = fit_of_all_shares()
     found = {factor.field: factor.value for factor in result.factors}
-    assert found.keys() == truth.keys()
+    assert found.keys() == TRUTH.keys()
     assert found["compute_share"] == pytest.approx(0.85, rel=0.02)
     assert found["scaleup_share"] == pytest.approx(0.5, rel=0.15)
     assert found["network_share"] == pytest.approx(0.4, rel=0.15)
@@ -131,13 +154,12 @@ def test_one_odd_row_is_told_and_usual_ones_are_not() -> None:
 
 
 def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
-    site = read(*LAYOUTS)
-    clean = fit_site(made_with(site, compute_share=0.85), load_hardware(SITE), ["compute"])
-    noisy = fit_site(made_with(site, noise=0.05, compute_share=0.85), load_hardware(SITE), ["compute"])
-    assert noisy.factors[0].standard_error > clean.factors[0].standard_error
-    assert clean.held_out is not None
+    _, plain = clean()
+    noisy = nine_noisy()
+    assert noisy.factors[0].standard_error > plain.factors[0].standard_error
+    assert plain.held_out is not None
     assert noisy.held_out is not None
-    assert np.abs(clean.held_out).max() < 0.01
+    assert np.abs(plain.held_out).max() < 0.01
     assert np.abs(noisy.held_out).mean() > np.abs(noisy.after).mean()
 
 
@@ -203,9 +225,8 @@ def test_a_run_that_fits_nothing_hardly_moves_what_the_others_say(monkeypatch: p
 
 
 def test_from_nine_runs_on_a_site_has_a_band_of_its_own() -> None:
-    site = made_with(read(*LAYOUTS), noise=0.05, compute_share=0.85)
-    nine, eight = (replace(site, runs=site.runs[:count]) for count in (9, 8))
-    result = fit_site(nine, load_hardware(SITE), ["compute"])
+    eight = made_with(read(*LAYOUTS[:8]), noise=0.05, compute_share=0.85)
+    result = nine_noisy()
     assert result.held_out is not None
     # Of nine runs, the largest error: the chance that the next one stays below it is 9 in 10.
     assert result.band == pytest.approx(np.abs(np.expm1(result.held_out)).max())
@@ -229,7 +250,7 @@ def test_repeats_of_one_layout_say_nothing_of_others() -> None:
 def test_repeats_are_held_out_together_and_the_worst_counts() -> None:
     site = made_with(read(*LAYOUTS[:9], row(9, 1, 8, 1)), noise=0.05, compute_share=0.85)
     result = fit_site(site, load_hardware(SITE), ["compute"])
-    once = fit_site(replace(site, runs=site.runs[:9]), load_hardware(SITE), ["compute"])
+    once = nine_noisy()
     assert result.held_out is not None
     assert once.held_out is not None
     assert len(result.held_out) == 10
@@ -317,7 +338,7 @@ def test_a_fit_to_memory_finds_the_bytes_that_the_allocator_does_not_see() -> No
 
 def test_the_profile_loads_with_the_shares_and_their_source(tmp_path: Path) -> None:
     profile = load_hardware(SITE)
-    result = fit_site(made_with(read(*LAYOUTS), compute_share=0.8, network_share=0.4), profile)
+    result = fit_of_all_shares()
     path = tmp_path / "ours.yaml"
     path.write_text(cluster_yaml(base_file(SITE, profile), "ours", result, "runs.csv"), encoding="utf-8")
     loaded = load_hardware(str(path))
@@ -336,9 +357,8 @@ def test_the_profile_loads_with_the_shares_and_their_source(tmp_path: Path) -> N
 
 def test_a_calibrated_profile_is_the_start_of_the_next_calibration(tmp_path: Path) -> None:
     profile = load_hardware(SITE)
-    site = made_with(read(*LAYOUTS), compute_share=0.8)
+    site, first = clean()
     path = tmp_path / "ours.yaml"
-    first = fit_site(site, profile, ["compute"])
     path.write_text(cluster_yaml(base_file(SITE, profile), "ours", first, "runs.csv"), encoding="utf-8")
     ours = load_hardware(str(path))
     table = read_runs([HEAD, *LAYOUTS])
@@ -375,7 +395,7 @@ def test_parts_beside_the_profile_are_found_from_elsewhere(tmp_path: Path) -> No
 
 def test_the_document_has_every_run_and_no_number_that_json_lacks() -> None:
     profile = load_hardware(SITE)
-    document = as_json(fit_site(made_with(read(*LAYOUTS)), profile), profile, "runs.csv", "x.yaml")
+    document = as_json(fit_of_all_shares(), profile, "runs.csv", "x.yaml")
     text = json.dumps(document, allow_nan=False)
     assert document["schema"] == "planner/calibrate/1"
     assert len(json.loads(text)["per_row"]) == len(LAYOUTS) == document["used"]

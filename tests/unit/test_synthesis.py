@@ -29,6 +29,7 @@ from tests.unit.synthesis_cases import (
     overfull,
     pipeline_of,
     random_problem,
+    rank_orders,
     value_of,
 )
 
@@ -60,6 +61,12 @@ def test_there_are_enough_small_cases() -> None:
     assert len(SMALL) > 40
     assert {problem.objective for problem in SMALL} == set(OBJECTIVES)
     assert any(problem.ranks[-1] == 0 < problem.pp - 1 for problem in SMALL)
+
+
+def test_orders_are_counted_as_they_are_made() -> None:
+    for problem in SMALL:
+        made = [rank_orders(problem, rank) for rank in range(problem.pp)]
+        assert count_orders(problem) == math.prod(len(orders) for orders in made)
 
 
 @pytest.mark.parametrize("start", range(0, 60, 10))

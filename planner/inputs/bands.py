@@ -228,7 +228,9 @@ def _lent_band(runtime: str, pool: Pool, regime: str) -> MeasuredBand | None:
     """Return the nearest band to one that was never measured; None where nothing is near.
 
     Near is the same accelerator under a runtime of the same core, then the runtime on another card of the
-    same chip: of several the widest. Of a regime, one of the same regime before one of none.
+    same chip: of several the widest. Of a regime, one of the same regime before one of none. A step that
+    waits for its host is no better known by runs that did not: then that of the runtime is lent whose
+    waiting steps are known best, where it is wider.
     """
     name, core = pool.accelerator.name, CORES.get(runtime, runtime)
     for asked in dict.fromkeys((regime, "")):
@@ -238,8 +240,19 @@ def _lent_band(runtime: str, pool: Pool, regime: str) -> MeasuredBand | None:
         ]
         chip = [one for one in bands if one.runtime == runtime and _chip(one.accelerator) == _chip(name)]
         if here or chip:
-            return max(here or chip, key=lambda band: band.band)
+            near = max(here or chip, key=_width)
+            return near if asked == regime else max(near, _best_known(regime, near), key=_width)
     return None
+
+
+def _best_known(regime: str, near: MeasuredBand) -> MeasuredBand:
+    """Return the narrowest band of steps that wait for their host, of any runtime; ``near`` for others."""
+    waiting = [band for (_, _, kind), band in measured_bands().items() if kind == HOST]
+    return min(waiting, key=_width, default=near) if regime == HOST else near
+
+
+def _width(band: MeasuredBand) -> float:
+    return band.band
 
 
 def _chip(accelerator: str) -> str:

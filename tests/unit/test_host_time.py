@@ -6,6 +6,8 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.host_time import host_step_seconds
 from planner.report.limits import limits
+from planner.runtimes import runtimes
+from planner.runtimes._eager import HOST as EAGER
 from planner.simulate.plan import play_plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
@@ -55,3 +57,24 @@ def test_a_device_with_work_enough_never_waits() -> None:
     brief = {name: 1e-4 * value for name, value in HOST.items()}
     plan = plan_of(work, dp=4)
     assert estimate(plan, work, runtime(**brief)).step == estimate(plan, work, runtime()).step
+
+
+def test_a_compiled_layer_launches_half_and_adapters_launch_more() -> None:
+    layers = job(MODELS["dense"], 4, global_batch=8).model.num_layers
+    assert seconds(dp=4, traits={"compiled": True}) == pytest.approx(0.02 + 2 * layers * 1.5e-3)
+    work = job(MODELS["dense"], 4, global_batch=8, method="lora", lora_targets=("qkv",))
+    for separate, adapters in ((False, 1), (True, 3)):
+        traits = runtime(**HOST, separate_projections=separate)
+        case = case_of(plan_of(work, dp=4), work, traits)
+        expected = 0.02 + 2 * layers * 3e-3 * (1 + adapters / 8)
+        assert float(host_step_seconds(case, plan_of(work, dp=4))) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["fsdp", "deepspeed", "torchtitan"])
+def test_eager_steps_of_a_tiny_batch_are_their_launches(name: str) -> None:
+    """A layer of some 120 operations, at 5 to 25 microseconds each, takes 0.6 to 3 ms at least."""
+    each = EAGER["host_layer_seconds"]
+    assert 0.6e-3 < each < 3e-3
+    work = job(MODELS["dense"], 1, global_batch=1, seq_len=128)
+    eager = runtimes()[name].with_traits(compiled=False)
+    assert estimate(plan_of(work), work, eager).step >= work.model.num_layers * each

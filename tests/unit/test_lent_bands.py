@@ -57,6 +57,19 @@ def test_a_step_that_waits_for_its_host_has_the_band_of_such_steps() -> None:
     assert "its host waited for" in lent.basis
 
 
+def test_a_step_that_waits_for_its_host_is_no_better_known_by_steps_that_do_not() -> None:
+    """FSDP on A100 has many runs, none of which waits: the band is that of a runtime whose runs do."""
+    pool = load_hardware("dgx-a100-80gb").pool
+    waiting = min(band.band for (_, _, kind), band in measured_bands().items() if kind == HOST)
+    known = measured_bands()["fsdp", "a100-80gb-sxm", ""]
+    assert known.band < waiting
+    found = error_band("fsdp", pool, 0.0, regime=HOST)
+    assert found is not None
+    assert found.share >= ELSEWHERE_WIDER * waiting
+    assert "its host waited for" in found.basis
+    assert error_band("deepspeed", load_hardware("dgx-b200").pool, 0.0, regime=HOST) is None
+
+
 def test_many_nodes_of_a_network_that_crowds_are_a_regime() -> None:
     """EFA's all-reduce falls with its nodes (the playbook's own table): 32 GPUs are 4 nodes."""
     pool = load_hardware("p5.48xlarge").pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.runtimes._eager import HOST
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
@@ -37,6 +38,7 @@ ENTRY = Runtime(
         live_elements=1e9,
         bucket_elements=5e8,
         flat_buckets=2.0,
+        **HOST,
     ),
     default_zero=3,
     zero_stages=(0, 1, 2, 3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.runtimes._eager import HOST
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.fsdp import rules
@@ -36,6 +37,7 @@ ENTRY = Runtime(
         dp_window=1.0,
         hidden_collective_traffic=3.0,
         stacked_experts=True,
+        **HOST,
     ),
     default_zero=3,
     zero_stages=(0, 2, 3),

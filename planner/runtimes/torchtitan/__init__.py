@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.runtimes._eager import HOST
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.torchtitan import rules
@@ -44,6 +45,7 @@ ENTRY = Runtime(
         dp_exposed=0.05,
         dp_window=1.0,
         hidden_collective_traffic=3.0,
+        **HOST,
     ),
     default_zero=3,
     zero_stages=(0, 2, 3),

@@ -12,6 +12,7 @@ from typing import Final
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.load import data_folder, find_file, names_and_aliases
+from planner.inputs.twins import TUNED, TWINS
 
 VARIANTS: Final = frozenset({"base", "instruct", "it", "pt", "hf", "chat"})
 """Words after which a model has the same shape: it was trained further, or its file was converted."""
@@ -57,7 +58,20 @@ def zoo_model(text: str) -> Path | None:
     undated = _undated(words)
     if not found and undated in index:
         found = frozenset[Path]().union(*(paths for key, paths in index.items() if _undated(key) == undated))
+    if not found:
+        return _twin(text)
     return next(iter(found)) if len(found) == 1 and undated else None
+
+
+def _twin(text: str) -> Path | None:
+    """Return the zoo's model with the shape of one that was trained from it, or that used its shape again."""
+    folder, name = data_folder("models_zoo"), text.strip().rpartition("/")[2].lower()
+    plain = name if OWN_SHAPES.intersection(words_of(name)) else TUNED.sub("", name)
+    twin = TWINS.get(name) or TWINS.get(plain)
+    if twin is not None:
+        return names_and_aliases(folder)[twin]
+    found = _by_words(folder).get(words_of(plain), frozenset())
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def cached_config(text: str) -> Path | None:

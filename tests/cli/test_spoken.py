@@ -11,7 +11,8 @@ from planner.errors import InputError
 from planner.inputs.load import data_folder, load_model, model_names, names_and_aliases
 from planner.inputs.load_hardware import accelerator_names, load_accelerator, load_hardware
 from planner.inputs.spoken_cluster import spoken_cluster
-from planner.inputs.spoken_model import zoo_model
+from planner.inputs.spoken_model import note_of, zoo_model
+from planner.inputs.twins import TWINS
 from tests.cli.command import planner
 
 EIGHT = ("--hardware", "dgx-h100", "--gpus", "8")
@@ -58,7 +59,6 @@ def test_a_variant_is_the_model_of_its_shape(said: str, model: str) -> None:
         ("llama 8b", "llama3-8b, llama3.1-8b"),
         ("mistralai/Mistral-Large-Instruct-2411", "mistral-large-2407"),
         ("glm-4-9b-0520", "glm-4-9b, glm-4-9b-0414"),
-        ("Qwen/Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
         ("meta-llama/Llama-3.1-8B-Instruct-FP8", "llama3.1-8b"),
         ("ibm-granite/granite-3.0-8b-instruct", "granite-3.0-8b"),
     ],
@@ -227,3 +227,33 @@ def test_synonyms_lead_to_options_that_exist() -> None:
     assert hints <= known
     words = [word for others in SAID.values() for word in others.split()]
     assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize(
+    ("name", "zoo"),
+    [
+        ("Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
+        ("Qwen/QwQ-32B", "qwen2.5-32b"),
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-30b-a3b"),
+        ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "tinyllama-1.1b"),
+        ("01-ai/Yi-1.5-9B-Chat", "yi-9b"),
+        ("zai-org/GLM-4.6", "glm-4.5"),
+        ("NousResearch/Hermes-3-Llama-3.1-8B", "llama3.1-8b"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "qwen2.5-32b"),
+        ("deepseek-v3.1", "deepseek-v3"),
+        ("Qwen/Qwen2-7B-Instruct", "qwen2.5-7b"),
+    ],
+)
+def test_a_shape_that_was_used_again_is_known_and_told(name: str, zoo: str) -> None:
+    assert load_model(name).name == zoo
+    assert note_of(name) == f"{name} is taken as {zoo}, which has its shape"
+
+
+def test_every_twin_is_in_the_zoo() -> None:
+    assert set(TWINS.values()) <= set(model_names())
+
+
+@pytest.mark.parametrize("name", ["granite-3.3-8b-instruct", "mixtral", "acme-7b-instruct", "Qwen2.5-Coder"])
+def test_no_shape_is_guessed(name: str) -> None:
+    with pytest.raises(InputError):
+        load_model(name)

@@ -17,6 +17,7 @@ import pytest
 
 from planner.runtimes import runtimes
 from planner.runtimes._libraries import libraries
+from tests.cli.command import planner
 from tests.helpers import ROOT
 from tests.unit.test_libraries import CASES, LIBRARIES, files_of, plan_of, tuned
 from tests.validate.ask import PYTHON
@@ -100,3 +101,66 @@ def test_files_are_taken_as_meant(tmp_path: Path, library: str) -> None:
         assert {name: theirs[name] for name in expected} == expected
         named = Path(str(theirs["zero"])).name if theirs["zero"] else None
         assert named == ("ds_config.json" if host == "deepspeed" else None)
+
+
+MAKE = """
+import json
+import random
+from pathlib import Path
+
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+random.seed(0)
+texts = [" ".join(random.choices([f"w{number}" for number in range(200)], k=60)) for _ in range(200)]
+words = Tokenizer(models.WordLevel(unk_token="<unk>"))
+words.pre_tokenizer = pre_tokenizers.Whitespace()
+special = ["<unk>", "<s>", "</s>", "<pad>"]
+words.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=special))
+named = dict(bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
+PreTrainedTokenizerFast(tokenizer_object=words, **named).save_pretrained("model")
+sizes = dict(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2)
+heads = dict(num_attention_heads=4, num_key_value_heads=2, head_dim=16, max_position_embeddings=256)
+LlamaForCausalLM(LlamaConfig(**sizes, **heads)).save_pretrained("model")
+Path("data").mkdir()
+Path("data/train.jsonl").write_text("".join(json.dumps({"text": text}) + chr(10) for text in texts))
+"""
+"""Makes a small model with a tokenizer, and made-up text."""
+
+
+@pytest.mark.skipif(not os.environ.get("VALIDATE_RUNS"), reason="real runs: make validate-full")
+@pytest.mark.parametrize(("method", "zero"), [("full", 0), ("full", 3), ("lora", 3)])
+def test_a_small_model_trains_on_processors(tmp_path: Path, method: str, zero: int) -> None:
+    python = interpreter("trl")
+    if python is None:
+        pytest.skip("no interpreter with trl")
+    subprocess.run([python, "-c", MAKE], cwd=tmp_path, check=True, capture_output=True)
+    asked = f"estimate {tmp_path / 'model'} --hardware dgx-h100 --gpus 2 --runtime fsdp --micro-batch 2"
+    plan, out = str(tmp_path / "plan.yaml"), tmp_path / "out"
+    sizes = ("--global-batch", "8", "--seq-len", "128", "--method", method, "--zero", str(zero))
+    assert planner(*asked.split(), *sizes, "--save", plan).code == 0
+    assert planner("emit", plan, "--target", "trl", "--out", str(out)).code == 0
+    script = out / "train.sh"
+    text = script.read_text(encoding="utf-8")
+    script.write_text(text.replace("exec torchrun", "training+=(--use_cpu)\nexec torchrun"), encoding="utf-8")
+    names = {"CHECKPOINT": "model", "DATA_PATH": "data", "OUTPUT_DIR": "run"}
+    run = subprocess.run(
+        ["bash", script],
+        env=os.environ
+        | {name: str(tmp_path / folder) for name, folder in names.items()}
+        | {
+            "TRAIN_STEPS": "3",
+            "ACCELERATE_USE_CPU": "true",
+            "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": "1",
+        }
+        | {"PATH": f"{Path(python).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    losses = [float(found) for found in re.findall(r"'loss': '?([0-9.]+)", run.stdout)]
+    assert len(losses) == 3
+    assert all(0 < loss < 10 for loss in losses)

@@ -11,6 +11,7 @@ from planner.cost.casts import cast_seconds
 from planner.cost.norms import block_norms, norm_operator
 from planner.cost.operators import Operator, Pricer, accumulation_bytes
 from planner.cost.recurrent import recurrent_operators
+from planner.cost.sparse_attention import absorbed_operators, index_operators
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
@@ -122,6 +123,8 @@ UP = ("query_up", "key_value_up")
 def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     """Price latent attention: down- and up-projections with their norms, rotary embedding, core.
 
+    Keys that an indexer picks are attended to as they are compressed (`sparse_attention`).
+
     Of its products in the model's order (down and up for queries, down and up for keys and values, and the
     result) every second one may run again; where queries have no rank, that is the other down-projection.
     """
@@ -140,13 +143,15 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     compress = pricer.linear("latent_down", "qkv", local, hidden, down, saved=2 * local * down)
     query = pricer.linear("query_up", up, rows, query_rank, queries, saved=2 * rows * queries)
     rebuild = pricer.linear("key_value_up", up, rows, key_rank, rebuilt, saved=2 * rows * (queries + values))
+    index = mixer.indexer
     return [
         compress.with_values(second=1.0 - ranked),
         pricer.elementwise("latent_norm", up, local * ranks, norm, saved=compressed, params=ranks),
         query.with_values(second=ranked),
-        rebuild.with_values(second=ranked),
+        *(absorbed_operators(pricer, mixer) if index else [rebuild.with_values(second=ranked)]),
         pricer.elementwise("rotary", "qkv", pairs, turn),
-        pricer.attention(mixer, heads),
+        pricer.attention(mixer, heads, heads if index else 1.0),
+        *(index_operators(pricer, mixer, index) if index else []),
         output_operator(pricer, values, mixer.output_bias).with_values(second=1.0 - ranked),
     ]
 

@@ -10,6 +10,7 @@ from planner.cost.context_parallel import context_exchange
 from planner.cost.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
+from planner.cost.sparse_attention import index_exchange
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
@@ -131,7 +132,7 @@ def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> 
         return recurrent_exchange(pricer, block.recurrent)
     if block.attention is None:
         return Exchange()
-    core = next(operator for operator in operators if operator.module == "core_attn")
+    core = next(operator for operator in operators if operator.name == "attention")
     return context_exchange(pricer, block.attention, core)
 
 
@@ -250,7 +251,8 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
     fed = ffn is not None and (not isinstance(ffn, Experts) or ffn.shared_inner > 0)
     return BlockExchanges(
         tp=hidden_exchange(pricer, operators, (block.mixer is not None) + fed)
-        + norm_reductions(pricer, block.norms),
+        + norm_reductions(pricer, block.norms)
+        + index_exchange(pricer, block),
         cp=_mixer_exchange(pricer, block, operators),
         ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else Exchange(),
     )

@@ -56,6 +56,8 @@ def legs(case: Case, plan: Plan, tokens: Num, mixer: Attention | LatentAttention
     if case.context.shares_heads:
         heads, kv_heads = (shares * ceil(number / shares) for number in (heads, kv_heads))
     kv_width = kv_heads * (mixer.qk_head_dim + mixer.value_head_dim)
+    if isinstance(mixer, LatentAttention) and mixer.indexer is not None:
+        kv_width = float(mixer.core_widths[0] + mixer.indexer.head_dim)
     q_width = heads * (mixer.qk_head_dim + mixer.value_head_dim) / 2
     inner = case.context.heads_by
     if inner is None:

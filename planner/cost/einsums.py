@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.model import Block, Experts, LatentAttention
 from planner.inputs.recurrent import RecurrentMixer
 
@@ -125,11 +126,27 @@ def _latent(mixer: LatentAttention, common: Sizes) -> list[Einsum]:
         "w": float(keys),
         "v": float(mixer.v_head_dim),
     }
+    core = (("key_value_up", "thq"), ("key_value_up", "shw"))
+    index = _index(mixer.indexer, sizes) if mixer.indexer else []
     return [
         Einsum("latent_down", (("norm_0", "td"),), "dr", "tr", "dr", sizes),
         Einsum("key_value_up", (("latent_down", "tr"),), "rhc", "thc", "cr", sizes),
-        Einsum("attention", (("key_value_up", "thq"), ("key_value_up", "shw")), "", "thv", "qwv", sizes),
+        *index,
+        Einsum("attention", (*core, *[("index_scores", "ts")] * bool(index)), "", "thv", "qwv", sizes),
         Einsum("attention_out", (("attention", "thv"),), "hvd", "td", "v", sizes),
+    ]
+
+
+def _index(indexer: Indexer, common: Sizes) -> list[Einsum]:
+    """Scores of the keys, summed over the heads i.
+
+    A head's own score is cut at zero and the best of a row are picked, so that e and s stay whole.
+    """
+    sizes = common | {"i": float(indexer.heads), "e": float(indexer.head_dim)}
+    return [
+        Einsum("index_query", (("latent_down", "tr"),), "rie", "tie", "er", sizes),
+        Einsum("index_key", (("norm_0", "td"),), "de", "te", "ed", sizes),
+        Einsum("index_scores", (("index_query", "tie"), ("index_key", "se")), "", "ts", "es", sizes),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
-from planner.inputs.model import Attention, Block, Experts, ModelSpec
+from planner.inputs.model import Attention, Block, Experts, LatentAttention, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.runtimes._family import Job
 
@@ -45,9 +45,11 @@ def step_flops(
         if mixer is None:
             total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
             continue
-        chunk = min(mixer.window or seq_len, seq_len)
+        if isinstance(mixer, LatentAttention) and mixer.indexer is not None:
+            total += names.count(name) * model_flops(tokens, 0.0, float(mixer.indexer.width), seq_len / 2)
+        chunk = min(mixer.reach or seq_len, seq_len)
         keys = chunk / 2 if chunk == seq_len or getattr(mixer, "chunked", False) else _sliding(seq_len, chunk)
-        width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim)
+        width = mixer.heads * sum(mixer.core_widths)
         total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
         total += names.count(name) * model_flops(tokens, 0.0, float(width), keys)
     return float(total)

@@ -21,7 +21,7 @@ from planner.cost.case import Case
 from planner.cost.messages import pipeline_messages
 from planner.cost.operators import Pricer
 from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
-from planner.inputs.model import Attention, Block, ModelSpec
+from planner.inputs.model import Attention, Block, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.techniques.recompute._family import RecomputeChoice
@@ -50,8 +50,10 @@ def _core_flops(block: Block, seq_len: int, document_tokens: int | None) -> floa
     if mixer is None:
         return 0.0
     chunked = isinstance(mixer, Attention) and mixer.chunked
-    keys = float(mean_keys(float(seq_len), mixer.window, chunked, document_tokens))
-    return 2.0 * keys * (mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim))
+    keys = float(mean_keys(float(seq_len), mixer.reach, chunked, document_tokens))
+    picks = mixer.indexer if isinstance(mixer, LatentAttention) else None
+    scored = float(mean_keys(float(seq_len), None, False, document_tokens)) * picks.width if picks else 0.0
+    return 2.0 * (keys * (mixer.heads * sum(mixer.core_widths)) + scored)
 
 
 def split_of(plan: Plan, case: Case) -> tuple[int, ...]:

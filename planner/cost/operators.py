@@ -241,7 +241,7 @@ class Pricer:
     def attention(self, mixer: Attention | LatentAttention, heads: Num, shared: Num = 1.0) -> Operator:
         """Price the attention core with the runtime's kernel, shared over context parallelism."""
         case, plan = self.case, self.plan
-        qk_dim, value_dim, window = mixer.qk_head_dim, mixer.value_head_dim, mixer.window
+        (qk_dim, value_dim), window = mixer.core_widths, mixer.reach
         chunked = isinstance(mixer, Attention) and mixer.chunked
         shares = head_ranks(case, plan, mixer)
         local_heads = ceil(heads / shares) if case.context.shares_heads else heads

@@ -189,6 +189,10 @@ def _latent(mixer: LatentAttention, hidden: int, tp: Num) -> list[Parameters]:
         Parameters(heads * (mixer.qk_nope_head_dim + mixer.v_head_dim), float(mixer.kv_lora_rank)),
         Parameters(float(hidden), heads * mixer.v_head_dim + mixer.output_bias),
     ]
+    if mixer.indexer is not None:
+        narrow, heads = float(mixer.indexer.head_dim), float(mixer.indexer.heads)
+        found += [Parameters(float(mixer.indexer.width), rank or float(hidden))]
+        found += [Parameters(narrow, hidden + 2.0), Parameters(heads, float(hidden))]
     return [*found, Parameters(rank, hidden + 1.0)] if rank else found
 
 

@@ -102,6 +102,10 @@ def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, fl
         yield float(mixer.kv_lora_rank + mixer.qk_rope_head_dim), width, 1.0, False
         both = mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
         yield float(both), float(mixer.kv_lora_rank), 1.0, False
+        if mixer.indexer is not None:
+            yield float(mixer.indexer.width), rank or width, 1.0, False
+            yield float(mixer.indexer.head_dim), width, 1.0, False
+            yield float(mixer.indexer.heads), width, 1.0, False
     if block.attention is not None:
         yield width, float(block.attention.heads * block.attention.value_head_dim), 1.0, False
     if ffn is not None:

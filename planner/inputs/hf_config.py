@@ -15,6 +15,7 @@ from planner.inputs.hf_mixers import (
     LINEAR,
     READ,
     WORDS,
+    latent_mixer,
     linear_kinds,
     linear_mixer,
     listed_kinds,
@@ -27,6 +28,8 @@ from planner.inputs.yaml_file import read_json
 
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token")
+_INDEX_KEYS = frozenset({"index_head_dim", "index_topk"})
+_PICKING = ("deepseek_sparse_attention",)
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
 
 
@@ -130,11 +133,11 @@ def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list
     """What the model record cannot express, each with the keys that say so."""
     keys: dict[str, list[str]] = {}
     family = FAMILIES.get(kind, Family())
-    read = READ[family.linear] if family.linear else frozenset[str]()
+    read = READ[family.linear] if family.linear else _INDEX_KEYS if family.picks else frozenset[str]()
     for key, meaning in REFUSED.items():
         if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
             keys.setdefault(meaning, []).append(key)
-    known = WORDS if family.linear else _KINDS
+    known = WORDS if family.linear else _KINDS | dict.fromkeys(_PICKING * family.picks, "full")
     strange = dict.fromkeys(word for word in _layer_kinds(text) if word not in known)
     layers = [f"{kind.replace('_', ' ')} layers (layer_types)" for kind in strange]
     return [f"{meaning} ({', '.join(names)})" for meaning, names in keys.items()] + layers
@@ -203,7 +206,7 @@ def _mixer(config: Config, family: Family, hidden: int, reach: str) -> dict[str,
         return linear_mixer(config, family, hidden)
     if not reach:
         return {}
-    return _latent(config) if family.latent else _attention(config, family, hidden, reach)
+    return latent_mixer(config, family) if family.latent else _attention(config, family, hidden, reach)
 
 
 def _fed(config: Config, family: Family, hidden: int, ffn: str) -> dict[str, Any]:
@@ -231,7 +234,7 @@ def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
     if listed and len(listed) != layers:
         config.fault("layer_types", f"{len(listed)} layers", f"one for each of {layers} layers")
     elif listed:
-        kinds = [_KINDS[kind] for kind in listed]
+        kinds = [_KINDS.get(kind, "full") for kind in listed]
     if not listed or len(listed) != layers:
         kinds = _default_kinds(config, family, layers) if window else ["full"] * layers
     if set(kinds) != {"full"} and not window:
@@ -320,17 +323,6 @@ def _hybrid_sinks(config: Config, reach: str) -> bool:
     return config.flag(
         "add_swa_attention_sink_bias" if reach == "sliding" else "add_full_attention_sink_bias"
     )
-
-
-def _latent(config: Config) -> dict[str, Any]:
-    if config.flag("attention_bias"):
-        config.fault("attention_bias", "true", "false: latent attention with biases is not expressed")
-    names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-    record: dict[str, Any] = {"kind": "latent", "heads": config.whole("num_attention_heads")}
-    # Here null says something: no compression of the queries. A key that is absent has the type's default.
-    plain = "q_lora_rank" in config.raw and config.raw["q_lora_rank"] is None
-    rank = 0 if plain else config.whole("q_lora_rank", least=0)
-    return record | ({"q_lora_rank": rank} if rank else {}) | {name: config.whole(name) for name in names}
 
 
 def _ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:

@@ -59,6 +59,8 @@ class Family:
         Whether a layer is a mixer or a feed-forward alone.
     output_gate : bool
         Whether attention has an output gate.
+    picks : bool
+        Whether an indexer picks the keys of latent attention.
     fixed : mapping
         Keys that may have one value alone, another would be another architecture; text names the key whose
         value it is.
@@ -86,6 +88,7 @@ class Family:
     linear: str = ""
     single: bool = False
     output_gate: bool = False
+    picks: bool = False
     fixed: Mapping[str, bool | str | None] = field(default_factory=dict)
 
 
@@ -122,6 +125,7 @@ _DEEPSEEK = Family(
     latent=True,
     shared=("n_shared_experts",),
 )
+_INDEX = {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048}
 _GLM = Family(
     defaults=_UNTIED | {"attention_bias": True, "num_key_value_heads": 2, "head_dim": 128},
     qkv_bias="attention_bias",
@@ -167,6 +171,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "deepseek": replace(_DEEPSEEK, latent=False, qkv_bias="attention_bias", output_bias="attention_bias"),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
+    "deepseek_v32": replace(
+        _DEEPSEEK, defaults=dict(_DEEPSEEK.defaults) | {"first_k_dense_replace": 3} | _INDEX, picks=True
+    ),
     "gemma": _GEMMA,
     "gemma2": replace(
         _GEMMA, defaults=dict(_GEMMA.defaults) | {"sliding_window_pattern": 2}, norms=4, reach="every"

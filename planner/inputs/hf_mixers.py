@@ -120,6 +120,22 @@ def prediction_block(config: Config, family: Family, blocks: dict[str, Any], las
     return "prediction"
 
 
+def latent_mixer(config: Config, family: Family) -> dict[str, Any]:
+    """Return the fields of latent attention, and of the indexer that picks its keys where there is one."""
+    if config.flag("attention_bias"):
+        config.fault("attention_bias", "true", "false: latent attention with biases is not expressed")
+    names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    record: dict[str, Any] = {"kind": "latent", "heads": config.whole("num_attention_heads")}
+    # Here null says something: no compression of the queries. A key that is absent has the type's default.
+    plain = "q_lora_rank" in config.raw and config.raw["q_lora_rank"] is None
+    rank = 0 if plain else config.whole("q_lora_rank", least=0)
+    record |= ({"q_lora_rank": rank} if rank else {}) | {name: config.whole(name) for name in names}
+    if family.picks:
+        keys = {"heads": "index_n_heads", "head_dim": "index_head_dim", "topk": "index_topk"}
+        record["indexer"] = {field: config.whole(key) for field, key in keys.items()}
+    return record
+
+
 def linear_mixer(config: Config, family: Family, hidden: int) -> dict[str, Any]:
     """Return the fields of the mixer that passes a state along, of a type that has one."""
     return _RECORDS[family.linear](config, hidden)

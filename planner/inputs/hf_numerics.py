@@ -24,6 +24,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "qwen3_moe": {"router_aux_loss_coef": 0.001, "norm_topk_prob": False},
     "deepseek_v2": {"norm_topk_prob": False, "routed_scaling_factor": 1.0},
     "deepseek_v3": {"n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "norm_topk_prob": True},
+    "deepseek_v32": {"n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "norm_topk_prob": True},
     "kimi_k2": {"n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "norm_topk_prob": True},
     "gemma": {"hidden_act": "gelu_pytorch_tanh"},
     "gemma2": {
@@ -84,6 +85,7 @@ _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "deepseek": _SOFTMAX,
     "deepseek_v2": _SOFTMAX,
     "deepseek_v3": _SIGMOID,
+    "deepseek_v32": _SIGMOID,
     "kimi_k2": _SIGMOID,
     "glm4_moe": _SIGMOID,
     "minimax_m2": _SIGMOID | {"normalize": True},

@@ -13,10 +13,13 @@ from planner.errors import nearest
 from planner.formulas import transformer
 from planner.inputs.layers import NAME, parse_layers
 from planner.inputs.mixers.gated_delta import GatedDelta
+from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.mixers.kimi_delta import KimiDelta
 from planner.inputs.mixers.lightning import Lightning
 from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.numerics import Numerics
+from planner.inputs.prediction import PredictionLayers
+from planner.inputs.published import Published
 from planner.inputs.record import Count, Flag, Positive, Record
 from planner.inputs.recurrent import RecurrentMixer
 
@@ -42,6 +45,16 @@ class Attention(Record):
     sinks: Flag = False
     rotary: Flag = True
     output_gate: Flag = False
+
+    @property
+    def reach(self) -> int | None:
+        """Keys that a query attends to at most, where not to the whole sequence. [-]"""
+        return self.window
+
+    @property
+    def core_widths(self) -> tuple[int, int]:
+        """Width of a query and of a value in the core. [element]"""
+        return self.head_dim, self.value_head_dim
 
     @property
     def gate_width(self) -> int:
@@ -94,6 +107,7 @@ class LatentAttention(Record):
     qk_rope_head_dim: Positive
     v_head_dim: Positive
     output_bias: Flag = False
+    indexer: Indexer | None = None
 
     @property
     def kv_heads(self) -> int:
@@ -112,22 +126,38 @@ class LatentAttention(Record):
 
     @property
     def window(self) -> None:
-        """Nothing: it always attends to the whole sequence."""
+        """Nothing: no window slides along the sequence."""
         return
 
+    @property
+    def reach(self) -> int | None:
+        """Keys that a query attends to at most, where not to the whole sequence. [-]"""
+        return self.indexer.topk if self.indexer else None
+
+    @property
+    def core_widths(self) -> tuple[int, int]:
+        """Width of a query and of a value in the core: keys that are picked stay compressed. [element]"""
+        picked = (self.kv_lora_rank + self.qk_rope_head_dim, self.kv_lora_rank)
+        return picked if self.indexer else (self.qk_head_dim, self.value_head_dim)
+
     def params(self, hidden: int) -> int:
-        """Parameters, inner norms included. [element]"""
-        return int(
-            transformer.latent_attention_params(
-                hidden,
-                self.heads,
-                self.q_lora_rank,
-                self.kv_lora_rank,
-                self.qk_nope_head_dim,
-                self.qk_rope_head_dim,
-                self.v_head_dim,
+        """Parameters, inner norms and indexer included. [element]"""
+        picks = self.indexer.params(hidden, self.q_lora_rank) if self.indexer else 0
+        return (
+            picks
+            + int(
+                transformer.latent_attention_params(
+                    hidden,
+                    self.heads,
+                    self.q_lora_rank,
+                    self.kv_lora_rank,
+                    self.qk_nope_head_dim,
+                    self.qk_rope_head_dim,
+                    self.v_head_dim,
+                )
             )
-        ) + (self.output_bias * hidden)
+            + (self.output_bias * hidden)
+        )
 
 
 class DenseFfn(Record):
@@ -191,7 +221,6 @@ Recurrent = GatedDelta | Mamba2 | KimiDelta | Lightning
 Mixer = Annotated[Attention | LatentAttention | Recurrent, Field(discriminator="kind")]
 Ffn = Annotated[DenseFfn | Experts, Field(discriminator="kind")]
 
-
 MOST_NORMS: Final = 16
 """Norms of a layer: known models have four at most, and each is priced by itself. [-]"""
 
@@ -233,40 +262,13 @@ class Block(Record):
         return self.mixer.params(hidden) if self.mixer else 0
 
 
-class PredictionLayers(Record):
-    """Extra multi-token prediction layers after the last block, each with its own projection and norms.
-
-    Embedding and head are shared with the model (DeepSeek-V3, arXiv:2412.19437, sec. 2.2).
-    """
-
-    layers: Positive
-    block: str
-
-    def extra_params(self, hidden: int, norm_width: int) -> int:
-        """Parameters of one layer beside its block: a projection of two streams, three norms. [element]"""
-        return 2 * hidden * hidden + 3 * norm_width
-
-
 def _block_name(text: str) -> str:
     if not re.fullmatch(NAME, text):
         raise ValueError("a name of letters, digits, - and _ that begins with a letter, and is not x")
     return text
 
 
-Printed = Annotated[str, Field(pattern=r"^\d[\d,]*(\.\d+)?[KMBT]?$")]
 BlockName = Annotated[str, AfterValidator(_block_name)]
-Part = Literal["embedding", "head"]
-
-
-class Published(Record):
-    """What the model's authors say of its size, digit for digit, and which parts they leave out."""
-
-    params: Printed | None = None
-    params_without: tuple[Part, ...] = ()
-    active_params: Printed | None = None
-    active_without: tuple[Part, ...] = ()
-    with_prediction: Flag = False
-    source: str = ""
 
 
 class ModelSpec(Record):

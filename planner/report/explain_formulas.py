@@ -140,12 +140,10 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
         "heads": plan.micro_batch * heads,
         "seq_q": seq * (shares / plan.cp),
         "visible": float(
-            mean_keys(
-                seq, mixer.window, bool(getattr(mixer, "chunked", False)), case.workload.document_tokens
-            )
+            mean_keys(seq, mixer.reach, bool(getattr(mixer, "chunked", False)), case.workload.document_tokens)
         ),
-        "head_dim": (mixer.qk_head_dim + mixer.value_head_dim) / 2,
-        "curve": case.kernels.attention_for(round((mixer.qk_head_dim + mixer.value_head_dim) / 2)),
+        "head_dim": sum(mixer.core_widths) / 2,
+        "curve": case.kernels.attention_for(round(sum(mixer.core_widths) / 2)),
         "shared": local / max(mixer.kv_heads / plan.tp, 1.0),
     }
     yield Use(
@@ -291,8 +289,8 @@ def _figures(anatomy: Anatomy) -> Iterator[Use]:
     answer, case, name = anatomy.answer, anatomy.case, _block(anatomy)
     block = case.model.blocks[name]
     mixer, seq = block.attention, case.workload.seq_len
-    width = mixer.heads * (mixer.qk_head_dim + mixer.value_head_dim) if mixer else 0
-    window = mixer.window if mixer else None
+    width = mixer.heads * sum(mixer.core_widths) if mixer else 0
+    window = mixer.reach if mixer else None
     inputs = {
         "tokens": float(case.workload.tokens_per_step),
         "weights": product_weights(block, case.model.hidden),

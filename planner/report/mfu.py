@@ -121,9 +121,7 @@ def _reach(answer: Estimate) -> float:
     """Sum over layers of heads times head sizes times the keys that a query meets without a causal mask."""
     model, seq = answer.job.model, answer.job.workload.seq_len
     mixers = [mixer for name in model.layers if (mixer := model.blocks[name].attention)]
-    return float(
-        sum(m.heads * (m.qk_head_dim + m.value_head_dim) * min(m.window or seq, seq) for m in mixers)
-    )
+    return float(sum(m.heads * sum(m.core_widths) * min(m.reach or seq, seq) for m in mixers))
 
 
 def explanations(measured: MeasuredStep) -> tuple[Explains, ...]:

@@ -13,7 +13,8 @@ Row = dict[str, Any]
 def model_kind(model: ModelSpec) -> str:
     """Attention and feed-forward in the field's words, such as ``mla moe`` or ``gqa sliding dense``.
 
-    ``mha``, ``gqa`` and ``mqa`` tell how many key/value heads there are, ``mla`` is latent attention.
+    ``mha``, ``gqa`` and ``mqa`` tell how many key/value heads there are, ``mla`` is latent attention,
+    and ``sparse`` says that an indexer picks the keys.
     """
     words: dict[str, None] = {}
     for block in model.blocks.values():
@@ -29,7 +30,7 @@ def _attention_words(block: Block) -> list[str]:
     if isinstance(mixer, RecurrentMixer):
         return [mixer.kind]
     if not isinstance(mixer, Attention):
-        return ["mla"]
+        return ["mla", *(["sparse"] if mixer.indexer else [])]
     shared = "mha" if mixer.kv_heads == mixer.heads else "mqa" if mixer.kv_heads == 1 else "gqa"
     return [shared] if mixer.window is None else [shared, "chunked" if mixer.chunked else "sliding"]
 

@@ -203,6 +203,7 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
         parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}
     else:
         parts |= {"latent attention": True, "an output bias": mixer.output_bias}
+        parts |= {"an indexer that picks the keys": mixer.indexer is not None}
     return {name for name, used in parts.items() if used}
 
 

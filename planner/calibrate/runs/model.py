@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Final
 
 from planner.calibrate.runs.table import Run
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec, PredictionLayers
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
+from planner.inputs.prediction import PredictionLayers
 from planner.remembered import remembered
 
 Named = Callable[[str], ModelSpec | None]

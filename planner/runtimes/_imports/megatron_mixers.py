@@ -9,6 +9,24 @@ from planner.runtimes._imports._sheet import Sheet
 DELTA: Final = ("gdn", "gated_delta_net")
 """Spellings of the gated delta net, the newer one first."""
 
+INDEXER_FLAGS: Final = {"heads": "n-heads", "head_dim": "head-dim", "topk": "topk"}
+"""Fields of an indexer and the ends of their flags."""
+
+
+SPARSE: Final = "dsa"
+"""Name of the variant whose keys an indexer picks."""
+
+
+def indexer_record(sheet: Sheet) -> dict[str, Any] | None:
+    """Return the indexer that the flags describe, or None."""
+    sizes = {name: sheet.whole(f"--dsa-indexer-{flag}") for name, flag in INDEXER_FLAGS.items()}
+    sheet.take("--dsa-indexer-loss-coeff")
+    sheet.has("--dsa-indexer-use-sparse-loss")
+    sheet.take("--dsa-kernel-backend")
+    if sheet.take("--experimental-attention-variant") != SPARSE:
+        return None
+    return sizes
+
 
 def delta_mixer(sheet: Sheet) -> tuple[dict[str, Any] | None, str]:
     """Return the gated delta net that the flags describe and the pattern of its layers, or None."""

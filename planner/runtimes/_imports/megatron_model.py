@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from planner.runtimes._imports._sheet import Sheet
-from planner.runtimes._imports.megatron_mixers import delta_mixer
+from planner.runtimes._imports.megatron_mixers import delta_mixer, indexer_record
 from planner.runtimes._imports.megatron_numerics import numerics_record
 from planner.runtimes._imports.tokenizers import vocabulary
 from planner.units import is_whole
@@ -113,6 +113,7 @@ def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
     widths = [sheet.whole(f"--{name}") for name in ("qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim")]
     sinks = sheet.take("--softmax-type") == "learnable"
     gated = sheet.has("--attention-output-gate")
+    indexer = indexer_record(sheet)
     if sheet.has("--multi-latent-attention"):
         return {
             "kind": "latent",
@@ -123,6 +124,7 @@ def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
             "qk_rope_head_dim": widths[1] or 64,
             "v_head_dim": widths[2] or 128,
             "output_bias": not plain,
+            "indexer": indexer,
         }
     return {
         "kind": "attention",

@@ -26,9 +26,11 @@ from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
+from planner.runtimes.megatron_lm.sparse import indexer_of
 
 NAME: Final = "train.py"
 
+INDEXER: Final = ("an indexer that picks the keys",)
 HYBRID: Final = ("state spaces, or layers of a mixer or a feed-forward alone",)
 
 UNSET: Final = ("MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT")
@@ -54,6 +56,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *core_pass_rules(plan, job),
         fits_model("no-hybrids-written", HYBRID if is_hybrid(job.model) else (), "--runtime megatron-lm"),
+        fits_model("no-indexers-written", INDEXER if indexer_of(job.model) else (), "--runtime megatron-lm"),
         method_rule(job.workload.method, runtime.methods),
         adapter_rule(plan, job),
         _positions_rule(job.model, job.workload.seq_len),

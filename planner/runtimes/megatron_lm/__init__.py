@@ -35,6 +35,7 @@ from planner.runtimes.megatron_lm.run_flags import (
     where_set,
 )
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
+from planner.runtimes.megatron_lm.sparse import indexer_rules
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -50,6 +51,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
         *hybrid_rules(plan, job.model, runtime),
+        *indexer_rules(plan, job, runtime),
     ]
 
 

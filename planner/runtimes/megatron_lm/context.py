@@ -51,7 +51,7 @@ def context_rules(plan: Plan, arch: Architecture) -> list[Rule]:
     single = np.less_equal(plan.cp, 1)
     method, methods = plan.cp_method.partition(":")[0], set(CP_COMM)
     if isinstance(arch.mixer, LatentAttention):
-        methods = {"ring"}
+        methods = {"all-gather"} if arch.mixer.indexer else {"ring"}
     if arch.window is not None:
         methods &= {"all-gather", "all-to-all"}
     if arch.sinks:

@@ -27,6 +27,7 @@ from planner.runtimes.megatron_lm.offload import activation_flags as hosted_flag
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.run_flags import loop_flags
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
+from planner.runtimes.megatron_lm.sparse import indexer_flags
 from planner.runtimes.megatron_lm.table import PRECISION, SHARDING, degree_flags
 
 VOCAB_MULTIPLE: Final = 128
@@ -164,6 +165,7 @@ def _latent_flags(model: ModelSpec, mixer: LatentAttention) -> list[str]:
         *("--qk-pos-emb-head-dim", str(mixer.qk_rope_head_dim)),
         *("--v-head-dim", str(mixer.v_head_dim)),
         *("--rope-type", kind, "--no-rope-fusion"),
+        *indexer_flags(mixer.indexer),
     ]
 
 

@@ -1,0 +1,81 @@
+"""Latent attention whose keys an indexer picks, as Megatron-core builds it: its flags and what it needs.
+
+Read in Megatron-LM d98e8a64 (core 0.20): ``experimental_attention_variant/dsa.py`` and
+``transformer_config.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.inputs.mixers.indexer import Indexer
+from planner.inputs.model import LatentAttention, ModelSpec
+from planner.plan import Plan
+from planner.rules import Rule
+from planner.runtimes._family import Job, Runtime
+
+SINCE: Final = "0.20"
+"""First release whose indexer this was read in, with context parallelism and fused kernels."""
+
+VARIANT: Final = "dsa"
+"""Its name among the experimental variants of attention."""
+
+KERNELS: Final = "tilelang"
+"""Fused kernels that training runs; PyTorch's own fall back to keep a matrix of scores."""
+
+LOSS_SHARE: Final = 1.0
+"""Weight of the loss that teaches the index, and nothing else: the paper adds it as it is. [-]"""
+
+
+def indexer_of(model: ModelSpec) -> Indexer | None:
+    """Return the indexer of a model's attention, if there is one."""
+    found = (mixer.indexer for mixer in model.attentions if isinstance(mixer, LatentAttention))
+    return next((one for one in found if one is not None), None)
+
+
+def indexer_flags(indexer: Indexer | None) -> list[str]:
+    """Return the flags of an indexer, which learns on the picked keys (DeepSeek-V3.2, eq. 4)."""
+    if indexer is None:
+        return []
+    return [
+        *("--experimental-attention-variant", VARIANT),
+        *("--dsa-indexer-n-heads", str(indexer.heads)),
+        *("--dsa-indexer-head-dim", str(indexer.head_dim)),
+        *("--dsa-indexer-topk", str(indexer.topk)),
+        *("--dsa-indexer-loss-coeff", str(LOSS_SHARE)),
+        *("--dsa-indexer-use-sparse-loss", "--dsa-kernel-backend", KERNELS),
+    ]
+
+
+def indexer_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules of an indexer: a release that has it, keys of all ranks, all weights trained."""
+    if indexer_of(job.model) is None:
+        return []
+    release = runtime.release or runtime.versions[0]
+    return [
+        Rule(
+            "release-has-indexers",
+            release >= SINCE,
+            lambda: (f"an indexer that picks the keys with release {release}", f"release {SINCE}", SINCE),
+        ),
+        Rule(
+            "indexer-gathers-keys",
+            np.less_equal(plan.cp, 1) | (plan.cp_method == "all-gather"),
+            lambda: (
+                f"cp {plan.cp:g} by {plan.cp_method}",
+                "all-gather: an indexer picks among the keys of the whole sequence",
+                "cp method all-gather",
+            ),
+        ),
+        Rule(
+            "indexer-trains-whole",
+            job.workload.method == "full",
+            lambda: (
+                f"method {job.workload.method}",
+                "full: adapters beside an indexer are not priced",
+                "full",
+            ),
+        ),
+    ]

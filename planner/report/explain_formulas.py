@@ -141,7 +141,7 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
         "seq_q": seq * (shares / plan.cp),
         "visible": float(
             mean_keys(
-                seq, mixer.window, bool(getattr(mixer, "chunked", False)), case.workload.document_tokens
+                seq, mixer.window, bool(getattr(mixer, "chunked", False)), case.workload.attended_tokens
             )
         ),
         "head_dim": (mixer.qk_head_dim + mixer.value_head_dim) / 2,

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 Kind = Literal[
     "amount", "context", "count", "counts", "dtype", "length", "memory", "name", "number", "offload",
-    "recompute", "split", "switch", "targets", "text", "word",
+    "lengths", "recompute", "split", "switch", "targets", "text", "word",
 ]  # fmt: skip
 """How a value is written and what it becomes: a method of `planner.question.reading.Reading`."""
 
@@ -182,6 +182,16 @@ JOB: Final = (
     Field(
         "document_tokens", "length", unit="token", most=2**27,
         help="Mean length of packed documents that attention keeps to.", otherwise="none",
+    ),
+    Field(
+        "seq_lens", "lengths", "FILE|LAW", gridded=False,
+        help="Lengths that are packed to --seq-len: a CSV, or lognormal:mean=8Ki,max=128Ki,seed=1.",
+        otherwise="all alike", elsewhere="lengths sequence-lengths length-distribution",
+    ),
+    Field(
+        "max_tokens_per_rank", "length", unit="token", most=2**27, gridded=False,
+        help="Tokens of a sequence on a rank, with --seq-lens.", otherwise="seq-len / cp",
+        elsewhere="max-seqlen-per-dp-cp-rank",
     ),
     Field(
         "imbalance", "number", "X",

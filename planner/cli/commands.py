@@ -26,6 +26,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "resume": ("resume", "resume", "Whether a job can go on under another plan, and what moves."),
     "cluster": ("cluster", "cluster", "Several jobs on one cluster: share and time of each."),
     "budget": ("budget", "budget", "How large a model for so many FLOPs, dollars or days."),
+    "phases": (
+        "phases",
+        "phases",
+        "A training whose sequences grow: a plan for each phase, and one for all.",
+    ),
     "report": ("report", "report", "A plan or a search as one HTML page with pictures."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),
     "tune": ("tune", "tune", "The best few plans tried in turn, compared, and ranked again."),

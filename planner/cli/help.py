@@ -9,7 +9,8 @@ from planner.fields import ASKED_AXES
 
 GROUPS: Final[Mapping[str, str]] = {
     "Model and cluster": "hardware gpus nodes gpus_per_node memory_limit price vocab_size source",
-    "Workload": "seq_len global_batch global_batch_tokens precision tokens document_tokens imbalance",
+    "Workload": "seq_len global_batch global_batch_tokens precision tokens document_tokens seq_lens "
+    "max_tokens_per_rank imbalance",
     "Training": "method lora_rank lora_targets optimizer state_dtype master_dtype gradient_dtype",
     "Runtime": "runtime target_version changes",
     "Layout (what is given is kept)": " ".join(axis.name for axis in ASKED_AXES),
@@ -25,7 +26,7 @@ LONG: Final = 15
 """Options from which on a help has headings."""
 
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
-    "Plan": "search estimate explain compare sweep budget cluster",
+    "Plan": "search estimate explain compare sweep budget phases cluster",
     "Run": "emit tune diagnose mfu goodput resume report simulate",
     "Measure": "validate benchmark calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",

@@ -10,7 +10,7 @@ from planner.cli.printable import to_stderr
 from planner.fields import FIELDS
 from planner.question.reading import BINARY, Reading
 
-LENGTHS: Final = ("seq_len", "document_tokens", "global_batch", "global_batch_tokens")
+LENGTHS: Final = ("seq_len", "document_tokens", "max_tokens_per_rank", "global_batch", "global_batch_tokens")
 """Options whose K is 1,024 and M 1,048,576."""
 
 _SCALED = re.compile(r"[\d.,_]+\s*[kKmM]")

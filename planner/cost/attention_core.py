@@ -147,7 +147,7 @@ def split_softmax(rows: Num) -> Num:
     return result
 
 
-def mean_keys(seq: float, window: int | None, chunked: bool, document: int | None = None) -> Num:
+def mean_keys(seq: float, window: int | None, chunked: bool, document: float | None = None) -> Num:
     """Keys that a query sees in the mean: causal, within a sliding window or a chunk, in its document. [-]
 
     Examples

@@ -19,7 +19,7 @@ References
 
 
 def step_flops(
-    model: ModelSpec, seq_len: int, tokens: float, document_tokens: int | None = None, frozen: bool = False
+    model: ModelSpec, seq_len: int, tokens: float, document_tokens: float | None = None, frozen: bool = False
 ) -> float:
     """Model FLOPs of a step as Megatron-LM counts them, extra prediction layers included. [FLOP]
 
@@ -34,7 +34,7 @@ def step_flops(
         heads += model.prediction.layers
         weights += float(model.prediction.layers * model.prediction.extra_params(model.hidden, model.hidden))
     share = FROZEN_SHARE if frozen else 1.0
-    seq_len = min(seq_len, document_tokens or seq_len)
+    length = min(float(seq_len), document_tokens or float(seq_len))
     total = share * model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
     for name in dict.fromkeys(names):
         block = model.blocks[name]
@@ -46,9 +46,9 @@ def step_flops(
             total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
             continue
         if isinstance(mixer, LatentAttention) and mixer.indexer is not None:
-            total += names.count(name) * model_flops(tokens, 0.0, float(mixer.indexer.width), seq_len / 2)
-        chunk = min(mixer.reach or seq_len, seq_len)
-        keys = chunk / 2 if chunk == seq_len or getattr(mixer, "chunked", False) else _sliding(seq_len, chunk)
+            total += names.count(name) * model_flops(tokens, 0.0, float(mixer.indexer.width), length / 2)
+        chunk = min(mixer.reach or length, length)
+        keys = chunk / 2 if chunk == length or getattr(mixer, "chunked", False) else _sliding(length, chunk)
         width = mixer.heads * sum(mixer.core_widths)
         total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
         total += names.count(name) * model_flops(tokens, 0.0, float(width), keys)
@@ -58,8 +58,9 @@ def step_flops(
 def job_flops(job: Job, trains_base: bool = True) -> float:
     """Model FLOPs of a job's step. [FLOP]"""
     work = job.workload
-    tokens = float(work.tokens_per_step)
-    return step_flops(job.model, work.seq_len, tokens, work.document_tokens, not trains_base)
+    tokens, known = float(work.tokens_per_step), work.packed
+    documents = work.document_tokens if known is None else known.attended / known.filled
+    return step_flops(job.model, work.seq_len, tokens, documents, not trains_base)
 
 
 def product_weights(block: Block, hidden: int) -> float:
@@ -88,6 +89,6 @@ def mixer_weights(block: Block, hidden: int) -> float:
     return float(mixer.params(hidden)) if mixer else 0.0
 
 
-def _sliding(seq_len: int, window: int) -> float:
+def _sliding(seq_len: float, window: float) -> float:
     """Keys that a query sees in the mean through a sliding window. [-]"""
     return window - window * window / (2.0 * seq_len)

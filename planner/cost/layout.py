@@ -29,7 +29,9 @@ from planner.techniques.recompute._family import RecomputeChoice
 T = TypeVar("T")
 
 
-def layer_weights(model: ModelSpec, seq_len: int, document_tokens: int | None = None) -> Mapping[str, float]:
+def layer_weights(
+    model: ModelSpec, seq_len: int, document_tokens: float | None = None
+) -> Mapping[str, float]:
     """FLOPs of one token in a layer of each kind, and in the head: what the default split balances. [FLOP]"""
     weights: dict[str, float] = {}
     for name, block in model.blocks.items():
@@ -42,7 +44,7 @@ def layer_weights(model: ModelSpec, seq_len: int, document_tokens: int | None = 
     return weights
 
 
-def _core_flops(block: Block, seq_len: int, document_tokens: int | None) -> float:
+def _core_flops(block: Block, seq_len: int, document_tokens: float | None) -> float:
     """FLOPs of one token in a layer's attention core, or in its scan. [FLOP]"""
     mixer, recurrent = block.attention, block.recurrent
     if recurrent is not None:
@@ -66,11 +68,11 @@ def usual_split(case: Case, parts: int) -> tuple[int, ...]:
     own, work = case.runtime.own_split, case.workload
     if own is not None and (split := own(case.model, parts)) is not None:
         return split
-    return _balanced_split(case.model, work.seq_len, work.document_tokens, parts)
+    return _balanced_split(case.model, work.seq_len, work.attended_tokens, parts)
 
 
 @remembered(most=1024)
-def _balanced_split(model: ModelSpec, seq_len: int, documents: int | None, parts: int) -> tuple[int, ...]:
+def _balanced_split(model: ModelSpec, seq_len: int, documents: float | None, parts: int) -> tuple[int, ...]:
     return default_split(model, parts, layer_weights(model, seq_len, documents))
 
 

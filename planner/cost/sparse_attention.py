@@ -74,8 +74,8 @@ def index_scores(pricer: Pricer, mixer: LatentAttention, indexer: Indexer) -> Op
     """
     case, plan, seq = pricer.case, pricer.plan, float(pricer.case.workload.seq_len)
     rows, share, kernel = plan.micro_batch * indexer.heads, 1.0 / plan.cp, case.traits.attention.kernel
-    seen = mean_keys(seq, None, False, case.workload.document_tokens)
-    picked = mean_keys(seq, indexer.topk, False, case.workload.document_tokens)
+    seen = mean_keys(seq, None, False, case.workload.attended_tokens)
+    picked = mean_keys(seq, indexer.topk, False, case.workload.attended_tokens)
     narrow, heads = float(indexer.head_dim), float(indexer.heads)
     whole, _, _ = attention_seconds(case, kernel, rows, seq, share, seen, narrow, heads)
     few, _, _ = attention_seconds(case, kernel, rows, seq, share, picked, narrow, heads)

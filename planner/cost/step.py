@@ -30,6 +30,7 @@ from planner.cost.memory import (
 from planner.cost.messages import are_unlike, hop_seconds
 from planner.cost.stages import Piece, Stages
 from planner.cost.step_end import StepEnd, least_seconds, step_end
+from planner.cost.unequal import waiting_seconds
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num, Truth, maximum, some, where
 from planner.plan import Plan
@@ -266,6 +267,8 @@ def price_step(
     if case.traits.allocator.full_message_seconds:
         optimizer = optimizer + stalled_seconds(case, plan, total)
     step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
+    if case.workload.seq_lens is not None:
+        step = step + waiting_seconds(case, plan)
     least, host = least_seconds(case, plan, end), host_step_seconds(case, plan)
     return StepPrice(
         step=maximum(step, host),

@@ -12,6 +12,9 @@ from planner.fields import default
 from planner.inputs.build import wrong_input
 from planner.inputs.record import Record
 
+if TYPE_CHECKING:
+    from planner.inputs.lengths import PackedLengths
+
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 
 DTYPE_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
@@ -77,6 +80,8 @@ class WorkloadFields(Record):
     lora_rank: PositiveInt = default("lora_rank")
     lora_targets: tuple[Target, ...] | None = None
     document_tokens: PositiveInt | None = None
+    seq_lens: str | None = None
+    max_tokens_per_rank: PositiveInt | None = None
     imbalance: Annotated[float, Field(ge=1.0)] = default("imbalance")
     tokens: PositiveFloat | None = None
 
@@ -88,6 +93,8 @@ class Workload(WorkloadFields):
     of None is the runtime's own. ``lora_targets`` are groups of `TARGETS` that have adapters, None for all.
     ``document_tokens`` is the mean length of the documents that a sequence is packed from, each of which
     attends to itself alone; None where attention sees the whole sequence. [element]
+    ``seq_lens`` is a source of unequal lengths that are packed to ``seq_len`` (`planner.inputs.lengths`), of
+    which a rank takes at most ``max_tokens_per_rank`` where context parallelism follows the length.
     """
 
     if not TYPE_CHECKING:
@@ -106,6 +113,27 @@ class Workload(WorkloadFields):
                 raise wrong_input(Workload, values, "Workload", error) from None
 
     @property
-    def tokens_per_step(self) -> int:
-        """Tokens in one optimizer step. [-]"""
+    def packed(self) -> PackedLengths | None:
+        """Unequal lengths packed to sequences; None where all are alike."""
+        if self.seq_lens is None:
+            return None
+        from planner.inputs.lengths import packed
+
+        return packed(self.seq_lens, self.seq_len)
+
+    @property
+    def attended_tokens(self) -> float | None:
+        """Length of equal documents whose attention costs as much; None where it sees all. [token]"""
+        known = self.packed
+        return self.document_tokens if known is None else known.attended
+
+    @property
+    def slots_per_step(self) -> int:
+        """Tokens that one optimizer step computes, those that packing leaves empty among them. [-]"""
         return self.seq_len * self.global_batch
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens in one optimizer step, those that packing leaves empty not among them. [-]"""
+        known = self.packed
+        return self.slots_per_step if known is None else round(self.slots_per_step * known.filled)

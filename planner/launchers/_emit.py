@@ -186,6 +186,11 @@ def release_notes(runtime: Runtime, silent: Sequence[str], version: str) -> tupl
 
 def packed_note(work: Workload) -> tuple[str, ...]:
     """Return what is priced of packed documents that no file asks for."""
+    if work.seq_lens is not None:
+        return (
+            f"The price is of unequal lengths ({work.seq_lens}) packed to {work.seq_len} tokens, attention "
+            "within documents and loss by tokens; these files ask for neither: pack the data so.",
+        )
     if work.document_tokens is None:
         return ()
     return (

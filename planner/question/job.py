@@ -11,6 +11,7 @@ from planner.errors import nearest
 from planner.fields import default
 from planner.files import is_plan_file
 from planner.inputs.hardware import HardwareProfile
+from planner.inputs.lengths import longest
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
@@ -27,7 +28,7 @@ DEFAULT_RUNTIME: Final[str] = default("runtime")
 
 WORKLOAD: Final = (
     "seq_len", "precision", "optimizer", "method", "lora_rank", "lora_targets", "document_tokens",
-    "imbalance", "tokens", "state_dtype", "master_dtype", "gradient_dtype",
+    "seq_lens", "max_tokens_per_rank", "imbalance", "tokens", "state_dtype", "master_dtype", "gradient_dtype",
 )  # fmt: skip
 """Fields of a job that are those of its workload, but for the batch."""
 
@@ -151,7 +152,10 @@ def _workload(
             lora = " or ".join(reading.door.said("method", name) for name in ("lora", "qlora"))
             reading.fault(name, f"no adapters with {reading.door.said('method', 'full')}", lora)
     plain = _plain_workload(model)
+    if given["seq_lens"] is not None and given["seq_len"] is None and not reading.problems:
+        defaults["seq_len"] = given["seq_len"] = longest(given["seq_lens"])
     seq_len = given["seq_len"] or plain.seq_len
+    _check_lengths(given, seq_len, reading)
     if (given["document_tokens"] or 0) > seq_len:
         found, most = f"{given['document_tokens']} tokens", f"at most the {seq_len} of a sequence"
         reading.fault("document_tokens", found, most, str(seq_len))
@@ -169,11 +173,28 @@ def _workload(
         "gradient_dtype",
         "lora_targets",
         "document_tokens",
+        "seq_lens",
+        "max_tokens_per_rank",
     } | ({"lora_rank"} if (given["method"] or "full") == "full" else set())
     defaults |= {
         name: getattr(plain, name) for name, value in given.items() if value is None and name not in silent
     }
     return plain.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _check_lengths(given: Mapping[str, Any], seq_len: int, reading: Reading) -> None:
+    """Note what unequal lengths exclude, and a limit of tokens without them."""
+    if given["seq_lens"] is not None and given["document_tokens"] is not None:
+        one = reading.place("document_tokens")
+        reading.fault("seq_lens", f"a second length of documents beside {one}", "one of the two")
+    limit = given["max_tokens_per_rank"]
+    if limit is not None and given["seq_lens"] is None:
+        reading.fault(
+            "max_tokens_per_rank", "no unequal lengths", reading.door.said("seq_lens", "lengths.csv")
+        )
+    elif limit is not None and limit > seq_len:
+        most = f"at most the {seq_len} tokens of a sequence"
+        reading.fault("max_tokens_per_rank", f"{limit} tokens", most, str(seq_len))
 
 
 def _global_batch(said: Said, seq_len: int, reading: Reading) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from planner.errors import nearest
 from planner.fields import FIELDS, Field
+from planner.inputs.lengths import read_lengths
 from planner.inputs.workload import DTYPE_BYTES, TARGETS, adapted_groups
 from planner.plan import prediction_stage
 from planner.question.reading import Reading, parts_of, shown
@@ -73,6 +74,11 @@ def _offload(reading: Reading, field: Field, given: Any) -> str | None:
     return chosen.spelled if chosen else None
 
 
+def _lengths(reading: Reading, field: Field, given: Any) -> str | None:
+    """Return the source of lengths in its one spelling."""
+    return reading.attempt(read_lengths, str(given), reading.place(field.name))
+
+
 def _targets(reading: Reading, field: Field, given: Any) -> tuple[str, ...] | None:
     """Return the groups of linear layers that have adapters, or None where all have."""
     try:
@@ -122,6 +128,7 @@ KINDS: Final[Mapping[str, Callable[[Reading, Field, Any], Any]]] = {
     "counts": lambda reading, field, given: reading.counts(field.name, given),
     "dtype": lambda reading, field, given: reading.word(field.name, given, tuple(DTYPE_BYTES)),
     "length": lambda reading, field, given: reading.length(field.name, given, int(field.most)),
+    "lengths": _lengths,
     "memory": lambda reading, field, given: reading.memory(field.name, given),
     "name": _name,
     "number": lambda reading, field, given: reading.number(field.name, given, field.least),

@@ -14,6 +14,7 @@ from planner.cost.price import Unpriced
 from planner.cost.settings import settings_of
 from planner.fields import AXES
 from planner.plan import Plan
+from planner.report.unequal import lengths_record
 from planner.runtimes._family import Job
 from planner.search.optimise import SearchResult
 from planner.units import GIB, TFLOP
@@ -83,7 +84,9 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
         "feasible": answer.feasible,
         "violations": [asdict(violation) for violation in answer.violations],
     }
-    figures = _no_figures(answer) if isinstance(answer, Unpriced) else _figures(answer)
+    figures = (
+        _no_figures(answer) if isinstance(answer, Unpriced) else _figures(answer) | lengths_record(answer)
+    )
     document: Document = plain(head | figures)
     return document
 

@@ -31,6 +31,7 @@ from planner.report.plan_columns import (
     plan_record,
 )
 from planner.report.settings_line import settings_line, unproven_settings
+from planner.report.unequal import lengths_page
 from planner.report.view import figure, figures
 from planner.runtimes._family import Job, Runtime
 from planner.units import DAY, GIB, HOUR, TFLOP, percent, show
@@ -92,6 +93,7 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
             _figures(answer),
             *adapter_lines(answer.job.workload.method),
             _time_table(answer),
+            *lengths_page(answer),
             memory_table(shown_stages(answer)),
             *left_out(answer),
             sent_line(answer),

@@ -140,7 +140,7 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
         "heads": plan.micro_batch * heads,
         "seq_q": seq * (shares / plan.cp),
         "visible": float(
-            mean_keys(seq, mixer.reach, bool(getattr(mixer, "chunked", False)), case.workload.document_tokens)
+            mean_keys(seq, mixer.reach, bool(getattr(mixer, "chunked", False)), case.workload.attended_tokens)
         ),
         "head_dim": sum(mixer.core_widths) / 2,
         "curve": case.kernels.attention_for(round(sum(mixer.core_widths) / 2)),

@@ -23,6 +23,7 @@ HEAD = (
     "memory",
     "comm_bytes_per_gpu",
     "price",
+    "lengths",
 )
 """Parts of a document that are no single figure."""
 

@@ -36,6 +36,7 @@ NOT_RUN: Final = {
     "optimal_params": "takes the same constants",
     "optimal_params_at_ratio": "the 6 FLOP of each parameter and token are those of the code",
     "best_interval_seconds": "takes Lambert's function from SciPy, which knows no quantities",
+    "expected_largest": "takes a sample, whose unit is that of its result",
     "harmonic_sum": "takes the digamma function from SciPy, which knows no quantities",
     "exponential_order_seconds": "takes harmonic sums",
     "normal_order_seconds": "takes the normal quantile from SciPy, which knows no quantities",

@@ -81,7 +81,7 @@ def flags(plan: Plan, job: Job, choice: TitanChoice) -> tuple[str, ...]:
         "parallelism.expert_parallel_degree": plan.ep,
         "parallelism.num_pp_microbatches": plan.num_microbatches if plan.pp > 1 else 1,
         "training.num_tokens_per_microbatch_per_dp_rank": plan.micro_batch * work.seq_len,
-        "training.num_tokens_per_train_step": work.tokens_per_step,
+        "training.num_tokens_per_train_step": work.slots_per_step,
         "training.max_context_length": work.seq_len,
     }
     words = {

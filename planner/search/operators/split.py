@@ -78,7 +78,7 @@ def _before_bare(plan: Plan, scan: Scope, bare: int) -> tuple[int, ...] | None:
     if plan.pp == 1 or not 1 < parts <= model.num_layers:
         return None
     work = scan.job.workload
-    weights = layer_weights(model, work.seq_len, work.document_tokens)
+    weights = layer_weights(model, work.seq_len, work.attended_tokens)
     extra = weights[model.prediction.block] + 4.0 * model.hidden * model.hidden
     last = model.prediction.layers * extra if bare == 1 else 0.0
     return weighted_split(tuple(weights[name] for name in model.layers), parts, last)

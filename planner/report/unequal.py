@@ -1,0 +1,90 @@
+"""Unequal lengths in an answer: packing, imbalance, ranks by length, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from planner.cost.estimate import Estimate
+from planner.cost.uneven_steps import UnevenSteps
+from planner.report.page import Page, Table, significant
+from planner.units import percent
+
+
+def lengths_record(answer: Estimate) -> dict[str, Any]:
+    """Return what unequal lengths cost a plan, for a document; nothing where all are alike."""
+    work = answer.job.workload
+    if work.seq_lens is None:
+        return {}
+    steps, known = UnevenSteps(answer), UnevenSteps(answer).packed
+    lengths = known.lengths
+    return {
+        "lengths": {
+            "source": work.seq_lens,
+            "documents": len(lengths),
+            "mean_tokens": float(lengths.mean()),
+            "median_tokens": float(sorted(lengths)[len(lengths) // 2]),
+            "longest_tokens": int(lengths.max()),
+            "packed_to_tokens": work.seq_len,
+            "filled_share": known.filled,
+            "alone_filled_share": float(lengths.mean() / work.seq_len),
+            "attended_tokens": known.attended,
+            "waits": "pass" if steps.each_pass else "step",
+            "imbalance": {
+                "as_packed": float(known.costs.max()),
+                "as_they_come": steps.imbalance(steps.arrived),
+                "balanced": steps.imbalance(steps.balanced),
+            },
+            "even_step_s": steps.even,
+            "sum_of_maxima_s": float(steps.seconds(steps.arrived, True).mean()),
+            "maximum_of_sums_s": float(steps.seconds(steps.arrived, False).mean()),
+            "balanced_step_s": float(steps.seconds(steps.balanced, steps.each_pass).mean()),
+            "one_sided_gain": steps.one_sided_gain,
+            "lost_share": 1.0 - steps.even / answer.step,
+            "step_spread": steps.spread,
+            "classes": [asdict(one) for one in steps.classes],
+            "dynamic_cp": {
+                "tokens_per_rank": steps.capacity,
+                "step_time_s": steps.dynamic,
+                "speedup": answer.step / steps.dynamic,
+                "not_in_megatron": list(steps.dynamic_limits()),
+            },
+        }
+    }
+
+
+def lengths_page(answer: Estimate) -> Page:
+    """Return the same for people."""
+    record = lengths_record(answer).get("lengths")
+    if record is None:
+        return []
+    waits, imbalance, dynamic = record["waits"], record["imbalance"], record["dynamic_cp"]
+    rows = [
+        {
+            "documents of tokens": f"{one['least']:,} to {one['most']:,}",
+            "share": percent(one["documents"]),
+            "of tokens": percent(one["tokens"]),
+            "ranks": str(one["ranks"]),
+        }
+        for one in record["classes"]
+    ]
+    refused = "; ".join(dynamic["not_in_megatron"])
+    why = f" Megatron-LM cannot run it here: {refused}." if refused else ""
+    alone, gain = percent(record["alone_filled_share"]), percent(record["one_sided_gain"])
+    each, once = (significant(record[name]) for name in ("sum_of_maxima_s", "maximum_of_sums_s"))
+    lost, spread = percent(record["lost_share"]), percent(record["step_spread"])
+    before, after = imbalance["as_they_come"], imbalance["balanced"]
+    return [
+        f"Lengths: {record['documents']:,} documents of {record['mean_tokens']:,.0f} tokens in the mean, "
+        f"packed to {record['packed_to_tokens']:,} ({percent(record['filled_share'])} filled; {alone} with "
+        "one in each).",
+        f"Ranks wait for one another in each {waits} (told under bubble): the busiest has {before:.2f} times "
+        f"the mean attention, {after:.2f} times with sequences balanced. This costs {lost} of the throughput "
+        f"(steps vary by {spread}); balanced, a step takes {significant(record['balanced_step_s'])} s. "
+        f"Waiting in each pass takes {each} s, once a step {once} s (ODC, arXiv:2601.19362: {gain}).",
+        "With context parallelism by length (ByteScale, arXiv:2502.21231), at "
+        f"{dynamic['tokens_per_rank']:,.0f} tokens on a rank, a step takes "
+        f"{significant(dynamic['step_time_s'])} s, {dynamic['speedup']:.2f} times as fast; no launch file "
+        f"here sets it.{why}",
+        Table(tuple(rows)),
+    ]

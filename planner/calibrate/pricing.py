@@ -16,6 +16,7 @@ from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of
 from planner.cost.fit import oom_probability
 from planner.cost.flops import step_flops
+from planner.cost.kinds import band_of_kinds
 from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.memory import first_step_bytes
 from planner.cost.operators import Pricer
@@ -229,7 +230,12 @@ def _band_of(run: PricedRun, extrapolated: float, used: float, host_share: float
         return None
     pool = run.job.hardware.pool
     regime = regime_of(pool, run.job.gpus, host_share)
-    band = error_band(run.runtime.name, pool, extrapolated, used, regime)
+    band = band_of_kinds(
+        error_band(run.runtime.name, pool, extrapolated, used, regime),
+        run.plan,
+        run.job,
+        run.runtime,
+    )
     return None if band is None else band.share
 
 

@@ -12,6 +12,7 @@ from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
 from planner.cost.flops import job_flops
+from planner.cost.kinds import band_of_kinds
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
 from planner.cost.money import Bill, Phases, bill_of
@@ -179,7 +180,12 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     device = float(job.hardware.pool.accelerator.memory_visible)
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
     regime = regime_of(job.hardware.pool, job.gpus, float(result.host) / step)
-    band = error_band(runtime.name, job.hardware.pool, extrapolated, peak / device, regime)
+    band = band_of_kinds(
+        error_band(runtime.name, job.hardware.pool, extrapolated, peak / device, regime),
+        plan,
+        job,
+        runtime,
+    )
     fits = peak <= capacity
     time = time_terms(parts, result)
     answer = Estimate(

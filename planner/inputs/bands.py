@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -232,13 +233,11 @@ def _lent_band(runtime: str, pool: Pool, regime: str) -> MeasuredBand | None:
     waits for its host is no better known by runs that did not: then that of the runtime is lent whose
     waiting steps are known best, where it is wider.
     """
-    name, core = pool.accelerator.name, CORES.get(runtime, runtime)
+    name, core = pool.accelerator.name, core_of(runtime)
     for asked in dict.fromkeys((regime, "")):
         bands = [band for (_, _, kind), band in measured_bands().items() if kind == asked]
-        here = [
-            one for one in bands if one.accelerator == name and CORES.get(one.runtime, one.runtime) == core
-        ]
-        chip = [one for one in bands if one.runtime == runtime and _chip(one.accelerator) == _chip(name)]
+        here = [one for one in bands if one.accelerator == name and core_of(one.runtime) == core]
+        chip = [one for one in bands if one.runtime == runtime and chip_of(one.accelerator) == chip_of(name)]
         if here or chip:
             near = max(here or chip, key=_width)
             return near if asked == regime else max(near, _best_known(regime, near), key=_width)
@@ -255,8 +254,28 @@ def _width(band: MeasuredBand) -> float:
     return band.band
 
 
-def _chip(accelerator: str) -> str:
+def chip_of(accelerator: str) -> str:
+    """Return the chip of an accelerator, whatever its card.
+
+    Examples
+    --------
+    >>> chip_of("h100-80gb-sxm"), chip_of("gb300")
+    ('h100', 'gb300')
+    """
     return accelerator.partition("-")[0]
+
+
+def core_of(runtime: str) -> str:
+    """Return whose layers and messages a runtime runs: its core's, where it shares one."""
+    return CORES.get(runtime, runtime)
+
+
+def beyond_runs(band: Band | None, kinds: Sequence[str]) -> Band | None:
+    """Return the band of a plan of ``kinds`` that no measured run is of: as wide as another accelerator's."""
+    if band is None or not kinds:
+        return band
+    basis = f"{band.basis}; {ELSEWHERE_WIDER:g} times as wide since no run there has {' or '.join(kinds)}"
+    return replace(band, share=band.share * ELSEWHERE_WIDER, basis=basis)
 
 
 def _widened(share: float, basis: str, more: float) -> Band:

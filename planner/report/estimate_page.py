@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from planner.calibrate.releases import title_of
 from planner.cost.estimate import Estimate, StageBytes
+from planner.cost.kinds import unmeasured_kinds
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
-from planner.inputs.bands import error_bands
+from planner.inputs.bands import chip_of, core_of, error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.hosting import hosting_lines
@@ -276,12 +277,15 @@ def trust(answer: Estimate) -> Page:
 
 def unproven(answer: Estimate) -> list[str]:
     """Say what of a plan no measured run stands behind, whatever its band."""
-    told = unproven_settings(answer)
-    if not answer.plan.offload.startswith("activations"):
-        return told
+    kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
+    if not kinds:
+        return unproven_settings(answer)
+    chip = chip_of(answer.job.hardware.pool.accelerator.name)
+    what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
+    there = f"no measured run of {core_of(answer.runtime.name)} with {what} on {chip} has"
     return [
-        *told,
-        "Unproven: no measured run keeps activations on the host, so that its price is the formulas' alone.",
+        *unproven_settings(answer),
+        f"Unproven: {there} {' or '.join(kinds)}, so that what it gains is the formulas' word alone.",
     ]
 
 

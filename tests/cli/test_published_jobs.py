@@ -1,39 +1,92 @@
-"""The published jobs stand in the document with the prices of today, and what is claimed of them holds."""
+"""Public recipes as a test of the search: what the document says of them holds with the prices of today."""
 
 from __future__ import annotations
 
-import re
+import math
 
 import pytest
 
-from tests.published_jobs import DOCUMENT, JOBS, Published, found, layout, priced
+from planner.calibrate.constants import predictions_with, shipped_values
+from planner.calibrate.pricing import Prediction
+from planner.calibrate.runs.catalogue import shipped_catalogue
+from planner.calibrate.runs.defaults import PricedRun, prepared
+from planner.cost.estimate import Estimate
+from planner.cost.price import price
+from tests.published_jobs.page import DOCUMENT, END, START, SUMS, evenly, tables_of
+from tests.published_jobs.rows import TABLES, recipes
+from tests.published_jobs.trial import Trial, read_trials, searched, trial_of
 
-TEXT = DOCUMENT.read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^### (\S+) on .*?\n(.*?)(?=^###|^<!-- end)", TEXT, re.MULTILINE | re.DOTALL))
-DENSE = ("llama3-8b", "llama3-70b")
-
-
-def rows(job: Published) -> list[list[str]]:
-    lines = re.findall(r"^\| (?!---|layout of)(.*) \|$", SECTIONS[job.model], re.MULTILINE)
-    return [[cell.strip() for cell in line.split("|")] for line in lines]
-
-
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.model)
-def test_the_document_prices_the_published_layout_as_the_planner_does(job: Published) -> None:
-    answer = priced(job)
-    _, plan, measured, seconds, *_ = rows(job)[0]
-    assert plan == f"`{layout(answer['plan'])}`"
-    assert float(measured) == pytest.approx(job.measured, abs=0.005)
-    assert float(seconds) == pytest.approx(answer["step_time_s"], rel=0.05)
-
-
-@pytest.mark.parametrize("job", [job for job in JOBS if job.model in DENSE], ids=lambda job: job.model)
-def test_dense_jobs_are_priced_within_a_tenth(job: Published) -> None:
-    assert priced(job)["step_time_s"] == pytest.approx(job.measured, rel=0.1)
+TRIALS = read_trials()
+BY_ID = {trial.id: trial for trial in TRIALS}
+RUNS = {table: runs for table, runs, _ in recipes()}
+SOME = [
+    pytest.param(table, run, id=run.run.id)
+    for table, runs in RUNS.items()
+    for run in (runs[place * len(runs) // 3] for place in range(3))
+]
 
 
-def test_the_search_finds_a_plan_as_good_as_the_published_one() -> None:
-    job = JOBS[0]
-    best = found(job, "megatron-bridge")
-    assert best["step_time_s"] <= priced(job)["step_time_s"] * 1.001
-    assert f"`{layout(best['plan'])}`" in rows(job)[1]
+def counted(name: str) -> tuple[int, int]:
+    among, counts = SUMS[name]
+    asked = [trial for trial in TRIALS if among(trial)]
+    return sum(counts(trial) for trial in asked), len(asked)
+
+
+def test_every_recipe_of_every_table_is_on_trial() -> None:
+    assert {run.run.id for runs in RUNS.values() for run in runs} == set(BY_ID)
+    assert {trial.table for trial in TRIALS} == set(TABLES)
+
+
+def test_the_document_has_the_tables_of_the_trials() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert text[text.index(START) + len(START) : text.index(END)].strip() == tables_of(TRIALS)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_estimate_and_validate_give_the_same_seconds(table: str) -> None:
+    runs = RUNS[table][:: max(1, len(RUNS[table]) // 8)]
+    for run, found in zip(runs, _validated(runs), strict=True):
+        answer = price(run.plan, run.job, run.runtime)
+        assert isinstance(answer, Estimate)
+        assert answer.step == pytest.approx(found.step_s, rel=1e-9), run.run.id
+
+
+def _validated(runs: list[PricedRun]) -> list[Prediction]:
+    """Price rows as `planner validate` does."""
+    ready = prepared([run.run for run in runs], shipped_catalogue(), [])
+    found = [one for one in predictions_with(shipped_values())(ready) if isinstance(one, Prediction)]
+    assert len(found) == len(runs)
+    return found
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_trials_have_the_prices_of_today(table: str) -> None:
+    for run in RUNS[table]:
+        answer = price(run.plan, run.job, run.runtime)
+        assert isinstance(answer, Estimate)
+        assert BY_ID[run.run.id].priced_s == pytest.approx(answer.step, rel=0.01), run.run.id
+
+
+@pytest.mark.parametrize(("table", "run"), SOME)
+def test_a_search_is_no_slower_than_a_published_layout_that_may_be_its_answer(
+    table: str, run: PricedRun
+) -> None:
+    trial = trial_of(table, run, searched(run))
+    assert not trial.stands or not trial.best_s or trial.gain >= -0.01, trial
+    assert math.isclose(trial.best_s, BY_ID[trial.id].best_s, rel_tol=0.01)
+
+
+def test_searches_are_no_slower_than_published_layouts() -> None:
+    lost, asked = counted("search over 1% slower")
+    assert asked > 300
+    assert lost == 0
+
+
+def test_few_published_layouts_are_called_out_of_memory() -> None:
+    full, asked = counted("called out of memory")
+    assert full <= 0.02 * asked
+
+
+def test_the_sample_is_spread_over_all() -> None:
+    own: list[Trial] = TRIALS[:17]
+    assert [own.index(one) for one in evenly(own)] == [0, 2, 5, 8, 11, 14]

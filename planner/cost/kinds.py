@@ -1,0 +1,108 @@
+"""Kinds of plan for whose price measured runs stand, or none: what a claim rests on.
+
+A kind is told of a runtime's core, a chip, and models with or without experts. Of a kind without a run the
+price is that of formulas alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from planner.inputs.bands import Band, beyond_runs, chip_of, core_of
+from planner.inputs.fitted import fitted_file
+from planner.inputs.yaml_file import read_yaml
+from planner.plan import Plan
+from planner.runtimes._family import Job, Runtime
+
+FEW_TOKENS: Final = 4096
+"""Tokens of a rank up to which splitting a sequence is unusual. [token]"""
+
+Kind = Callable[[Plan, Job], bool]
+
+
+def _domain(job: Job) -> int:
+    return job.hardware.pool.scaleup_domain
+
+
+def _routed(job: Job) -> bool:
+    return bool(job.model.expert_kinds)
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "activations on the host": lambda plan, job: plan.offload.startswith("activations"),
+    "tensor parallelism beyond the fast links": lambda plan, job: bool(plan.tp > _domain(job)),
+    "sequences split below 4,096 tokens": lambda plan, job: bool(
+        plan.cp > 1 and job.workload.seq_len / plan.cp <= FEW_TOKENS
+    ),
+    "parameters sharded beyond the fast links": lambda plan, job: bool(
+        plan.zero == 3 and plan.zero_shards * plan.tp > _domain(job)
+    ),
+    "experts on every rank": lambda plan, job: _routed(job) and job.gpus > 1 and bool(plan.ep == 1),
+    "experts spread beyond the fast links": lambda plan, job: (
+        _routed(job) and bool(plan.ep * plan.etp > _domain(job))
+    ),
+    "experts sharded as parameters": lambda plan, job: _routed(job) and plan.zero == 3,
+    "layers of experts recomputed": lambda plan, job: _routed(job) and plan.recompute.startswith("full"),
+    "several sequences in a pass of experts": lambda plan, job: (
+        _routed(job) and bool(plan.micro_batch > max(1.0, float(plan.tp)))
+    ),
+}
+"""Whether a plan is of a kind, by the kind's name."""
+
+
+def kinds_of(plan: Plan, job: Job) -> tuple[str, ...]:
+    """Return the kinds of which a scalar plan is, by name."""
+    return tuple(name for name, holds in KINDS.items() if holds(plan, job))
+
+
+Where = tuple[str, str, bool]
+"""Core, chip, and whether the model has experts."""
+
+
+def where(job: Job, runtime: Runtime) -> Where:
+    """Return of which runs a plan's must be to stand behind it."""
+    return core_of(runtime.name), chip_of(job.hardware.pool.accelerator.name), _routed(job)
+
+
+@dataclass(frozen=True)
+class KindRuns:
+    """Measured runs of one kind: how many, and what nine of ten of their prices are off by at most. [-]"""
+
+    runs: int
+    error: float
+
+
+@cache
+def measured_kinds() -> Mapping[tuple[Where, str], KindRuns]:
+    """Return the measured runs of each kind that has any."""
+    path = fitted_file("kinds")
+    return {
+        ((entry["core"], entry["chip"], bool(entry["experts"])), entry["kind"]): KindRuns(
+            int(entry["runs"]), float(entry["error"])
+        )
+        for entry in (read_yaml(path)["kinds"] if path.is_file() else ())
+    }
+
+
+def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
+    """Return the kinds of a plan that no measured run is of, with its core, chip and sort of model."""
+    known, here = measured_kinds(), where(job, runtime)
+    return tuple(name for name in kinds_of(plan, job) if (here, name) not in known)
+
+
+def band_of_kinds(band: Band | None, plan: Plan, job: Job, runtime: Runtime) -> Band | None:
+    """Return the band of a plan by its kinds: of each, no narrower than what its measured runs were off by.
+
+    Of a kind without any, the band is as much wider as another accelerator's would be.
+    """
+    if band is None or not (own := kinds_of(plan, job)):
+        return band
+    known, here = measured_kinds(), where(job, runtime)
+    for runs, name in ((known.get((here, name)), name) for name in own):
+        if runs is not None and runs.error > band.share:
+            basis = f"{band.basis}; wider since runs there with {name} ({runs.runs}) were further off"
+            band = replace(band, share=runs.error, basis=basis)
+    return beyond_runs(band, unmeasured_kinds(plan, job, runtime))

@@ -1,0 +1,1 @@
+"""Public recipes as a test of the search."""

@@ -257,6 +257,8 @@ def _named_runtime(
     text: str, workload: Workload | None, clusters: Clusters, reading: Reading
 ) -> Runtime | None:
     """Return a runtime in its release, which must run alike on all clusters."""
+    if _told_as_library(text, reading):
+        return None
     precision = workload.precision if workload is not None else "bf16"
     devices = list(dict.fromkeys(profile.pool.accelerator.name for _, profile in clusters)) or [""]
     found = {name: reading.attempt(named_runtime, text, name, precision) for name in devices[:1]}
@@ -267,6 +269,20 @@ def _named_runtime(
             said = f"a release that runs alike on {devices[0]} and {name}, or one of these clusters at a time"
             reading.fault("runtime", shown(text), said)
     return first
+
+
+def _told_as_library(text: str, reading: Reading) -> bool:
+    """Note that a name is that of a library, whose files are a target; return whether it is."""
+    if text.partition("@")[0].strip().lower() in runtimes():
+        return False
+    from planner.runtimes._libraries import library_named
+    from planner.runtimes._libraries._family import HOSTS
+
+    library = library_named(text)
+    if library is not None:
+        under = f"a runtime under {library.title}, whose files are a target"
+        reading.fault("runtime", shown(text), under, f"{HOSTS[0]} with --target {library.name}")
+    return library is not None
 
 
 def usual_runtimes(method: str) -> tuple[str, ...]:

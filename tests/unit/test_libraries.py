@@ -129,3 +129,8 @@ def test_an_accelerator_alone_is_one() -> None:
     assert (two.code, "--gpus: found nothing" in two.err) == (2, True)
     cluster = planner(*asked.replace("rtx4090", "dgx-h100").split())
     assert (cluster.code, "--gpus: found nothing" in cluster.err) == (2, True)
+
+
+def test_a_library_is_no_runtime_and_the_message_says_what_it_is() -> None:
+    done = planner("search", "llama3-8b", "--hardware", "rtx4090", "--runtime", "axolotl")
+    assert (done.code, "nearest: fsdp with --target axolotl" in done.err) == (2, True)

@@ -142,3 +142,20 @@ def test_torchtitan(more: str, fault: str | None, tmp_path: Path) -> None:
     assert {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults} == (
         {fault} if fault else set()
     )
+
+
+def test_a_dispatcher_of_old_releases_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(f"{MEGATRON} --moe-token-dispatcher-type alltoall_seq\n", encoding="utf-8")
+    assert any("alltoall_seq: of old releases" in note for note in read_runner_file(path).notes)
+
+
+def test_torchtitan_names_a_function_of_its_module(tmp_path: Path) -> None:
+    for other, text in written("torchtitan").items():
+        (tmp_path / other).write_text(text, encoding="utf-8")
+    path = tmp_path / "train.sh"
+    assert read_runner_file(path).faults == ()
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("--config train", "--config foo"), encoding="utf-8")
+    assert "--config foo" in path.read_text(encoding="utf-8")
+    assert [problem.found for _, problem in read_runner_file(path).faults] == ["foo"]

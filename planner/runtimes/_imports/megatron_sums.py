@@ -63,6 +63,9 @@ GONE: Final = {
 }
 """Arguments that no release takes any longer, and what says the same."""
 
+OLD: Final = {"--moe-token-dispatcher-type": "alltoall_seq"}
+"""Values that the newest parser takes no longer."""
+
 RENAMED: Final = {"--batch-size": "--micro-batch-size", "--checkpoint-activations": "--recompute-activations"}
 """Arguments of old releases that are read as they were meant."""
 
@@ -126,6 +129,11 @@ def _values(sheet: Sheet) -> None:
         value = sheet.values.get(key)
         if value is not None and str(value) not in known:
             sheet.fault(key, repr(str(value)[:60]), f"one of {', '.join(known)}")
+    sheet.notes += [
+        f"{key} {value}: of old releases; the newest refuses it"
+        for key, value in OLD.items()
+        if value == sheet.values.get(key)
+    ]
     for key, instead in GONE.items():
         if has(sheet, key):
             sheet.fault(key, "an argument that is gone", instead)

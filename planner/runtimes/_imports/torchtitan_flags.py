@@ -14,7 +14,7 @@ from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training, overridden
-from planner.runtimes._imports.literals import literals
+from planner.runtimes._imports.literals import literals, statements
 from planner.runtimes._imports.python_fields import python_fields
 from planner.runtimes._imports.schemas import check_kinds
 from planner.runtimes._imports.sums import literal_sums
@@ -135,11 +135,20 @@ def _command(training: Training, path: Path, vocab: int | None) -> Imported:
         sparse = any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
         known = (data.get("FLOAT8"), None, data.get("LOSS_CHUNKS"))
         found = from_flags(training.flags, data.get("PARTS"), gpus, str(path), sparse, *known)
-        return with_record(found, record, path, "MODEL")
+        return with_record(_with_function(found, own, config, path), record, path, "MODEL")
     entry = REGISTRY.get(module.rpartition(".")[2], {}).get(config)
     if entry is None:
         return _unknown(training, path, gpus, f"--module {module} --config {config}", own)
     return _registered(entry, training.flags, gpus, path)
+
+
+def _with_function(found: Imported, module: str, config: str, path: Path) -> Imported:
+    """Return what was found, with a fault where the module has no function of that name."""
+    known = [node.name for node in statements(module) if isinstance(node, ast.FunctionDef)]
+    if config in known:
+        return found
+    fault = Problem(f"{path}: --config", config[:60], "a function of the module", "")
+    return replace(found, faults=(*found.faults, ("", fault)))
 
 
 def _number(text: str | None) -> int | None:

@@ -116,37 +116,38 @@ JOB: Final = (
     ),
     Field(
         "gpus", "counts", "N|A..B|A,B", configured=True,
-        help="Accelerators; a range or a list to choose from.", otherwise="what the profile has",
+        help="Number of accelerators, or a range or list to choose from.", otherwise="what the profile has",
         elsewhere="num-gpus n-gpus ngpus gpu-count world-size nproc num-devices devices ranks",
     ),
     Field(
-        "nodes", "counts", "N|A..B|A,B", help="The same in whole nodes of the cluster.", gridded=False,
+        "nodes", "counts", "N|A..B|A,B", help="Number of whole nodes, in place of --gpus.", gridded=False,
         elsewhere="num-nodes nnodes n-nodes node-count",
     ),
     Field(
         "gpus_per_node", "count", most=1024, configured=True,
-        help="Accelerators of a node in use.", otherwise="all",
+        help="Accelerators to use in each node.", otherwise="all",
         elsewhere="nproc-per-node num-gpus-per-node ngpus-per-node devices-per-node",
     ),
     Field(
         "memory_limit", "memory", "GIB", unit="byte", configured=True,
-        help="Device memory that may be used.", otherwise="all that it reports",
+        help="Device memory that a plan may use.", otherwise="all that the device reports",
         elsewhere="max-memory gpu-memory memory mem",
     ),
     Field(
         "seq_len", "length", unit="token", most=2**27, configured=True,
-        help="Tokens of a sequence: 8192, 128K.", default=4096, otherwise="4096, or the learned positions",
+        help="Sequence length in tokens: 8192, 128K.",
+        default=4096, otherwise="4096, or the learned positions",
         elsewhere="seq seq-length sequence-length sequence-len max-seq-len max-length context context-length "
         "ctx max-position-embeddings",
     ),
     Field(
         "global_batch", "length",
-        help="Sequences of an optimizer step.", default=512, otherwise="512",
+        help="Sequences per optimizer step.", default=512, otherwise="512",
         elsewhere="global-batch-size gbs train-batch-size total-batch-size",
     ),
     Field(
         "global_batch_tokens", "amount", unit="token",
-        help="The same in tokens, such as 4M (4 x 1,048,576) or 4194304.",
+        help="Global batch in tokens, such as 4M (4 x 1,048,576) or 4194304.",
         elsewhere="batch-tokens tokens-per-batch tokens-per-step",
     ),
     Field(
@@ -163,7 +164,7 @@ JOB: Final = (
     Field("gradient_dtype", "dtype", "DTYPE", "Dtype of kept gradients.", otherwise="the runtime's"),
     Field(
         "tokens", "amount", unit="token",
-        help="Training tokens, such as 1.5T or 15e12, for time and cost to train.",
+        help="Tokens to train on, such as 1.5T or 15e12; adds the total time and cost.",
         elsewhere="train-tokens num-tokens total-tokens",
     ),
     Field(
@@ -181,7 +182,7 @@ JOB: Final = (
     ),
     Field(
         "document_tokens", "length", unit="token", most=2**27,
-        help="Mean length of packed documents that attention keeps to.", otherwise="none",
+        help="Mean length of packed documents, where attention does not cross them.", otherwise="none",
     ),
     Field(
         "seq_lens", "lengths", "FILE|LAW", gridded=False,
@@ -195,16 +196,16 @@ JOB: Final = (
     ),
     Field(
         "imbalance", "number", "X",
-        help="Tokens of the busiest expert over the mean.", default=1.0, otherwise="1",
+        help="Tokens routed to the busiest expert, over the mean.", default=1.0, otherwise="1",
     ),
     Field(
         "price", metavar="USD_PER_HOUR[=CLUSTER]", several=True, least=0, unit="USD/h",
-        help="Price of an accelerator and hour, of all clusters or of one.", otherwise="the profile's",
+        help="Price per accelerator-hour, for all clusters or for one.", otherwise="the profile's",
         elsewhere="cost usd-per-hour gpu-price",
     ),
     Field(
         "runtime", metavar="NAME[@RELEASE]", several=True, configured=True, table="planner.runtimes:runtimes",
-        help="Training framework, and its release; several are ranked together.",
+        help="Training framework, optionally at a release; several are ranked together.",
         default="megatron-lm", otherwise="megatron-lm", elsewhere="framework engine backend",
     ),
     Field(
@@ -231,7 +232,7 @@ AXES: Final = (
         "pipeline-model-parallel-size",
     ),
     Field(
-        "vpp", "count", help="Chunks on each pipeline rank.", default=1, most=10**7,
+        "vpp", "count", help="Virtual pipeline chunks per rank.", default=1, most=10**7,
         elsewhere="virtual-pipeline interleave virtual-pipeline-model-parallel-size",
     ),
     Field(
@@ -247,25 +248,25 @@ AXES: Final = (
         elsewhere="expert-tensor-parallel expert-tensor-parallel-size",
     ),
     Field(
-        "dp", "count", help="Data parallel degree, without cp.", most=10**7,
+        "dp", "count", help="Data parallel degree, not counting cp.", most=10**7,
         elsewhere="data-parallel data-parallel-size dp-size data-parallel-replicate-degree",
     ),
     Field(
         "zero", "count", "0..3", least=0, most=3, default=0,
-        help="Sharded over data parallel: 1 optimizer, 2 + gradients, 3 + weights.",
+        help="ZeRO stage: 1 shards optimizer states, 2 + gradients, 3 + weights.",
         elsewhere="zero-stage stage fsdp sharding use-distributed-optimizer distributed-optimizer",
     ),
     Field(
         "zero_shards", "count", default=1, most=10**7,
-        help="Ranks over which it shards.", otherwise="dp x cp",
+        help="Ranks that ZeRO shards over.", otherwise="dp x cp",
         elsewhere="data-parallel-shard-degree fsdp-size shard-degree hybrid-shard",
     ),
     Field(
-        "micro_batch", "count", help="Sequences of a rank and pass.", default=1, most=10**7,
+        "micro_batch", "count", help="Sequences per rank and pass.", default=1, most=10**7,
         elsewhere="micro-batch-size mbs microbatch microbatch-size per-device-train-batch-size "
         "local-batch-size train-micro-batch-size-per-gpu",
     ),
-    Field("num_microbatches", "count", help="Passes of a step.", most=10**7, derived=True),
+    Field("num_microbatches", "count", help="Micro-batches per step and rank.", most=10**7, derived=True),
     Field(
         "recompute", "recompute", "NAME", table="planner.techniques.recompute:RECOMPUTES", default="none",
         help="none, selective, selective:MODULE+MODULE, full or full:N.",
@@ -282,16 +283,17 @@ AXES: Final = (
     ),
     Field(
         "schedule", "name", "NAME", table="planner.techniques.schedules:SCHEDULES", default="1f1b",
-        help="Order of the passes, such as 1f1b or interleaved-1f1b.",
+        help="Pipeline schedule, such as 1f1b or interleaved-1f1b.",
     ),
     Field(
         "offload", "offload", "NAME", table="planner.techniques.offload:OFFLOADS", default="none",
-        help="In host memory: none, optimizer, or activations:N (N layers).",
+        help="What to keep in host memory: none, optimizer, or activations:N (N layers).",
         elsewhere="cpu-offload optimizer-offload offload-optimizer",
     ),
     Field(
         "stage_layers", "split", "N,N,...", unit="layer",
-        help="Layers of each virtual stage; 1m,0: prediction layers before a loss alone.", otherwise="even",
+        help="Layers per virtual stage; 1m,0: prediction layers, then a stage with only the loss.",
+        otherwise="even",
     ),
     Field(
         "prediction_apart", "switch", default=False, derived=True,
@@ -313,12 +315,12 @@ SEARCH: Final = (
     ),
     Field(
         "top", "count", "K", default=5, most=1000, configured=True, gridded=False,
-        help="Plans to show, each of another mesh while there are such.",
+        help="Plans to show, each with a different mesh where possible.",
         elsewhere="top-k k limit num-plans",
     ),
     Field(
         "uniform", "switch", default=False,
-        help="Keep one recompute choice for all layers: no assignment.",
+        help="Use one recompute choice for all layers instead of assigning it layer by layer.",
     ),
     Field(
         "allow", metavar="SETTING", several=True, gridded=False,
@@ -326,7 +328,7 @@ SEARCH: Final = (
     ),
     Field(
         "slowdown", "number", "X", gridded=False, otherwise="1.25",
-        help="With memory as the objective, times the fastest plan's step that a plan may take, or inf.",
+        help="With --objective memory: longest step allowed, in times the fastest plan's, or inf.",
     ),
 )  # fmt: skip
 """What a search minimises, and how."""

@@ -68,7 +68,7 @@ def budget(
     """Choose size and tokens of a model for a budget, each size at the speed of its own best plan.
 
     The sizes of a family are searched one by one; the scaling law says which is best after the tokens that
-    the budget trains. Exit code 1 tells that no size fits.
+    the budget trains. Exit code 1 means that no size fits.
     """  # fmt: skip
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cli.progress import Progress

@@ -24,7 +24,7 @@ def check(
     plan: Annotated[
         Path,
         typer.Argument(
-            metavar="PLAN", help="A file that `search` or `estimate` has saved, or - for standard input."
+            metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
         ),
     ],
     device: Annotated[

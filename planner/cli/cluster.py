@@ -34,7 +34,7 @@ def cluster(
 ) -> None:
     """Share one cluster among several jobs: accelerators, start and end of each, against a queue.
 
-    Each job's time on each share is that of the best plan of its own searches. Exit code 1 tells that a job
+    Each job's time on each share is that of the best plan of its own searches. Exit code 1 means that a job
     fits on no share.
     """
     from planner.cli.output import emit_document, emit_page, emit_rows

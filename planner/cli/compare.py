@@ -21,7 +21,7 @@ def compare(
     plans: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PLAN...", help="Files that `search` or `estimate` have saved; - is standard input."
+            metavar="PLAN...", help="Plan files saved by `search` or `estimate`; - is standard input."
         ),
     ],
     shown: OutputOptions,
@@ -37,7 +37,7 @@ def compare(
 ) -> None:
     """Show plans side by side, and which terms make up the differences to the first.
 
-    With --hardware every plan is also priced as it is on other clusters. Exit code 1 tells that some plan
+    With --hardware every plan is also priced as it is on other clusters. Exit code 1 means that some plan
     breaks a rule or does not fit.
     """
     from planner.cli.output import emit_document, emit_page, emit_rows

@@ -34,7 +34,7 @@ def estimate(
     """Price one plan in full: time, memory by stage, traffic, cost, and what was assumed.
 
     Nothing is searched: degrees that are not given are 1, dp follows from the accelerators, zero is the
-    runtime's default, and the answer lists every value taken so. Exit code 1 tells that the plan breaks a
+    runtime's default, and the answer lists every value taken so. Exit code 1 means that the plan breaks a
     rule or does not fit; the answer is still written in full.
 
     With --from the options that a runner's own file stands for are read from it, those given here go before

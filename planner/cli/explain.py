@@ -25,7 +25,7 @@ MOST_RIVALS = 30
 PlanArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="PLAN", help="A file that `search` or `estimate` has saved, or - for standard input."
+        metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
     ),
 ]
 
@@ -52,7 +52,7 @@ def explain(
 ) -> None:
     """Tell where the time and memory of a plan go, what binds, and what one change of each axis would do.
 
-    The parts of the time add up to the step. Exit code 1 tells that the plan breaks a rule or does not fit;
+    The parts of the time add up to the step. Exit code 1 means that the plan breaks a rule or does not fit;
     the explanation is still written where the plan has a price.
     """
     from planner.cli.progress import Progress

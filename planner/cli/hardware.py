@@ -88,7 +88,7 @@ def list_command(
 ) -> None:
     """List the clusters that ship, one line for each pool of accelerators; filters narrow it.
 
-    Exit code 1 tells that none is left.
+    Exit code 1 means that none is left.
     """
     wanted = read_filters(memory, node, price)
     rows = accelerator_rows() if accelerators else cluster_rows()

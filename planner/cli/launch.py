@@ -26,14 +26,16 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         metavar="NAME",
-        help="Files for whom: a runtime, trl, axolotl or llama-factory. [default: the plan's runtime]",
+        help="What the files are for: a runtime, trl, axolotl or llama-factory. [default: the plan's runtime]",
         show_default=False,
     ),
 ]
 LauncherOption = Annotated[
     str,
     typer.Option(
-        "--launcher", metavar="NAME", help="Who starts them: torchrun, slurm, kubernetes, skypilot or ray."
+        "--launcher",
+        metavar="NAME",
+        help="What starts them: torchrun, slurm, kubernetes, skypilot or ray.",
     ),
 ]
 VersionOption = Annotated[
@@ -58,7 +60,7 @@ def emit(
     plan: Annotated[
         Path,
         typer.Argument(
-            metavar="PLAN", help="A file that `search` or `estimate` has saved, or - for standard input."
+            metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],

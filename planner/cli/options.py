@@ -24,12 +24,12 @@ class Format(StrEnum):
     markdown = "markdown"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="How the answer is printed.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print the whole answer, and progress on standard error.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 StepTimeOption = Annotated[
     str | None,
     typer.Option(metavar="S", help="Measured seconds of an optimizer step.", show_default=False),

@@ -28,7 +28,7 @@ def resume(
 ) -> None:
     """Tell whether a plan can go on from another's checkpoint, with which tool, and what moves where.
 
-    Exit code 1 tells that it cannot.
+    Exit code 1 means that it cannot.
     """
     from planner.cli.explain import priced, read_saved
     from planner.cli.output import emit_document, emit_page, emit_rows

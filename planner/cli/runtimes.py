@@ -64,7 +64,7 @@ def diff_command(
 ) -> None:
     """Price a plan on two releases: what the second changes, in seconds and GiB, term by term.
 
-    Traits that the plan file sets hold on both. Exit code 1 tells that the plan breaks a rule or does not
+    Traits that the plan file sets hold on both. Exit code 1 means that the plan breaks a rule or does not
     fit on one of them.
     """
     from planner.cli.output import emit_document, emit_page, emit_rows

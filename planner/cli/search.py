@@ -61,14 +61,16 @@ def search(
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="Make orders of passes for the best plans, at most so long, where the runtime takes them.",
+            help="Build pass orders for the best plans, for at most this long, if the runtime accepts them.",
             show_default=False,
         ),
     ] = None,
     front: Annotated[
         str | None,
         typer.Option(
-            metavar="N", help="Search N limits of memory too: time against memory.", show_default=False
+            metavar="N",
+            help="Also search under N memory limits, to show time against memory.",
+            show_default=False,
         ),
     ] = None,
     save: Annotated[
@@ -79,7 +81,7 @@ def search(
         typer.Option(metavar="DIR", help="Write the launch files of the best plan here.", show_default=False),
     ] = None,
     flags: Annotated[
-        bool, typer.Option("--flags", help="Print the runner's own flags of the best plan too.")
+        bool, typer.Option("--flags", help="Also print the best plan as its runtime's own flags.")
     ] = False,
     target: TargetOption = None,
     launcher: LauncherOption = "torchrun",
@@ -88,7 +90,7 @@ def search(
 ) -> None:
     """Rank plans for a model on a cluster; axes that are given are kept, the others are searched.
 
-    Exit code 1 tells that nothing fits; the answer then says what would.
+    Exit code 1 means that nothing fits; the answer then says what would.
     """
     from planner.cli.progress import Progress
     from planner.cli.reach import check_reached

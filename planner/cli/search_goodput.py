@@ -43,7 +43,9 @@ class FailureOptions:
             "restart, in-memory, elastic or torchft, and its pause. [default: best]",
         ),
     ] = None
-    storage: Annotated[Text, _option("storage", "RATE", "At which checkpoints are written: 40GB/s.")] = None
+    storage: Annotated[
+        Text, _option("storage", "RATE", "Bandwidth at which checkpoints are written: 40GB/s.")
+    ] = None
 
     @property
     def given(self) -> dict[str, str]:

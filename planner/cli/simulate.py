@@ -33,7 +33,7 @@ def simulate(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN]", help="A file that `search` or `estimate` has saved, or - for standard input."
+            metavar="[PLAN]", help="A plan file saved by `search` or `estimate`, or - for standard input."
         ),
     ] = None,
     schedule: Annotated[

@@ -35,7 +35,7 @@ class SiteOptions:
         typer.Option(
             "--sync",
             metavar="NAME",
-            help="How sites keep together: ddp, local-sgd, diloco, streaming, eager, diloco-x, co2, edit, "
+            help="How sites synchronise: ddp, local-sgd, diloco, streaming, eager, diloco-x, co2, edit, "
             "a-edit, noloco, sparseloco, des-loc, qsr, flexdemo or swarm. [default: those with a runner]",
             autocompletion=complete.sync,
             show_default=False,
@@ -46,7 +46,7 @@ class SiteOptions:
         typer.Option(
             "--inner-steps",
             metavar="N|A..B",
-            help="Steps of a replica between exchanges of the same parameters. [default: 100..1000]",
+            help="Local steps between two exchanges of the same parameters. [default: 100..1000]",
             show_default=False,
         ),
     ] = None

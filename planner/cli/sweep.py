@@ -76,7 +76,7 @@ def sweep(
 ) -> None:
     """Search every case of a grid of models, clusters, GPU counts, lengths and batches.
 
-    Results are kept as they come; the same command goes on where it was stopped. Exit code 1 tells that
+    Results are kept as they come; the same command goes on where it was stopped. Exit code 1 means that
     nothing fits anywhere, or that a question has no answer.
     """
     from planner.cli.journal import Journal

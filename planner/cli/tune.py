@@ -62,7 +62,7 @@ class Trial:
 @spread
 def tune(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="A file that `search` or `estimate` has saved.")
+        Path, typer.Argument(metavar="PLAN", help="A plan file saved by `search` or `estimate`.")
     ],
     shown: OutputOptions,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the trials.")] = Path("tune"),

@@ -50,7 +50,7 @@ def validate(
             "--overlay", metavar="FILE", help="Constants that add to or replace those that ship, as YAML."
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
+    output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:

@@ -132,7 +132,7 @@ def verdict(answer: Estimate | Unpriced) -> Page:
         )
     if isinstance(answer, Estimate) and answer.peak > answer.capacity:
         missing = (answer.peak - answer.capacity) / GIB
-        page.append(f"It does not fit: {missing:.1f} GiB are missing on the peak stage.")
+        page.append(f"Does not fit: the peak stage is {missing:.1f} GiB over.")
     if isinstance(answer, Estimate):
         page += hosting_lines(answer)
     return page

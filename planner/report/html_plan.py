@@ -103,7 +103,7 @@ def verdict(answer: Estimate) -> tuple[str, ...]:
         f"Breaks {fault.rule}: {fault.found}; expected {fault.expected}." for fault in answer.violations
     )
     if answer.peak > answer.capacity:
-        broken += (f"It does not fit: {(answer.peak - answer.capacity) / GIB:.1f} GiB are missing.",)
+        broken += (f"Does not fit: {(answer.peak - answer.capacity) / GIB:.1f} GiB over.",)
     return broken
 
 

@@ -166,7 +166,7 @@ def _point(row: Found) -> Point:
 def _baselines(baselines: list[Found], plans: list[Found]) -> HtmlBlock:
     best = plans[0]["step_time_s"] if plans else None
     rows = [flat_document(row) | {"verdict": baseline_verdict(row, best)} for row in baselines]
-    return View(BASELINE, rows).block("Without a search")
+    return View(BASELINE, rows).block("Baselines")
 
 
 def _space(document: Document) -> HtmlBlock:

@@ -40,7 +40,7 @@ def search_page(result: SearchResult, request: SearchRequest, defaults: Mapping[
         page += [*idle_lines(result), *within_line(result, request), _plans(result, request)]
         page += [*price_line(result), *_uneven(result), *adapter_lines(job.workload.method)]
     if result.baselines:
-        page += ["Without a search:", _baselines(result)]
+        page += ["Baselines:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]
     page += trust(lead) if lead else []
     if defaults:
@@ -70,8 +70,8 @@ def within_line(result: SearchResult, request: SearchRequest) -> Page:
     if seconds is None:
         return []
     return [
-        f"Least memory of the plans that take at most {request.slowdown:g} times as long as the fastest, "
-        f"{significant(float(str(seconds)))} s; --slowdown changes that:"
+        f"Least memory within {request.slowdown:g} times the fastest step, "
+        f"{significant(float(str(seconds)))} s (change with --slowdown):"
     ]
 
 

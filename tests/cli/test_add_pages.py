@@ -50,7 +50,9 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", ["add-a-schedule", "add-a-runtime", "add-an-era"])
+@pytest.mark.parametrize(
+    "page", ["add-a-schedule", "add-a-runtime", "add-an-engine", "add-a-setting", "add-an-era"]
+)
 def test_following_the_page_adds_what_it_says(page: str, checkout: Path) -> None:
     text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
     assert text.count(NOT_HERE) >= 4

@@ -97,7 +97,7 @@ def test_a_plan_that_does_not_fit_exits_with_1_and_is_told_in_full() -> None:
     assert done.json["feasible"] is False
     assert done.json["violations"] == []
     assert done.json["memory"]["peak_gib"] > done.json["memory"]["capacity_gib"]
-    assert "It does not fit" in planner(*ask).out
+    assert "Does not fit" in planner(*ask).out
 
 
 def test_all_broken_rules_are_told_at_once_with_the_nearest() -> None:

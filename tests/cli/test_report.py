@@ -114,7 +114,7 @@ def test_the_timeline_plays_every_pass_once(plan: Path, tmp_path: Path) -> None:
 
 @needs_plotly
 def test_plans_and_searches_are_read_from_standard_input_too(plan: Path, found: Done, tmp_path: Path) -> None:
-    for text, heading in ((plan.read_text(), "Where the step goes"), (found.out, "Without a search")):
+    for text, heading in ((plan.read_text(), "Where the step goes"), (found.out, "Baselines")):
         out = tmp_path / "piped.html"
         assert piped(text, "report", "-", "--out", str(out), "--force").code == 0
         assert heading in Outline(out.read_text(encoding="utf-8")).headings
@@ -127,7 +127,7 @@ def test_the_page_of_a_search_ranks_its_plans(found: Done, tmp_path: Path) -> No
     assert planner("report", str(source), "--out", str(out)).code == 0
     text = out.read_text(encoding="utf-8")
     page, figures = Outline(text), figures_of(text)
-    assert {"Plans", "Time and memory", "Without a search", "What the rules removed"} <= set(page.headings)
+    assert {"Plans", "Time and memory", "Baselines", "What the rules removed"} <= set(page.headings)
     assert set(figures) == {"plot-pareto", "plot-terms", "plot-memory"}
     plans = found.json["plans"]
     points = next(trace for trace in figures["plot-pareto"]["data"] if trace["name"] == "plans")

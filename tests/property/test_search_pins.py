@@ -50,7 +50,7 @@ def request(
 
 
 def best(asked: SearchRequest) -> Estimate | None:
-    plans = search_counts(replace(asked, top=1)).plans
+    plans = search_counts(replace(asked, top=1), advise=False).plans
     return plans[0] if plans else None
 
 

@@ -154,8 +154,8 @@ def test_one_odd_row_is_told_and_usual_ones_are_not() -> None:
 
 
 def test_noise_shows_in_the_standard_errors_and_on_rows_held_out() -> None:
-    _, plain = clean()
-    noisy = nine_noisy()
+    site, plain = clean()
+    noisy = fit_site(made_with(site, noise=0.05, compute_share=0.85), load_hardware(SITE), ["compute"])
     assert noisy.factors[0].standard_error > plain.factors[0].standard_error
     assert plain.held_out is not None
     assert noisy.held_out is not None

@@ -128,7 +128,7 @@ def test_how_slow_it_may_be_is_told_and_can_be_changed() -> None:
         assert done.code == 0
         steps.append(done.json["plans"][0]["step_time_s"])
     assert steps[1] < steps[0] < steps[2]
-    assert "at most 1.25 times as long as the fastest" in planner(*job, "--objective", "memory").out
+    assert "within 1.25 times the fastest step" in planner(*job, "--objective", "memory").out
     for wrong in (("--objective", "memory", "--slowdown", "0.5"), ("--slowdown", "2")):
         refused = planner(*job, *wrong)
         assert refused.code == 2

@@ -13,6 +13,7 @@ from tests.helpers import ROOT
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 50
 MOST_PARAMETERS = 8
+MOST_FIELDS = 45
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -95,6 +96,29 @@ def test_a_fault_of_shape_is_found(tmp_path: Path, file: str, text: str, fault: 
     (tmp_path / "cli").mkdir()
     (tmp_path / file).write_text(text)
     assert shape_faults(tmp_path) == ([fault] if fault else [])
+
+
+def field_counts(folder: Path) -> dict[str, int]:
+    """Return how many fields each record below a folder has."""
+    return {
+        f"{path.relative_to(folder)}: {node.name}": sum(isinstance(line, ast.AnnAssign) for line in node.body)
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+@pytest.mark.parametrize("folder", ["runtimes", "techniques", "cost"])
+def test_no_record_knows_everything(folder: str) -> None:
+    counts = field_counts(ROOT / "planner" / folder)
+    assert len(counts) > 10
+    assert {name: count for name, count in counts.items() if count > MOST_FIELDS} == {}
+
+
+def test_a_record_that_knows_everything_is_found(tmp_path: Path) -> None:
+    fields = "".join(f"    f{number}: int\n" for number in range(MOST_FIELDS + 1))
+    (tmp_path / "a.py").write_text(f"class C:\n{fields}")
+    assert field_counts(tmp_path) == {"a.py: C": MOST_FIELDS + 1}
 
 
 def test_texts_are_asked_in_one_place_whether_they_are_whole_numbers() -> None:

@@ -73,8 +73,11 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     kind = _model_type(raw, text, where)
     family = FAMILIES[kind]
     config = Config(text, family.defaults, where, notes=notes)
-    if "tie_word_embeddings" not in text and "tie_word_embeddings" in raw:
-        config.raw = dict(text) | {"tie_word_embeddings": raw["tie_word_embeddings"]}
+    outer = raw.get("tie_word_embeddings")
+    if outer is not None and outer != text.get("tie_word_embeddings"):
+        config.raw = dict(text) | {"tie_word_embeddings": outer}
+        if "tie_word_embeddings" in text:
+            config.note(f"tie_word_embeddings is {outer}, as the whole model says, not as text_config does")
     _check_fixed(config, family)
     record = _model(config, family, name)
     sparse = any(block.get("ffn", {}).get("kind") == "moe" for block in record["blocks"].values())
@@ -293,6 +296,9 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
             config.fault("head_dim", "nothing", f"a whole number, since {heads} heads do not divide {hidden}")
         head_dim = max(1, hidden // heads)
     kv_heads = config.whole(f"{own}num_key_value_heads", "num_key_value_heads", otherwise=heads)
+    if own and config.raw.get("swa_num_key_value_heads") is None:
+        kv_heads *= 2
+        config.note("swa_num_key_value_heads is absent: twice as many as those of full attention")
     record: dict[str, Any] = {"kind": "attention", "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
     value = config.whole(f"{own}v_head_dim", "v_head_dim", otherwise=head_dim)
     window = config.whole("attention_chunk_size" if reach == "chunked" else "sliding_window", otherwise=1)
@@ -320,9 +326,9 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
 
 
 def _hybrid_sinks(config: Config, reach: str) -> bool:
-    return config.flag(
-        "add_swa_attention_sink_bias" if reach == "sliding" else "add_full_attention_sink_bias"
-    )
+    sliding = reach == "sliding"
+    key = "add_swa_attention_sink_bias" if sliding else "add_full_attention_sink_bias"
+    return config.flag(key, otherwise=sliding)
 
 
 def _ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:

@@ -389,3 +389,25 @@ def test_an_extra_prediction_layer_of_a_hybrid_is_of_the_two_parts_that_it_names
     assert model.prediction_params == 2 * 64 * 64 + 3 * 64 + attention + experts + 2 * 64
     with pytest.raises(InputError, match=r"\*E or \*-"):
         model_from_config(NEMOTRON | {"mtp_hybrid_override_pattern": "M*"}, "c", "m")
+
+
+def test_the_whole_model_says_whether_its_head_is_the_embedding() -> None:
+    """Transformers 5.24 ties the head of a vision-language model by the outer key, whatever is inside."""
+    text = LLAMA | {"tie_word_embeddings": False}
+    raw = {"model_type": "llava", "vision_config": {"hidden_size": 8}, "text_config": text}
+    assert not model_from_config(raw, "c", "m").model.tied_embeddings
+    found = model_from_config(raw | {"tie_word_embeddings": True}, "c", "m")
+    assert found.model.tied_embeddings
+    assert any("not as text_config does" in note for note in found.notes)
+
+
+def test_windows_of_mimo_have_twice_the_heads_and_sinks_where_no_key_says_it() -> None:
+    """Transformers 5.24, ``modeling_mimo_v2_flash.py``: what its own files leave out of the older ones."""
+    raw = next(case["config"] for case in CASES if case["config"]["model_type"] == "mimo_v2_flash")
+    bare = {key: value for key, value in raw.items() if not key.startswith(("swa_", "add_"))}
+    kinds = {mixer.window: mixer for mixer in model_from_config(bare, "c", "m").model.attentions}
+    whole, sliding = kinds[None], kinds[16]
+    assert isinstance(whole, Attention)
+    assert isinstance(sliding, Attention)
+    assert sliding.kv_heads == 2 * whole.kv_heads
+    assert (sliding.sinks, whole.sinks) == (True, False)

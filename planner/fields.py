@@ -278,7 +278,7 @@ AXES: Final = (
     ),
     Field(
         "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
-        help="ring, all-gather, all-to-all, usp, burst or lightseq.",
+        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, lightseq.",
     ),
     Field(
         "schedule", "name", "NAME", table="planner.techniques.schedules:SCHEDULES", default="1f1b",

@@ -185,12 +185,12 @@ JOB: Final = (
         help="Mean length of packed documents, where attention does not cross them.", otherwise="none",
     ),
     Field(
-        "seq_lens", "lengths", "FILE|LAW", gridded=False,
+        "seq_lens", "lengths", "FILE|LAW",
         help="Lengths that are packed to --seq-len: a CSV, or lognormal:mean=8Ki,max=128Ki,seed=1.",
         otherwise="all alike", elsewhere="lengths sequence-lengths length-distribution",
     ),
     Field(
-        "max_tokens_per_rank", "length", unit="token", most=2**27, gridded=False,
+        "max_tokens_per_rank", "length", unit="token", most=2**27,
         help="Tokens of a sequence on a rank, with --seq-lens.", otherwise="seq-len / cp",
         elsewhere="max-seqlen-per-dp-cp-rank",
     ),
@@ -279,7 +279,7 @@ AXES: Final = (
     ),
     Field(
         "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
-        help="ring, all-gather, all-to-all, usp, burst or lightseq.",
+        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, lightseq.",
     ),
     Field(
         "schedule", "name", "NAME", table="planner.techniques.schedules:SCHEDULES", default="1f1b",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from planner.formulas.collectives import Tier
 from planner.formulas.spread import Spread
-from planner.numeric import Num, maximum, where
+from planner.numeric import Num, floor, maximum, minimum, where
 
 
 def _link_rate(tier: Tier) -> float:
@@ -124,3 +126,44 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
         latency = where(crossing, maximum(latency, tier.latency), latency)
         below = here
     return (ranks - 1) * (latency + nbytes / ranks * slowest)
+
+
+def double_ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    r"""Seconds to pass the parts of a buffer around rings in fast domains, and from ring to ring beside them.
+
+    .. math:: t = \max\left(\frac{n}{w}(w-1)\left(\alpha_i + \frac{S}{n B_i}\right),
+              \left(\frac{n}{w}-1\right)\left(\alpha_o + \frac{S}{n B_o}\right)\right)
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size :math:`S` of all parts together. [byte]
+    ranks, stride : Num
+        Members :math:`n` and the distance between them; :math:`w` of them share a fast domain. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost: rates :math:`B_i`, :math:`B_o` and latencies of the hops inside
+        a ring and between rings.
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] D. Gu et al., "LoongTrain: Efficient Training of Long-Sequence LLMs with Head-Context Parallelism,"
+       arXiv:2406.18485, 2024, sec. 4.3.
+
+    Examples
+    --------
+    >>> inner, outer = Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
+    >>> round(float(double_ring_seconds(16e9, 16.0, 1.0, [inner, outer])), 4)
+    0.0311
+    """
+    domain = tiers[-2].domain if len(tiers) > 1 else ranks
+    near = maximum(minimum(ranks, floor(domain / stride)), 1.0)
+    near = where(np.equal(np.mod(ranks, near), 0), near, 1.0)
+    rings = ranks / near
+    inner = rings * shift_seconds(nbytes / rings, near, stride, tiers)
+    outer = shift_seconds(nbytes / near, rings, stride * near, tiers)
+    return maximum(inner, outer)

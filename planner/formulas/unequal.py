@@ -78,35 +78,3 @@ def sequence_ranks(tokens: Num, capacity: Num, layers: Num, offloaded: Num = 0.0
     """
     held = 2.0 * tokens + (1.0 - offloaded) * (layers - 2.0) * tokens
     return maximum(ceil(held / (layers * capacity)), 1.0)
-
-
-def routed_seconds(nbytes: Num, proxies: Num, inside: Num, across: Num) -> Num:
-    r"""Time of a message between nodes that is spread over several ranks of a node and their network cards.
-
-    .. math:: t = 2 \frac{n (x - 1)}{x B_i} + \frac{n}{x B_e}
-
-    Parameters
-    ----------
-    nbytes : Num
-        Bytes of the message :math:`n`. [byte]
-    proxies : Num
-        Ranks that carry a part each, :math:`x`. [-]
-    inside, across : Num
-        Rates of a rank inside the node :math:`B_i` and of its card :math:`B_e`. [byte/s]
-
-    Returns
-    -------
-    Num
-        Seconds. [s]
-
-    References
-    ----------
-    .. [1] C. Chen et al., "Zeppelin: Balancing Variable-length Workloads in Data Parallel Large Model
-       Training," arXiv:2509.21841, 2025, sec. 3 (routing layer).
-
-    Examples
-    --------
-    >>> float(routed_seconds(1e9, 1.0, 400e9, 50e9)), round(float(routed_seconds(1e9, 8.0, 400e9, 50e9)), 6)
-    (0.02, 0.006875)
-    """
-    return 2.0 * nbytes * (proxies - 1.0) / (proxies * inside) + nbytes / (proxies * across)

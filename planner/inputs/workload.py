@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, ValidationError
 
 from planner.fields import default
 from planner.inputs.build import wrong_input
@@ -66,6 +66,17 @@ def adapted_groups(text: str) -> tuple[Target, ...]:
     return () if len(found) == len(TARGETS) else found
 
 
+def _lengths(text: str) -> str:
+    """Return a source of lengths in its one spelling; a wrong one is a fault of its field."""
+    from planner.errors import InputError
+    from planner.inputs.lengths import read_lengths
+
+    try:
+        return read_lengths(text, "seq_lens")
+    except InputError as error:
+        raise ValueError("; ".join(one.expected for one in error.problems)) from None
+
+
 class WorkloadFields(Record):
     """The fields of a `Workload`, whose faults a file that holds them tells with their place in it."""
 
@@ -80,7 +91,7 @@ class WorkloadFields(Record):
     lora_rank: PositiveInt = default("lora_rank")
     lora_targets: tuple[Target, ...] | None = None
     document_tokens: PositiveInt | None = None
-    seq_lens: str | None = None
+    seq_lens: Annotated[str, AfterValidator(_lengths)] | None = None
     max_tokens_per_rank: PositiveInt | None = None
     imbalance: Annotated[float, Field(ge=1.0)] = default("imbalance")
     tokens: PositiveFloat | None = None

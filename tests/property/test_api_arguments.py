@@ -133,7 +133,7 @@ def test_messages_say_where_what_and_what_would_do() -> None:
     assert hardware == "Job: hardware: found 3; expected a HardwareProfile from planner.load_hardware"
     assert gpus == "Job: gpus: found '8'; expected a whole number; nearest: 8"
     assert workload.startswith("Job: workload: found None")
-    with pytest.raises(planner.InputError, match=r"Workload: seq_length: .* nearest: seq_len$"):
+    with pytest.raises(planner.InputError, match=r"Workload: seq_length: .* nearest: seq_len, seq_lens$"):
         planner.Workload(seq_length=1)  # type: ignore[call-arg]
     with pytest.raises(planner.InputError, match="Job: gpus: found 0"):
         planner.Job(JOB.model, JOB.hardware, 0, JOB.workload)

@@ -26,7 +26,7 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         metavar="NAME",
-        help="What the files are for: a runtime, trl, axolotl or llama-factory. [default: the plan's runtime]",
+        help="What reads the files: a runtime, trl, axolotl or llama-factory. [default: the plan's runtime]",
         show_default=False,
     ),
 ]

@@ -188,6 +188,7 @@ def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Docume
                 for rank, others in enumerate(result.variants, 1)
                 for other in others
             ],
+            "measured": result.measured and estimate_document(result.measured, defaults),
         }
     )
     return document

@@ -16,6 +16,7 @@ from planner.report.limits import limits
 from planner.report.page import Page, Table, counted, listed, significant, split_words
 from planner.report.plan_columns import MFU, PEAK, RANK, STEP_BANDED, dollars, named_layout, ranked
 from planner.report.search_page import (
+    best_measured,
     idle_lines,
     nothing_fits,
     other_runtimes,
@@ -72,6 +73,7 @@ def search_answer(
         _proof(result),
         *short_trust(lead),
         *unproven(lead),
+        *best_measured(result),
         *short_prices(result),
         *(["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []),
         *_taken(defaults),

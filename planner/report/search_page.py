@@ -8,6 +8,7 @@ from typing import Any, Final
 from planner.calibrate.releases import label_of
 from planner.cost.money import quote_of
 from planner.report.estimate_page import adapter_lines, job_line, trust
+from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant, split_words
 from planner.report.plan_columns import (
     LAYOUT,
@@ -42,7 +43,7 @@ def search_page(result: SearchResult, request: SearchRequest, defaults: Mapping[
     if result.baselines:
         page += ["Baselines:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]
-    page += trust(lead) if lead else []
+    page += [*trust(lead), *best_measured(result)] if lead else []
     if defaults:
         page.append(f"Defaults used: {listed(defaults)}.")
     return page
@@ -73,6 +74,14 @@ def within_line(result: SearchResult, request: SearchRequest) -> Page:
         f"Least memory within {request.slowdown:g} times the fastest step, "
         f"{significant(float(str(seconds)))} s (change with --slowdown):"
     ]
+
+
+def best_measured(result: SearchResult) -> list[str]:
+    """Return the best plan of measured kinds, where the first is of another."""
+    if (other := result.measured) is None:
+        return []
+    seconds, times = significant(other.step, 3), other.step / result.plans[0].step
+    return [f"The best that runs stand behind: {layout(other.plan)}, {seconds} s ({times:.2f} times)."]
 
 
 def several(request: SearchRequest) -> bool:

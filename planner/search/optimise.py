@@ -12,6 +12,7 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
+from planner.cost.kinds import unmeasured_kinds
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
@@ -70,6 +71,8 @@ class SearchResult(Shown):
         Why each of the baselines is not among the plans, whatever it takes.
     variants : tuple of tuple of Estimate
         For each of the plans, others of its mesh that are within 1% of it.
+    measured : Estimate, optional
+        The best refined plan of kinds that measured runs have, where the first plan is of one without any.
     """
 
     plans: tuple[Estimate, ...]
@@ -88,6 +91,7 @@ class SearchResult(Shown):
     played: tuple[float | None, ...] = ()
     left_out: tuple[str | None, ...] = ()
     variants: tuple[tuple[Estimate, ...], ...] = ()
+    measured: Estimate | None = None
 
 
 def search(request: SearchRequest, progress: Progress | None = None) -> SearchResult:
@@ -165,7 +169,22 @@ def search_counts(
         optimality=_optimality(ranked, refined, request, scans, guard, within),
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
+        measured=_of_measured_kinds(request, ranked, plans, guard),
     )
+
+
+def _of_measured_kinds(
+    request: SearchRequest, ranked: Sequence[Estimate], plans: Sequence[Estimate], guard: Guard
+) -> Estimate | None:
+    """Return the best of ``plans`` that measured runs stand behind; None where the first ranked is one."""
+    if not ranked or not _unmeasured(ranked[0]):
+        return None
+    known = [plan for plan in plans if not _unmeasured(plan) and why_left_out(plan, request) is None]
+    return next(iter(guard.ranked(known, 1, partial(objective_key, request.objective))), None)
+
+
+def _unmeasured(answer: Estimate) -> tuple[str, ...]:
+    return unmeasured_kinds(answer.plan, answer.job, answer.runtime)
 
 
 def scan_each(

@@ -63,6 +63,7 @@ SEARCH_KEYS = [
     "optimality",
     "fewer",
     "variants",
+    "measured",
 ]
 
 

@@ -14,8 +14,12 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.report.estimate_page import unproven
+from planner.report.layout import layout
+from planner.report.search_page import best_measured
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
+from planner.search.optimise import search_counts
+from planner.search.request import SearchRequest
 
 MIXTURE = Job(
     load_model("qwen3-30b-a3b"), load_hardware("dgx-h100"), 16, Workload(seq_len=8192, global_batch=64)
@@ -81,3 +85,19 @@ def test_a_band_is_widened_once_for_all_kinds() -> None:
     assert wide.share == pytest.approx(0.1 * ELSEWHERE_WIDER)
     assert beyond_runs(None, ("one",)) is None
     assert beyond_runs(Band(0.1, "runs"), ()) == Band(0.1, "runs")
+
+
+def test_a_search_tells_the_best_that_runs_stand_behind_where_its_first_is_of_another_kind() -> None:
+    model, work = load_model("llama3-70b"), DENSE.workload.model_copy(update={"global_batch": 256})
+    request = SearchRequest(model, (DENSE.hardware,), (64,), work, (runtimes()["megatron-lm"],))
+    found = search_counts(request)
+    lead, other = found.plans[0], found.measured
+    assert other is not None
+    assert unmeasured_kinds(lead.plan, lead.job, lead.runtime)
+    assert not unmeasured_kinds(other.plan, other.job, other.runtime)
+    assert other.step >= lead.step
+    assert layout(other.plan) in best_measured(found)[0]
+    alone = search_counts(replace(request, fixed={"offload": "none"}))
+    assert alone.measured is None
+    assert not best_measured(alone)
+    assert other.step <= alone.plans[0].step * 1.01

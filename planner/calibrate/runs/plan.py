@@ -36,7 +36,7 @@ COUNTED: Final = re.compile(r"(counts|includes one full forward) recompute(?! wh
 _SHARED_BY: Final = re.compile(r"optimizer states sharded(?:: zero1 over| inside) (\d+) GPUs")
 """Words of the notes that tell among how many ranks states are spread."""
 
-EVERY_LAYER: Final = "activations"
+EVERY_LAYER: Final = "activations:all"
 """Offload of every layer's activations, in a row whose model tells how many there are."""
 _HOSTED_LAYERS: Final = re.compile(r"activations?[:_](?:offload_)?(\d+)[-_]layers")
 _HOSTED_OPTIMIZER: Final = re.compile(r"(cpu|optimizer)[-_](offload[-_]100pct(_overlap)?|adam|offload)")
@@ -247,17 +247,17 @@ def recompute_name(text: str, layers_per_stage: int, selective: str = "selective
 
 
 def offload_name(text: str, layers: int = 0) -> str:
-    """Return a run table's offload as the planner spells it; activations of no number are of all ``layers``.
+    """Return a run table's offload as the planner spells it; those of all layers are of ``layers``.
 
     Examples
     --------
-    >>> offload_name("activations", 46)
+    >>> offload_name("activations:all", 46)
     'activations:46'
     >>> offload_name("activations:20-layers"), offload_name("optimizer_offload_100pct"), offload_name("None")
     ('activations:20', 'optimizer', 'none')
     """
     if layers and text.lower() == EVERY_LAYER:
-        return f"{EVERY_LAYER}:{layers}"
+        return f"activations:{layers}"
     return _HOSTED_OPTIMIZER.sub("optimizer", _HOSTED_LAYERS.sub(r"activations:\1", text.lower()))
 
 

@@ -102,7 +102,7 @@ class UnevenSteps:
 
     @cached_property
     def balanced(self) -> Costs:
-        """Attention with the sequences of a step dealt to and fro, the longest documents first.
+        """Attention with the sequences of a step dealt back and forth, the longest documents first.
 
         Which sequences are in a step is as before, so that a loss by tokens has the same gradient.
         """

@@ -285,7 +285,7 @@ def unproven(answer: Estimate) -> list[str]:
     there = f"no measured run of {core_of(answer.runtime.name)} with {what} on {chip} has"
     return [
         *unproven_settings(answer),
-        f"Unproven: {there} {' or '.join(kinds)}, so that what it gains is the formulas' word alone.",
+        f"Unproven: {there} {' or '.join(kinds)}.",
     ]
 
 

@@ -25,6 +25,7 @@ from planner.report.search_page import (
 )
 from planner.report.settings_line import own_settings, settings_line
 from planner.report.view import View
+from planner.search.meshes import choice_of
 from planner.search.optimise import SearchResult
 from planner.search.request import SearchRequest, objective_value
 from planner.units import percent
@@ -40,6 +41,9 @@ WIDTH: Final = 80
 
 FEWEST: Final = 2
 """Plans that are shown at least. [-]"""
+
+HEADED: Final = ("seq_len", "global_batch", "precision", "method", "gpus")
+"""Defaults whose values stand in the first line of the page or in its table."""
 
 GAP: Final = 2
 """Letters between two columns. [-]"""
@@ -66,22 +70,27 @@ def search_answer(
         return [_head(result, request), *told, *_taken(defaults)]
     lead = result.plans[0]
     table, above = _table(result, request), [*idle_lines(result), *within_line(result, request)]
+    frozen = ["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []
     lines = [
-        " ".join([*_first(result), *_ties(result, request.objective)]),
-        *settings_line(lead, "Settings of plan 1"),
+        " ".join([*_first(result), *settings_line(lead, "Settings"), *_ties(result, request.objective)]),
         *_baselines(result),
         _proof(result),
         *short_trust(lead),
-        *unproven(lead),
-        *best_measured(result),
-        *short_prices(result),
-        *(["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []),
+        _doubts(result),
+        " ".join([*short_prices(result), *frozen]),
         *_taken(defaults),
     ]
+    lines = [line for line in lines if line]
     head, hint = _head(result, request), [_next(True)] if defaults else []
     beside = sum(1 + screen_lines(part) for part in (head, *above)) + 2
     room = LINES - beside - sum(map(screen_lines, [*lines, *hint]))
-    table = Table(table.rows[: rows or on_one_screen(table, room)])
+    first = {
+        (choice_of(plan), plan.runtime.name): place for place, plan in reversed([*enumerate(result.plans)])
+    }
+    order = sorted(range(len(result.plans)), key=lambda place: (place not in first.values(), place))
+    table = Table(tuple(table.rows[place] for place in order))
+    count = rows or on_one_screen(table, room, max(FEWEST, len(first)))
+    table = Table(tuple(sorted(table.rows[:count], key=lambda row: int(row["#"]))))
     hint = [_next(len(result.plans) > len(table.rows))] if defaults else []
     return [head, *above, table, "\n".join([*lines, *hint])]
 
@@ -93,15 +102,15 @@ def screen_lines(part: str | Table) -> int:
     return sum(max(1, len(wrap(line, WIDTH))) for line in part.splitlines())
 
 
-def on_one_screen(table: Table, room: int) -> int:
-    """Return how many plans fit into so many lines, two at least; those of many words take two each."""
+def on_one_screen(table: Table, room: int, fewest: int = FEWEST) -> int:
+    """Return how many plans fit into so many lines, ``fewest`` at least; one of many words takes two."""
     rows = table.rows
     others = [name for name in (rows[0] if rows else ()) if name != "layout"]
     lines = int(any(" " in name for name in others))
     short = WIDTH - sum(GAP + max(len(name), *(len(row[name]) for row in rows)) for name in others)
     for shown, row in enumerate(table.rows):
         lines += 1 + (len(row["layout"]) > short)
-        if lines > room and shown >= FEWEST:
+        if lines > room and shown >= fewest:
             return shown
     return len(table.rows)
 
@@ -169,7 +178,7 @@ def _baselines(result: SearchResult) -> list[str]:
     best = result.plans[0].step
     reasons = result.left_out or (None,) * len(result.baselines)
     told = [
-        f"{name.replace('-', ' ')} ({layout(answer.plan)}) "
+        f"{name.replace('-', ' ')} "
         + (reason or f"{significant(answer.step, 3)} s, {answer.step / best:.2f} times")
         for (name, answer), reason in zip(result.baselines, reasons, strict=True)
     ]
@@ -186,7 +195,12 @@ def priced_counts(result: SearchResult) -> str:
 
 def _proof(result: SearchResult) -> str:
     """Return of how many plans the best is, and how good it is proved to be."""
-    return f"{priced_counts(result)}; {result.optimality['proof']}, by this model."
+    return f"{result.valid:,} legal plans: {result.optimality['proof']}, by this model."
+
+
+def _doubts(result: SearchResult) -> str:
+    """Return what no measured run stands behind, and the best plan that runs do."""
+    return " ".join([*unproven(result.plans[0]), *best_measured(result)])
 
 
 def short_prices(result: SearchResult) -> list[str]:
@@ -200,7 +214,10 @@ def short_prices(result: SearchResult) -> list[str]:
 
 def _taken(defaults: Mapping[str, Any]) -> list[str]:
     """Return what was taken because nothing was given."""
-    return [f"Defaults used: {listed(defaults)}."] if defaults else []
+    shown = {name: value for name, value in defaults.items() if name not in HEADED}
+    told = f"{', '.join(name.replace('_', ' ') for name in defaults if name in HEADED)} as above"
+    both = [part for part in (told * (len(shown) < len(defaults)), listed(shown)) if part]
+    return [f"Defaults used: {'; '.join(both)}."] if defaults else []
 
 
 def _next(left: bool) -> str:

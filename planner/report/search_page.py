@@ -81,7 +81,7 @@ def best_measured(result: SearchResult) -> list[str]:
     if (other := result.measured) is None:
         return []
     seconds, times = significant(other.step, 3), other.step / result.plans[0].step
-    return [f"The best that runs stand behind: {layout(other.plan)}, {seconds} s ({times:.2f} times)."]
+    return [f"Best that runs stand behind: {layout(other.plan)}, {seconds} s ({times:.2f} times)."]
 
 
 def several(request: SearchRequest) -> bool:

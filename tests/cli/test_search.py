@@ -281,3 +281,20 @@ def test_an_uneven_split_far_down_the_bounds_is_found_without_being_asked_for() 
     whole = planner(*work).json["plans"][0]["step_time_s"]
     for axes in (("--tp", "4"), ("--tp", "2"), ("--pp", "4"), ("--micro-batch", "1")):
         assert planner(*work, *axes).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)
+
+
+def test_each_runtime_and_count_has_its_best_plan_on_the_screen() -> None:
+    job = ("llama3-8b", "--hardware", "dgx-h100", "--seq-len", "8192", "--global-batch", "128")
+    said = planner("search", *job, "--gpus", "16", "--runtime", "megatron-lm", "--runtime", "fsdp").out
+    assert {"megatron-lm", "fsdp"} <= {line.split()[1] for line in rows_of(said)}
+    counts = planner("search", *job, "--gpus", "8,16,32").out
+    assert {"8", "16", "32"} <= {line.split()[1] for line in rows_of(counts)}
+    for text in (said, counts):
+        ranks = [int(line.split()[0]) for line in rows_of(text)]
+        assert ranks == sorted(ranks)
+        assert len(text.splitlines()) <= 24
+
+
+def rows_of(text: str) -> list[str]:
+    """Return the lines of the table that begin with a rank."""
+    return [line for line in text.splitlines() if line[:1].isdigit()]

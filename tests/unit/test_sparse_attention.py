@@ -163,7 +163,7 @@ def test_megatron_builds_it_with_the_keys_of_all_ranks(fields: dict[str, Any], r
     ("graphed", "refused"), [("", False), ("router", False), ("attention", True), ("passes", True)]
 )
 def test_graphs_hold_no_attention_with_an_index(graphed: str, refused: bool) -> None:
-    """Nothing in Megatron-core's code or tests captures it, and its kernels drop scratch that graphs write."""
+    """Nothing in Megatron-core's code or tests captures it; its kernels drop scratch that graphs write."""
     runtime = runtimes()["megatron-lm"]
     told = replace(runtime, traits=runtime.traits.with_values(graphed=graphed))
     for model, expected in ((sparse(), refused), (load_model("deepseek-v3"), False)):

@@ -84,8 +84,8 @@ def indexer_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def indexer_setting_rules(job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rule that CUDA graphs hold no attention whose keys an indexer picks.
 
-    Megatron-core neither forbids the capture nor knows of it. A graph repeats addresses, and the fused kernels
-    keep their scratch in a cache of few entries, from which a tensor that a graph writes to may be dropped.
+    Megatron-core neither forbids the capture nor knows of it. A graph repeats addresses, and the fused
+    kernels keep scratch in a cache of few entries, from which a tensor that a graph writes to may be dropped.
 
     References
     ----------

@@ -28,10 +28,10 @@ def _block_name(text: str) -> str:
 BlockName = Annotated[str, AfterValidator(_block_name)]
 
 
-def layer_faults(layers: Sequence[str], predicted: str | None, blocks: Collection[str]) -> list[str]:
+def layer_faults(layers: Sequence[str], predicted: str, blocks: Collection[str]) -> list[str]:
     """Return what is wrong with the names of ``blocks`` that layers have; nothing where all agree.
 
-    ``predicted`` is the block of extra prediction layers, where there are any.
+    ``predicted`` is the block of extra prediction layers, empty where there are none.
     """
     named = {*layers, predicted or layers[0]}
     known = ", ".join(blocks)

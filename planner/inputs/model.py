@@ -309,7 +309,7 @@ class ModelSpec(Record):
 
     @model_validator(mode="after")
     def _check(self) -> ModelSpec:
-        faults = layer_faults(self.layers, self.prediction and self.prediction.block, self.blocks)
+        faults = layer_faults(self.layers, self.prediction.block if self.prediction else "", self.blocks)
         if self.learned_positions and self.max_positions is None:
             faults.append("max_positions, since learned_positions is true")
         if faults:

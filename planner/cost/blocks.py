@@ -15,6 +15,7 @@ from planner.cost.sparse_attention import absorbed_operators, index_operators
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
+from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import (
     Attention,
     Block,
@@ -207,14 +208,14 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     """
     case, plan = pricer.case, pricer.plan
     hidden, local = case.model.hidden, pricer.local_tokens
-    experts = ffn.experts / plan.ep
-    rows = local * ffn.topk * plan.etp * case.workload.imbalance
+    experts, idle = ffn.experts / plan.ep, local * (ffn.topk - ffn.picks) * hidden
+    rows = local * peak_picks(ffn.topk, ffn.picks, local) * plan.etp * case.workload.imbalance
     width = ffn.inner / plan.etp
     wide = 2 * width if ffn.gated else width
     kept = input_bytes(case, ("experts_in",)) * rows * hidden
     before = activation_input_bytes(case, ffn.gated) * rows * wide
     router = pricer.linear(
-        "router", "router", local, hidden, float(ffn.experts), saved=8 * local * ffn.experts
+        "router", "router", local, hidden, float(ffn.choices), saved=8 * local * ffn.choices
     )
     into = grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=before)
     out = grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0)
@@ -228,6 +229,8 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     if ffn.bias and not case.traits.kernels.compiled:
         summed = traffic.EXPERT_BIAS[case.traits.experts.dispatcher == "fused"]
         operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, summed))
+    if ffn.zero_experts:
+        operators.append(pricer.elementwise("zero_experts", "moe", idle, traffic.ZERO_EXPERTS))
     if ffn.shared_inner:
         operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
     return operators
@@ -247,8 +250,9 @@ def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     if not isinstance(ffn, Experts):
         return 0.0
     case, plan = pricer.case, pricer.plan
-    back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.topk
-    rows = pricer.local_tokens * (back + ffn.topk * case.workload.imbalance)
+    picks = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
+    back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.picks
+    rows = pricer.local_tokens * (back + picks * case.workload.imbalance)
     return where(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from planner.cost.case import Case
 from planner.cost.context_parallel import context_exchange
@@ -14,6 +15,8 @@ from planner.cost.sparse_attention import index_exchange
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
+from planner.formulas.shortcut import shortcut_window
+from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import Block, Experts
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceil, doublings, maximum, where
@@ -156,7 +159,11 @@ def recurrent_exchange(pricer: Pricer, mixer: RecurrentMixer) -> Exchange:
     return Exchange(seconds, seconds, sent, sent)
 
 
-def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: int) -> Num:
+ATTENTION_MODULES: Final = ("qkv", "mla_up_proj", "core_attn", "attn_out")
+"""Modules that make up attention."""
+
+
+def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: Num) -> Num:
     """Seconds of a dispatch or a combine of tokens of ``nbytes`` that go to ``copies`` experts each. [s]
 
     References
@@ -185,12 +192,28 @@ def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[O
     return exposed_seconds(2 * alone, maximum(passes, floor) / 2, share)
 
 
+def dense_path_seconds(operators: list[Operator]) -> Num:
+    """Forward seconds of a layer's dense path, which messages to experts on a shortcut run beside. [s]
+
+    The next layer's attention and feed-forward are like this one's, whose shared expert is the latter.
+    """
+    mixed: Num = 0.0
+    fed: Num = 0.0
+    for operator in operators:
+        if operator.module == "shared_experts":
+            fed = fed + operator.forward
+        elif operator.module in ATTENTION_MODULES:
+            mixed = mixed + operator.forward
+    return shortcut_window(mixed, fed, fed)
+
+
 def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> Exchange:
     """Price dispatch and combine of routed tokens, and the gathers of expert tensor parallelism."""
     case, plan = pricer.case, pricer.plan
     token = ACTIVATION_BYTES * pricer.local_tokens * case.model.hidden
-    routed = token * ffn.topk
-    once = routed_seconds(case, plan, token * case.workload.imbalance, ffn.topk)
+    routed = token * ffn.picks
+    peak = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
+    once = routed_seconds(case, plan, token * case.workload.imbalance, peak)
     whole = routed * plan.etp
     shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
     leaving = ring_sent_bytes(routed, plan.ep)
@@ -199,7 +222,10 @@ def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> 
         traits.experts.dispatcher == "all-to-all"
     )
     handling = leaving * (moved * case.workload.imbalance / case.kernels.memory_bandwidth)
-    unhidden = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
+    if ffn.shortcut:
+        unhidden = exposed_seconds(2 * once, dense_path_seconds(operators))
+    else:
+        unhidden = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
     exposed = unhidden + 2 * (handling + shared * traits.tensor.exposed)
     sent = 2 * (leaving + ring_sent_bytes(whole, plan.etp))
     return Exchange(exposed, exposed, sent, sent)

@@ -175,8 +175,8 @@ def _experts(ffn: Experts, common: Sizes) -> list[Einsum]:
 
     Before and after the experts e counts a token's copies, at them the experts themselves.
     """
-    rows = {"e": float(ffn.experts), "k": common["t"] * ffn.topk / ffn.experts, "f": float(ffn.inner)}
-    sizes, copies = common | rows, common | {"e": float(ffn.topk)}
+    rows = {"e": float(ffn.experts), "k": common["t"] * ffn.picks / ffn.experts, "f": float(ffn.inner)}
+    sizes, copies = common | rows, common | {"e": ffn.picks}
     return [
         Einsum("permute", (("norm_1", "td"),), "", "etd", "ed", copies),
         Einsum("experts_in", (("permute", "ekd"),), "edf", "ekf", "", sizes),

@@ -73,7 +73,7 @@ def product_weights(block: Block, hidden: int) -> float:
         return weights
     matrices = 3 if ffn.gated else 2
     if isinstance(ffn, Experts):
-        return weights + float(ffn_params(hidden, ffn.topk * ffn.inner + ffn.shared_inner, matrices))
+        return weights + float(ffn_params(hidden, ffn.picks * ffn.inner + ffn.shared_inner, matrices))
     return weights + float(ffn_params(hidden, ffn.inner, matrices))
 
 

@@ -51,6 +51,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         _pool_rule(case),
         nodes_rule(case.job),
         *recurrent_rules(plan, case.job),
+        *shortcut_rules(case.job),
     ]
 
 
@@ -79,6 +80,28 @@ def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
                 "full",
             ),
         ),
+    ]
+
+
+def shortcut_rules(job: Job) -> list[Rule]:
+    """Return the rule that no layer has experts that compute nothing, or on a shortcut: no runtime has them.
+
+    References
+    ----------
+    .. [1] Meituan, "LongCat-Flash Technical Report," arXiv:2509.01322: trained with a program of its own.
+       Megatron-LM d98e8a64, Megatron-Bridge 067f987d, torchtitan b5bcd76c and nanotron name neither kind.
+    """
+    kinds = job.model.expert_kinds
+    found = [
+        *["experts that compute nothing"] * any(ffn.zero_experts for ffn in kinds),
+        *["experts on a shortcut"] * any(ffn.shortcut for ffn in kinds),
+    ]
+    return [
+        Rule(
+            "experts-have-a-runner",
+            not found,
+            lambda: (" and ".join(found), "experts that a runtime builds: none has these", "another model"),
+        )
     ]
 
 

@@ -202,7 +202,7 @@ def _dense(ffn: DenseFfn, hidden: int, tp: Num) -> list[Parameters]:
 
 
 def _experts(ffn: Experts, hidden: int, tp: Num) -> list[Parameters]:
-    found = [Parameters(float(ffn.experts), float(hidden + ffn.router_bias))]
+    found = [Parameters(float(ffn.choices), float(hidden + ffn.router_bias))]
     if ffn.shared_inner:
         found += _dense(DenseFfn(inner=ffn.shared_inner, gated=ffn.gated), hidden, tp)
     return [*found, Parameters(1.0, float(hidden))] if ffn.shared_gate else found

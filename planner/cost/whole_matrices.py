@@ -115,7 +115,7 @@ def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, fl
 def _ffn_matrices(ffn: DenseFfn | Experts, width: float) -> Iterator[tuple[float, float, float, bool]]:
     gates = 2.0 if ffn.gated else 1.0
     if isinstance(ffn, Experts):
-        yield float(ffn.experts), width, 1.0, False
+        yield float(ffn.choices), width, 1.0, False
         yield gates * ffn.inner, width, float(ffn.experts), True
         yield width, float(ffn.inner), float(ffn.experts), True
     inner = ffn.shared_inner if isinstance(ffn, Experts) else ffn.inner

@@ -11,7 +11,7 @@ from planner.formulas.spread import Spread
 from planner.numeric import Num
 
 
-def distinct_domains(domains: Num, copies: int) -> Num:
+def distinct_domains(domains: Num, copies: Num) -> Num:
     r"""Domains that the copies of one token reach in the mean, where each goes to a random one.
 
     .. math:: E = D \left[1 - \left(1 - \frac{1}{D}\right)^k\right]
@@ -20,8 +20,8 @@ def distinct_domains(domains: Num, copies: int) -> Num:
     ----------
     domains : Num
         Domains :math:`D` that the group spans. [-]
-    copies : int
-        Copies :math:`k` of the token. [-]
+    copies : Num
+        Copies :math:`k` of the token; no whole number where it is a mean. [-]
 
     Returns
     -------
@@ -38,13 +38,15 @@ def distinct_domains(domains: Num, copies: int) -> Num:
     >>> float(distinct_domains(1.0, 8)), round(float(distinct_domains(4.0, 8)), 3)
     (1.0, 3.6)
     """
+    if not isinstance(copies, int):
+        return domains * (1.0 - (1.0 - 1.0 / domains) ** copies)
     missed: Num = 1.0
     for _ in range(copies):
         missed = missed * (1.0 - 1.0 / domains)
     return domains * (1.0 - missed)
 
 
-def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+def dispatch_seconds(nbytes: Num, copies: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
     r"""Seconds to send each token to the ranks of its experts, once to each outer domain, by fused kernels.
 
     .. math:: t = \sum_k h_k \alpha_k + \max_k \frac{S\, c_k}{B_k} \frac{i_k - i_{k-1}}{i_k}
@@ -57,7 +59,7 @@ def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: S
     ----------
     nbytes : Num
         Tokens of one rank, one copy :math:`S`. [byte]
-    copies : int
+    copies : Num
         Experts of a token. [-]
     ranks, stride : Num
         Members and the distance between them. [-]
@@ -94,7 +96,7 @@ def dispatch_seconds(nbytes: Num, copies: int, ranks: Num, stride: Num, tiers: S
     for depth, tier in enumerate(tiers):
         here = tier.spread(stride, ranks)
         inside = here.largest
-        needed = float(copies) if depth == 0 else distinct_domains(below.domains, copies)
+        needed = 1.0 * copies if depth == 0 else distinct_domains(below.domains, copies)
         leaving = needed * (inside - below.fewest) / inside
         slowest = np.maximum(slowest, leaving / group_bandwidth(tier, inside / below.fewest))
         latency = latency + (below.domains / here.domains - 1.0) * tier.latency

@@ -50,6 +50,13 @@ around the mixed-type norm of NVIDIA's apex).
 RESIDUAL: Final = {True: Traffic(6.0, 2.0), False: Traffic(6.0, 4.0)}
 """Addition to the residual stream, by whether backward's addition is fused into a neighbour. [byte]"""
 
+ZERO_EXPERTS: Final = Traffic(6.0, 8.0)
+"""A token times its weight, added to what other experts made of it. [byte]
+
+Forward token and sum are read and the sum is written; backward token and gradient are read for the weight's
+gradient, and the token's is read and written (arXiv:2509.01322, eq. 1: an expert that gives the token back).
+"""
+
 DROPOUT: Final = Traffic(5.0, 5.0)
 """Dropout with its byte mask, beside the addition (arXiv:2205.05198, sec. 4). [byte]"""
 

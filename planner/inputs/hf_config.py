@@ -15,6 +15,7 @@ from planner.inputs.hf_mixers import (
     LINEAR,
     READ,
     WORDS,
+    bare_kinds,
     latent_mixer,
     linear_kinds,
     linear_mixer,
@@ -27,8 +28,10 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
 
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
-_TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token")
+_TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk")
+_LAYERS = ("num_hidden_layers", "n_layer")
 _INDEX_KEYS = frozenset({"index_head_dim", "index_topk"})
+_ZERO_KEYS = frozenset({"zero_expert_num"})
 _PICKING = ("deepseek_sparse_attention",)
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
 
@@ -96,6 +99,9 @@ def _check_fixed(config: Config, family: Family) -> None:
         only = config.raw.get(wanted) if isinstance(wanted, str) else wanted
         if value is not None and value != only:
             config.fault(key, repr(value), f"{only}: another value is not expressed exactly")
+    for key, word in family.words.items():
+        if (value := config.raw.get(key)) not in (None, word):
+            config.fault(key, repr(value), f"{word}: another value is not expressed exactly")
 
 
 def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], list[str]]:
@@ -136,7 +142,8 @@ def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list
     """What the model record cannot express, each with the keys that say so."""
     keys: dict[str, list[str]] = {}
     family = FAMILIES.get(kind, Family())
-    read = READ[family.linear] if family.linear else _INDEX_KEYS if family.picks else frozenset[str]()
+    read = READ[family.linear] if family.linear else frozenset[str]()
+    read |= _INDEX_KEYS if family.picks else _ZERO_KEYS if family.paired else frozenset[str]()
     for key, meaning in REFUSED.items():
         if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
             keys.setdefault(meaning, []).append(key)
@@ -161,7 +168,9 @@ def _layer_kinds(text: Mapping[str, Any]) -> list[str]:
 
 def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
     listed = listed_kinds(config, family) if family.single else []
-    layers = len(listed) or config.whole("num_hidden_layers", "n_layer")
+    if family.paired:
+        config.note("each of num_layers is two layers here: one with the experts, one without")
+    layers = len(listed) or (2 * config.whole("num_layers") if family.paired else config.whole(*_LAYERS))
     if layers > MAX_LAYERS:
         config.fault("num_hidden_layers", layers, f"at most {MAX_LAYERS}")
         layers = 1
@@ -229,7 +238,7 @@ def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
     if family.linear:
         return linear_kinds(config, family, layers)
     if family.reach == "bare":
-        return _bare_kinds(config, layers)
+        return bare_kinds(config, layers)
     key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
     bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
     window = config.whole(key, otherwise=0) if family.reach != "full" else 0
@@ -248,17 +257,6 @@ def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
         config.note(f"{key} {window} reaches over all of {bound} positions: full attention")
         return ["full"] * layers
     return kinds
-
-
-def _bare_kinds(config: Config, layers: int) -> list[str]:
-    """Where positions turn: 1 in ``no_rope_layers``, or all but each n-th layer."""
-    listed = config.numbers("no_rope_layers")
-    if listed and len(listed) != layers:
-        config.fault("no_rope_layers", f"{len(listed)} layers", f"one for each of {layers} layers")
-    if listed:
-        return ["full" if one else "bare" for one in (listed + [1] * layers)[:layers]]
-    every = config.whole("no_rope_layer_interval")
-    return ["bare" if (layer + 1) % every == 0 else "full" for layer in range(layers)]
 
 
 def _default_kinds(config: Config, family: Family, layers: int) -> list[str]:
@@ -333,6 +331,8 @@ def _hybrid_sinks(config: Config, reach: str) -> bool:
 
 def _ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
     """For each layer ``dense`` or ``moe``."""
+    if family.paired:
+        return ["moe", "dense"] * (layers // 2)
     experts = config.whole(*_EXPERTS, otherwise=0, least=0)
     if family.linear and not experts:
         return ["dense"] * layers
@@ -375,7 +375,7 @@ def _dense(config: Config, family: Family, hidden: int) -> dict[str, Any]:
 
 
 def _experts(config: Config, family: Family) -> dict[str, Any]:
-    inner = config.whole("moe_intermediate_size", "intermediate_size")
+    inner = config.whole("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
     record: dict[str, Any] = {
         "kind": "moe",
         "experts": config.whole(*_EXPERTS),
@@ -391,6 +391,8 @@ def _experts(config: Config, family: Family) -> dict[str, Any]:
         "shared_inner": shared,
         "shared_gate": family.shared_gate and bool(shared),
         "router_bias": family.router_bias,
+        "zero_experts": config.whole("zero_expert_num", otherwise=0, least=0) if family.paired else 0,
+        "shortcut": family.paired,
     }
     return record | {
         key: value for key, value in optional.items() if value or (key == "gated" and value is False)

@@ -61,9 +61,14 @@ class Family:
         Whether attention has an output gate.
     picks : bool
         Whether an indexer picks the keys of latent attention.
+    paired : bool
+        Whether a layer is two here: attention, a dense feed-forward and beside it experts on a shortcut, then
+        attention and a dense feed-forward, after which the experts' result is added.
     fixed : mapping
         Keys that may have one value alone, another would be another architecture; text names the key whose
         value it is.
+    words : mapping
+        Keys that may have one word alone.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +94,9 @@ class Family:
     single: bool = False
     output_gate: bool = False
     picks: bool = False
+    paired: bool = False
     fixed: Mapping[str, bool | str | None] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 _UNTIED = {"tie_word_embeddings": False}
@@ -223,6 +230,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
         qkv_bias="attention_bias", output_bias="attention_bias", moe=True, shared=("intermediate_size",),
         reach="chunk", dense_inner="intermediate_size_mlp",
     ),
+    "longcat_flash": Family(
+        defaults=_UNTIED | _NO_BIAS | {"q_lora_rank": 1536, "zero_expert_num": 256, "router_bias": False},
+        moe=True, latent=True, shared=("ffn_hidden_size",), dense_inner="ffn_hidden_size", paired=True,
+        fixed={"router_bias": False}, words={"zero_expert_type": "identity", "attention_method": "MLA"},
+    ),
     "mimo": replace(
         _QWEN2, defaults=dict(_QWEN2.defaults) | {"attention_bias": True}, qkv_bias="attention_bias"
     ),
@@ -319,6 +331,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "routed_expert_hidden_size": "experts in a latent space",
     "sparse_attention_config": "an indexer that picks the keys",
     "ssm_state_size": "state-space layers",
+    "zero_expert_num": "experts that compute nothing",
     "use_head_wise_attn_gate": "an output gate in its attention",
     "is_encoder_decoder": "an encoder",
 }

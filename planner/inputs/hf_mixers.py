@@ -120,6 +120,17 @@ def prediction_block(config: Config, family: Family, blocks: dict[str, Any], las
     return "prediction"
 
 
+def bare_kinds(config: Config, layers: int) -> list[str]:
+    """Return where positions turn, else ``bare``: 1 in ``no_rope_layers``, or all but each n-th layer."""
+    listed = config.numbers("no_rope_layers")
+    if listed and len(listed) != layers:
+        config.fault("no_rope_layers", f"{len(listed)} layers", f"one for each of {layers} layers")
+    if listed:
+        return [FULL if one else "bare" for one in (listed + [1] * layers)[:layers]]
+    every = config.whole("no_rope_layer_interval")
+    return ["bare" if (layer + 1) % every == 0 else FULL for layer in range(layers)]
+
+
 def latent_mixer(config: Config, family: Family) -> dict[str, Any]:
     """Return the fields of latent attention, and of the indexer that picks its keys where there is one."""
     if config.flag("attention_bias"):

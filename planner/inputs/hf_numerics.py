@@ -19,6 +19,7 @@ _SOFTMAX: Final = {"score": "softmax"}
 _SIGMOID: Final = {"score": "sigmoid", "expert_bias": True}
 
 DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "longcat_flash": {"rope_theta": 1e7, **_RMS_5, "routed_scaling_factor": 6.0},
     "mixtral": {"rope_theta": 1e6, **_RMS_5, "router_aux_loss_coef": 0.001},
     "qwen2_moe": {"router_aux_loss_coef": 0.001, "norm_topk_prob": False},
     "qwen3_moe": {"router_aux_loss_coef": 0.001, "norm_topk_prob": False},
@@ -76,6 +77,7 @@ _COMMON: Final = {
 }  # fmt: skip
 
 _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "longcat_flash": _SOFTMAX | {"expert_bias": True, "normalize": False},
     "mixtral": _SOFTMAX | {"normalize": True},
     "qwen2_moe": _SOFTMAX,
     "qwen3_vl_moe_text": _SOFTMAX | {"normalize": True},

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Annotated, Final
 
+from pydantic import AfterValidator
+
+from planner.errors import nearest
 from planner.units import is_whole
 
 MAX_LAYERS: Final = 10_000
@@ -14,6 +17,29 @@ NAME: Final = r"(?!x(?![\w-]))[A-Za-z][\w-]*"
 """Pattern of a block's name; ``x`` alone is the sign of repeats."""
 
 _TOKEN = re.compile(r"\s*(?:(\d+)(?:\s*x(?![\w-])|(?![\w-]))|(" + NAME + r")|([(),]))")
+
+
+def _block_name(text: str) -> str:
+    if not re.fullmatch(NAME, text):
+        raise ValueError("a name of letters, digits, - and _ that begins with a letter, and is not x")
+    return text
+
+
+BlockName = Annotated[str, AfterValidator(_block_name)]
+
+
+def layer_faults(layers: Sequence[str], predicted: str, blocks: Collection[str]) -> list[str]:
+    """Return what is wrong with the names of ``blocks`` that layers have; nothing where all agree.
+
+    ``predicted`` is the block of extra prediction layers, empty where there are none.
+    """
+    named = {*layers, predicted or layers[0]}
+    known = ", ".join(blocks)
+    faults = [
+        f"layers of the blocks {known}, not {name} (nearest: {nearest(name, blocks)})"
+        for name in sorted(named - set(blocks))
+    ]
+    return faults + [f"block {name} in layers, or no such block" for name in blocks if name not in named]
 
 
 def parse_layers(text: str) -> tuple[str, ...]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from itertools import groupby
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from planner.errors import nearest
 from planner.formulas import transformer
-from planner.inputs.layers import NAME, parse_layers
+from planner.formulas.zero_experts import mean_picks
+from planner.inputs.layers import BlockName, layer_faults, parse_layers
 from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.mixers.kimi_delta import KimiDelta
@@ -179,7 +178,11 @@ class DenseFfn(Record):
 
 
 class Experts(Record):
-    """A mixture of experts: a router, routed experts, and shared experts that every token passes."""
+    """A mixture of experts: a router, routed experts, and shared experts that every token passes.
+
+    ``zero_experts`` give a token back. What those on a ``shortcut`` make is added after the next layer, and
+    messages run beside what lies between (LongCat-Flash, arXiv:2509.01322, sec. 2; ScMoE, arXiv:2404.05019).
+    """
 
     kind: Literal["moe"] = "moe"
     experts: Positive
@@ -190,12 +193,24 @@ class Experts(Record):
     shared_inner: Count = 0
     shared_gate: Flag = False
     router_bias: Flag = False
+    zero_experts: Count = 0
+    shortcut: Flag = False
 
     @model_validator(mode="after")
     def _check(self) -> Experts:
-        if self.topk > self.experts:
-            raise ValueError(f"topk ({self.topk}) of at most experts ({self.experts})")
+        if self.topk > self.choices:
+            raise ValueError(f"topk ({self.topk}) of at most experts ({self.choices})")
         return self
+
+    @property
+    def choices(self) -> int:
+        """Experts that the router picks among. [-]"""
+        return self.experts + self.zero_experts
+
+    @property
+    def picks(self) -> float:
+        """Experts that compute that a token passes in the mean: the router keeps all equally busy. [-]"""
+        return mean_picks(self.topk, self.experts, self.zero_experts)
 
     def expert_params(self, hidden: int) -> int:
         """Parameters of one routed expert. [element]"""
@@ -204,15 +219,15 @@ class Experts(Record):
     def shared_params(self, hidden: int) -> int:
         """Parameters of router and shared experts. [element]"""
         shared = transformer.ffn_params(hidden, self.shared_inner, 3 if self.gated else 2)
-        return int(shared) + self.shared_gate * hidden + (hidden + self.router_bias) * self.experts
+        return int(shared) + self.shared_gate * hidden + (hidden + self.router_bias) * self.choices
 
     def params(self, hidden: int) -> int:
         """Parameters. [element]"""
         return self.experts * self.expert_params(hidden) + self.shared_params(hidden)
 
     def active_params(self, hidden: int) -> int:
-        """Parameters that one token uses. [element]"""
-        return self.topk * self.expert_params(hidden) + self.shared_params(hidden)
+        """Parameters that one token uses in the mean. [element]"""
+        return round(self.picks * self.expert_params(hidden)) + self.shared_params(hidden)
 
 
 Recurrent = GatedDelta | Mamba2 | KimiDelta | Lightning
@@ -262,15 +277,6 @@ class Block(Record):
         return self.mixer.params(hidden) if self.mixer else 0
 
 
-def _block_name(text: str) -> str:
-    if not re.fullmatch(NAME, text):
-        raise ValueError("a name of letters, digits, - and _ that begins with a letter, and is not x")
-    return text
-
-
-BlockName = Annotated[str, AfterValidator(_block_name)]
-
-
 class ModelSpec(Record):
     """A transformer as the planner prices it.
 
@@ -303,13 +309,7 @@ class ModelSpec(Record):
 
     @model_validator(mode="after")
     def _check(self) -> ModelSpec:
-        named = set(self.layers) | ({self.prediction.block} if self.prediction else set())
-        known = ", ".join(self.blocks)
-        faults = [
-            f"layers of the blocks {known}, not {name} (nearest: {nearest(name, self.blocks)})"
-            for name in sorted(named - set(self.blocks))
-        ]
-        faults += [f"block {name} in layers, or no such block" for name in self.blocks if name not in named]
+        faults = layer_faults(self.layers, self.prediction.block if self.prediction else "", self.blocks)
         if self.learned_positions and self.max_positions is None:
             faults.append("max_positions, since learned_positions is true")
         if faults:

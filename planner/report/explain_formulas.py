@@ -191,9 +191,9 @@ def _experts(anatomy: Anatomy) -> Iterator[Use]:
     what, nbytes = "one dispatch or combine of a layer's tokens", token * case.workload.imbalance
     inputs = {"nbytes": nbytes, "ranks": plan.ep, "stride": plan.etp, "tiers": case.tiers}
     if case.traits.experts.dispatcher == "fused":
-        yield Use("ep_comm", what, dispatch_seconds, inputs | {"copies": ffn.topk})
+        yield Use("ep_comm", what, dispatch_seconds, inputs | {"copies": ffn.picks})
     else:
-        yield Use("ep_comm", what, all_to_all_seconds, inputs | {"nbytes": nbytes * ffn.topk})
+        yield Use("ep_comm", what, all_to_all_seconds, inputs | {"nbytes": nbytes * ffn.picks})
 
 
 def _messages(anatomy: Anatomy) -> Iterator[Use]:

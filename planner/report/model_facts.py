@@ -14,13 +14,19 @@ def model_kind(model: ModelSpec) -> str:
     """Attention and feed-forward in the field's words, such as ``mla moe`` or ``gqa sliding dense``.
 
     ``mha``, ``gqa`` and ``mqa`` tell how many key/value heads there are, ``mla`` is latent attention,
-    and ``sparse`` says that an indexer picks the keys.
+    and ``sparse`` says that an indexer picks the keys; ``zero-experts`` compute nothing, and experts on a
+    ``shortcut`` are added a layer later.
     """
     words: dict[str, None] = {}
     for block in model.blocks.values():
         words |= dict.fromkeys(_attention_words(block))
     kinds = {ffn.kind for ffn in model.ffns}
-    return " ".join([*words, "moe" if "moe" in kinds else "dense"])
+    special = {
+        "zero-experts": any(ffn.zero_experts for ffn in model.expert_kinds),
+        "shortcut": any(ffn.shortcut for ffn in model.expert_kinds),
+    }
+    there = [word for word, found in special.items() if found]
+    return " ".join([*words, *there, "moe" if "moe" in kinds else "dense"])
 
 
 def _attention_words(block: Block) -> list[str]:
@@ -90,6 +96,22 @@ def part_rows(model: ModelSpec) -> list[Row]:
     return [row for row in rows if row["params"]]
 
 
+def _spread(model: ModelSpec) -> str:
+    """Say between what a token's parameters lie where experts compute nothing."""
+    if not any(ffn.zero_experts for ffn in model.expert_kinds):
+        return ""
+    low = high = model.active_params
+    for name, layers in model.layer_counts.items():
+        ffn = model.blocks[name].ffn
+        if isinstance(ffn, Experts):
+            mean = ffn.active_params(model.hidden)
+            each, shared = ffn.expert_params(model.hidden), ffn.shared_params(model.hidden)
+            least, most = max(0, ffn.topk - ffn.zero_experts), min(ffn.topk, ffn.experts)
+            low += layers * (least * each + shared - mean)
+            high += layers * (most * each + shared - mean)
+    return f" in the mean, {low:,} to {high:,} by how many picks of a token are experts that compute nothing"
+
+
 def told_facts(model: ModelSpec) -> list[Row]:
     """The rows of what a model's file says beside its layers, for people."""
     said = model.published
@@ -101,7 +123,7 @@ def told_facts(model: ModelSpec) -> list[Row]:
         "name": model.name,
         "kind": model_kind(model),
         "params": f"{model.params:,}",
-        "active_params": f"{model.active_params:,}",
+        "active_params": f"{model.active_params:,}" + _spread(model),
         "published": ", ".join(filter(None, sizes)) + f" ({said.source})" * bool(said.source),
         "layers": model.num_layers,
         "hidden": model.hidden,

@@ -159,6 +159,18 @@ def test_megatron_builds_it_with_the_keys_of_all_ranks(fields: dict[str, Any], r
     assert ours == ({rule} | ({"cp-method-offered"} if "keys" in rule else set())) - {""}
 
 
+@pytest.mark.parametrize(
+    ("graphed", "refused"), [("", False), ("router", False), ("attention", True), ("passes", True)]
+)
+def test_graphs_hold_no_attention_with_an_index(graphed: str, refused: bool) -> None:
+    """Nothing in Megatron-core's code or tests captures it; its kernels drop scratch that graphs write."""
+    runtime = runtimes()["megatron-lm"]
+    told = replace(runtime, traits=runtime.traits.with_values(graphed=graphed))
+    for model, expected in ((sparse(), refused), (load_model("deepseek-v3"), False)):
+        found = violations(told.setting_rules(Plan(dp=8.0), job(model), told))
+        assert ("graphs-hold-no-indexer" in {one.rule for one in found}) is expected
+
+
 @pytest.mark.parametrize("name", sorted(set(runtimes()) - {"megatron-lm"}))
 def test_other_runtimes_say_that_they_do_not_build_it(name: str) -> None:
     assert any(rule.startswith(("model-in-", "no-indexers")) for rule in broken(sparse(), name))

@@ -28,6 +28,7 @@ NAMES: Final = tuple(
             _LINEAR,
         ),
         (r"deepseek-?v3\.2|glm-?5", _INDEXED),
+        (r"longcat", REFUSED["zero_expert_num"]),
         (r"deepseek-?v4", REFUSED["compress_ratios"]),
         (r"gemma-?3n", REFUSED["hidden_size_per_layer_input"]),
         (r"nemotron.*(super-?(v1|49b)|ultra-?(v1|253b)|51b)|puzzle|deci-?lm", REFUSED["block_configs"]),

@@ -35,7 +35,7 @@ from planner.runtimes.megatron_lm.run_flags import (
     where_set,
 )
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
-from planner.runtimes.megatron_lm.sparse import indexer_rules
+from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -57,7 +57,11 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 
 def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules on what is switched on beside a plan or a batch of plans."""
-    return [*choice_rules(plan, job, runtime), *release_rules(plan, job, runtime, ENTRY.traits)]
+    return [
+        *choice_rules(plan, job, runtime),
+        *release_rules(plan, job, runtime, ENTRY.traits),
+        *indexer_setting_rules(job, runtime),
+    ]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:

@@ -79,3 +79,31 @@ def indexer_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
             ),
         ),
     ]
+
+
+def indexer_setting_rules(job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rule that CUDA graphs hold no attention whose keys an indexer picks.
+
+    Megatron-core neither forbids the capture nor knows of it. A graph repeats addresses, and the fused
+    kernels keep scratch in a cache of few entries, from which a tensor that a graph writes to may be dropped.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``experimental_attention_variant/``: no word of capture, and in
+       ``ops/tilelang_dsa.py`` ``_evict_scratch_cache_if_needed``; ``transformer_config.py``, where it checks
+       ``cuda_graph_impl``, asks nothing of the variant; no unit or functional test has both.
+    """
+    graphed = runtime.traits.kernels.graphed
+    if indexer_of(job.model) is None or graphed not in ("attention", "passes"):
+        return []
+    return [
+        Rule(
+            "graphs-hold-no-indexer",
+            False,
+            lambda: (
+                f"CUDA graphs of {graphed} with an indexer that picks the keys",
+                "none: Megatron-core's code and tests have no capture of it",
+                "--set cuda_graphs=router",
+            ),
+        )
+    ]

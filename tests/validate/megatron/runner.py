@@ -134,6 +134,15 @@ class Megatron:
             fused_weight_gradient=config.gradient_accumulation_fusion,
         )
         derived.update(derived_numerics(config, args))
+        derived["indexer"] = (
+            config.experimental_attention_variant,
+            config.dsa_indexer_n_heads,
+            config.dsa_indexer_head_dim,
+            config.dsa_indexer_topk,
+            config.dsa_indexer_loss_coeff,
+            config.dsa_indexer_use_sparse_loss,
+            getattr(config, "dsa_kernel_backend", ""),
+        )
         derived["run"] = {
             "padded_vocab": args.padded_vocab_size,
             "global_batch": args.global_batch_size,

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from planner.inputs.mixers.indexer import Indexer
 from planner.launchers import launchers
 from planner.launchers._family import LauncherSettings
 from planner.plan import Plan
@@ -88,6 +90,27 @@ def test_prediction_layers_and_empty_chunks_are_built_as_meant(
     assert not broken(job, known, ENTRY)
     verdict = megatron.judge(started(script(recorder, job, known), recorder), job.gpus, 9.0)
     assert (verdict.error, differences(job, known, verdict)) == ("", {})
+
+
+def test_an_indexer_is_read_as_meant(megatron: Any, recorder: Path) -> None:
+    """Flags of DeepSeek-V3.2's attention alone: its kernels are not on a machine that builds no model."""
+    dense = cases.model("deepseek-v3")
+    indexer = Indexer(heads=64, head_dim=128, topk=2048)
+    blocks = {
+        name: block.model_copy(update={"mixer": block.attention.model_copy(update={"indexer": indexer})})
+        for name, block in dense.blocks.items()
+        if block.attention
+    }
+    job = cases.job(dense.model_copy(update={"blocks": blocks}), 256, seq_len=4096, global_batch=512)
+    known = cases.plan(256, 512, tp=2.0, pp=16.0, ep=8.0, micro_batch=1.0, sequence_parallel=True,
+                       stage_layers=(4, *(4,) * 14, 1))  # fmt: skip
+    assert not broken(job, known, ENTRY)
+    start = started(script(recorder, job, known), recorder)
+    with mock.patch("megatron.core.transformer.transformer_config._validate_dsa_kernel_backend_dependencies"):
+        verdict = megatron.judge(start, job.gpus, 9.0, build=False)
+    assert verdict.error == ""
+    read = verdict.derived["indexer"]
+    assert read == ("dsa", indexer.heads, indexer.head_dim, indexer.topk, 1.0, True, "tilelang")
 
 
 def test_a_smoke_run_is_the_same_training(megatron: Any, recorder: Path) -> None:

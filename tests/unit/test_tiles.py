@@ -23,6 +23,8 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Job
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.deepspeed.tiles import COUNTS
+from planner.techniques.settings import SETTINGS
 from tests.cli.command import planner
 from tests.unit import runner_jobs as jobs
 
@@ -113,6 +115,11 @@ def test_what_the_script_does_not_tile_is_refused(
     settings: dict[str, str], axes: dict[str, Any], rule: str
 ) -> None:
     assert rule in {fault.rule for fault in priced(65_536, settings, **axes).violations}
+
+
+def test_files_say_the_numbers_of_tiles_that_a_setting_has() -> None:
+    known = {float(value) for value in SETTINGS["mlp_tiles"].values} - {1.0}
+    assert known == set(COUNTS) == {float(value) for value in SETTINGS["loss_tiles"].values} - {1.0}
 
 
 def test_tiles_are_alike() -> None:

@@ -15,7 +15,7 @@ from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
-from planner.runtimes.deepspeed.tiles import TILES
+from planner.runtimes.deepspeed.tiles import COUNTS, TILES
 
 ELEMENTS: Final = {
     "bucket_elements": 5e8,
@@ -65,8 +65,7 @@ SETTINGS: Final[Settings] = {
     "compiled": (True,),
     "dp_exposed": (1.0,),
     "gradient_dtype": ("fp32",),
-    "loss_chunks": (ANY,),
-    "mlp_tiles": (ANY,),
+    **dict.fromkeys(TILES.values(), COUNTS),
     "reduce_dtype": ("fp32", "fp16"),
     **dict.fromkeys(ELEMENTS, (ANY,)),
 }

@@ -14,6 +14,9 @@ from planner.runtimes._hub_config import architecture
 TILES: Final = {"MLP_TILES": "mlp_tiles", "LOSS_TILES": "loss_chunks"}
 """Constants of the script, and the traits that they set."""
 
+COUNTS: Final = tuple(2.0**power for power in range(1, 11))
+"""Numbers of tiles that files can say."""
+
 TILED: Final = ("llama", "qwen2", "qwen3")
 """Architectures whose layers and head the script tiles: a module ``mlp`` in each, logits as they are."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import Setting, long_sequences
+from planner.techniques.settings._family import TILE_COUNTS, Setting, long_sequences
 
 ENTRY = Setting(
     name="loss_tiles",
@@ -11,6 +11,6 @@ ENTRY = Setting(
     "one are there at a time; their forward runs again in backward",
     cite="https://arxiv.org/abs/2506.13996, sec. 3.1, and DeepSpeed, "
     "runtime/sequence_parallel/ulysses_sp.py, sequence_tiled_compute",
-    values={str(tiles): {"loss_chunks": float(tiles)} for tiles in (1, 2, 4, 8, 16, 64, 128, 256, 32)},
+    values={str(tiles): {"loss_chunks": float(tiles)} for tiles in TILE_COUNTS},
     matters=long_sequences,
 )

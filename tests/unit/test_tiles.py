@@ -127,7 +127,7 @@ def test_tiles_are_alike() -> None:
     assert {"mlp-tiles-are-alike", "loss-tiles-are-alike"} <= faults
 
 
-def test_a_tied_head_and_experts_are_refused() -> None:
+def test_a_tied_head_experts_compiled_layers_and_weights_gathered_for_each_tile_are_refused() -> None:
     tiled = DEEPSPEED.with_traits(loss_chunks=4.0, mlp_tiles=4.0)
 
     def broken(model: Any) -> set[str]:
@@ -137,8 +137,12 @@ def test_a_tied_head_and_experts_are_refused() -> None:
     assert broken(jobs.DENSE) == set()
     assert broken(jobs.TIED) == {"loss-tiles-untied"}
     assert broken(jobs.MOE) == {"mlp-tiles-architecture", "loss-tiles-architecture"}
-    compiled = tiled.with_traits(compiled=True)
+    short = DEEPSPEED.with_traits(mlp_tiles=4.0, reuse_elements=1e8)
     task = jobs.job(jobs.DENSE, 8)
+    faults = {fault.rule for fault in violations(short.rules(jobs.plan(task, zero=3), task))}
+    assert faults == {"mlp-tiles-gathered-once"}
+    assert not violations(short.rules(jobs.plan(task, zero=2), task))
+    compiled = tiled.with_traits(compiled=True)
     faults = {fault.rule for fault in violations(compiled.rules(jobs.plan(task, zero=3), task))}
     assert faults == {"mlp-tiles-uncompiled", "loss-tiles-uncompiled"}
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from planner.inputs.model import DenseFfn
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes._family import Job, Runtime
@@ -36,6 +37,8 @@ def tile_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     for name, count in asked.items():
         rules += _degree_rules(plan, job, name, count)
         rules += _model_rules(job, name, runtime.traits.kernels.compiled)
+    if "mlp_tiles" in asked:
+        rules.append(_gathered_rule(plan, job, runtime))
     if "loss_tiles" in asked:
         rules.append(
             Rule(
@@ -49,6 +52,31 @@ def tile_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
             )
         )
     return rules
+
+
+def _gathered_rule(plan: Plan, job: Job, runtime: Runtime) -> Rule:
+    """Return the rule that ZeRO-3 gathers a feed-forward's weights once for all tiles, as is priced.
+
+    References
+    ----------
+    .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``: weights stay while they
+       come again within ``stage3_max_reuse_distance`` others, up to ``stage3_max_live_parameters``.
+    """
+    blocks = job.model.blocks.values()
+    size = max(
+        (one.ffn.params(job.model.hidden) for one in blocks if isinstance(one.ffn, DenseFfn)), default=0
+    )
+    engine = runtime.traits.engine
+    return Rule(
+        "mlp-tiles-gathered-once",
+        (plan.zero < 3) | (size <= min(engine.reuse_elements, engine.live_elements)),
+        lambda: (
+            f"mlp_tiles with feed-forwards of {size:,} weights under zero 3",
+            "as many within stage3_max_reuse_distance and stage3_max_live_parameters: else each tile gathers "
+            "them again, which is not priced",
+            f"--set reuse_elements={size:g} --set live_elements={size:g}",
+        ),
+    )
 
 
 def _model_rules(job: Job, name: str, compiled: bool) -> list[Rule]:

@@ -220,8 +220,8 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     seconds, flops, freed = 0.0 * pricer.tokens, 0.0 * pricer.tokens, 0.0 * pricer.tokens
     for operator in layer.operators:
         share = again_share(operator, choice, pricer)
-        seconds = seconds + share * operator.forward
-        flops = flops + share * operator.flops
+        seconds = seconds + (share + operator.reruns) * operator.forward
+        flops = flops + (share + operator.reruns) * operator.flops
         freed = freed + share * operator.saved
     whole, last = choice.whole_layer, layer.spared
     if whole and traits.recompute.early_stop and last is not None:
@@ -340,7 +340,7 @@ def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer)
     """Seconds of all passes of a layer that come from outside the curves' fitted ranges. [s]"""
     seconds: Num = 0.0
     for operator in layer.operators:
-        passes = 1.0 + again_share(operator, choice, pricer)
+        passes = 1.0 + again_share(operator, choice, pricer) + operator.reruns
         seconds = seconds + passes * operator.outside_forward + operator.outside_backward
     if choice.whole_layer and pricer.case.traits.recompute.early_stop and (last := layer.spared) is not None:
         seconds = seconds - (1.0 - pricer.kept_attention) * last.outside_forward

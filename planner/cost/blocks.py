@@ -9,9 +9,10 @@ from planner.cost.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.case import Case
 from planner.cost.casts import cast_seconds
 from planner.cost.norms import block_norms, norm_operator
-from planner.cost.operators import Operator, Pricer, accumulation_bytes
+from planner.cost.operators import Operator, Pricer, accumulation_bytes, slowed
 from planner.cost.recurrent import recurrent_operators
 from planner.cost.sparse_attention import absorbed_operators, index_operators
+from planner.cost.tiles import in_tiles, tile_of, tiled_layer
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.gemm import misaligned_slowdown
@@ -177,7 +178,10 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
 
 def dense_operators(pricer: Pricer, ffn: DenseFfn, odd: bool) -> list[Operator]:
     """Price a feed-forward layer: two products around an activation, ``odd`` ones after an odd number."""
-    return _feed_forward(pricer, "mlp", (ffn.inner, ffn.gated, ffn.bias), odd)
+    shape, tiles = (ffn.inner, ffn.gated, ffn.bias), pricer.case.traits.kernels.mlp_tiles
+    if tiles > 1.0:
+        return tiled_layer(pricer, tiles, _feed_forward(tile_of(pricer, tiles), "mlp", shape, odd))
+    return _feed_forward(pricer, "mlp", shape, odd)
 
 
 def _feed_forward(pricer: Pricer, module: str, shape: tuple[int, bool, bool], odd: bool) -> list[Operator]:
@@ -324,7 +328,8 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     """Return the product before which recompute of a layer may stop, or None where its result is needed.
 
     Backward needs the result of routed experts for the gradient of their weights in the sum, of a gated
-    shared expert for its gate's, and of any feed-forward for a norm after it or for the mask of dropout.
+    shared expert for its gate's, and of any feed-forward for a norm after it or for the mask of dropout. One
+    in tiles is a single function, which runs to its end.
 
     References
     ----------
@@ -333,7 +338,8 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     """
     ffn = block.ffn
     summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
-    if summed or block.norms > 2 or pricer.case.traits.kernels.dropout:
+    tiled = isinstance(ffn, DenseFfn) and pricer.case.traits.kernels.mlp_tiles > 1.0
+    if tiled or summed or block.norms > 2 or pricer.case.traits.kernels.dropout:
         return None
     return [operator for operator in operators if some(operator.flops)][-1]
 
@@ -356,7 +362,10 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     vocab = model.vocab / pricer.plan.tp
     logits = pricer.tokens * (vocab if case.traits.loss.vocab_parallel else model.vocab)
     moved = traffic.Traffic(case.traits.loss.traffic / 3, case.traits.loss.traffic * 2 / 3)
-    product = pricer.linear("head", "head", pricer.tokens, model.hidden, vocab)
+    parts = case.traits.loss.chunks if case.traits.loss.chunks_again else 1.0
+    product = pricer.linear("head", "head", pricer.tokens / parts, model.hidden, vocab)
+    if parts > 1.0:
+        product = in_tiles(product, parts)
     if not case.traits.loss.padded_vocabulary:
         product = slowed(product, misaligned_slowdown(floor(vocab)))
     if tied:
@@ -366,17 +375,8 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     return [
         norm_operator(pricer, "final_norm"),
         product,
-        pricer.elementwise("loss", "head", logits, moved),
+        pricer.elementwise("loss", "head", logits, moved).with_values(reruns=float(parts > 1.0)),
     ]
-
-
-def slowed(product: Operator, slowdown: Num) -> Operator:
-    """Return a product that takes ``slowdown`` times as long in every pass."""
-    return product.with_values(
-        forward=product.forward * slowdown,
-        backward=product.backward * slowdown,
-        weight_gradient=product.weight_gradient * slowdown,
-    )
 
 
 def _head_bytes(case: Case, product: Operator) -> Num:

@@ -311,16 +311,18 @@ def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...
 def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of the logits and of what the loss makes of them, of one part where it comes in parts. [byte]
 
-    Then the gradient of the hidden state is gathered from all parts in fp32.
+    Then the gradient of the hidden state is gathered from all parts, in fp32 (torchtitan) or as the state is
+    (DeepSpeed).
 
     References
     ----------
     .. [1] torchtitan b5bcd76c, ``torchtitan/components/loss.py``, ``ChunkedLossWrapper`` and
        ``GradAccumulator``.
+    .. [2] DeepSpeed, ``deepspeed/runtime/sequence_parallel/ulysses_sp.py``, ``SequenceTiledCompute``.
     """
     traits = case.traits.loss
     parts = max(1.0, traits.chunks)
-    gathered = 4.0 * tokens * case.model.hidden * (parts > 1.0)
+    gathered = traits.chunk_gradient_bytes * tokens * case.model.hidden * (parts > 1.0)
     if not traits.vocab_parallel:
         return traits.logit_bytes * (tokens / parts) * float(case.model.vocab) + gathered
     split = traits.logit_bytes + traits.split_logit_bytes * where(plan.tp > 1, 1.0, 0.0)

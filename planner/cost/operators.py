@@ -60,6 +60,8 @@ class Operator:
         Share that runs again where every second product, and all that is bound by memory, is recomputed. [-]
     launches : Num
         Kernels that a pass launches beside those of its kind. [-]
+    reruns : Num
+        Times that it runs forward in its own backward, beside what recompute of the layer repeats. [-]
     expert : bool
         Whether the weights belong to routed experts.
     outside_forward, outside_backward : Num
@@ -80,12 +82,13 @@ class Operator:
     trained: Num = 0.0
     second: Num = 0.0
     launches: Num = 0.0
+    reruns: Num = 0.0
     expert: bool = False
     outside_forward: Num = 0.0
     outside_backward: Num = 0.0
 
     def with_values(self, **values: Num) -> Operator:
-        """Return the operator with fields changed: `dataclasses.replace` for 17 fields, but fast."""
+        """Return the operator with fields changed: `dataclasses.replace` for 18 fields, but fast."""
         other = object.__new__(Operator)
         other.__dict__.update(self.__dict__, **values)
         return other
@@ -287,6 +290,15 @@ class Pricer:
             launches=SPLIT_SOFTMAX * split_softmax(rows) if kind == "fused-softmax" else 0.0,
             outside=attention_outside(case, kind, seq, head_dim),
         )
+
+
+def slowed(product: Operator, slowdown: Num) -> Operator:
+    """Return a product that takes ``slowdown`` times as long in every pass."""
+    return product.with_values(
+        forward=product.forward * slowdown,
+        backward=product.backward * slowdown,
+        weight_gradient=product.weight_gradient * slowdown,
+    )
 
 
 def stitched_time(traits: Traits, cp: Num) -> Num:

@@ -78,8 +78,13 @@ def _parts(text: str) -> tuple[str, str, str]:
     return _spelled(name), equals, word.strip()
 
 
+_ALIASES: Final = {alias: setting.name for setting in SETTINGS.values() for alias in setting.aliases}
+
+
 def _spelled(name: str) -> str:
-    return name.strip().lower().replace("-", "_")
+    """Return a name as the tables have it, that of a setting for its alias."""
+    word = name.strip().lower().replace("-", "_")
+    return _ALIASES.get(word, word)
 
 
 def _value(name: str, word: Any) -> Any:

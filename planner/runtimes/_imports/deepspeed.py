@@ -16,6 +16,7 @@ from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
 from planner.runtimes._imports.sums import deepspeed_sums, deepspeed_world
 from planner.runtimes.deepspeed.files import ELEMENTS
+from planner.runtimes.deepspeed.tiles import TILES
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
 
@@ -146,6 +147,9 @@ def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
     """Say what the training script beside the JSON decides."""
     sheet.say("seq_len", settings.get("SEQ_LEN"))
     sheet.changes += script_changes(settings)
+    sheet.changes += [
+        f"{trait}={settings[name]}" for name, trait in TILES.items() if settings.get(name, 1) != 1
+    ]
     if settings.get("RECOMPUTE"):
         sheet.say("recompute", "full")
     stages = settings.get("STAGE_LAYERS")

@@ -20,6 +20,13 @@ class KernelTraits:
         True,
         "Whether an activation is one kernel, or a chain.",
     )
+    mlp_tiles: float = trait(
+        1.0,
+        "Tiles of a rank's tokens that pass through a dense feed-forward one after another; above one, it "
+        "runs forward again in backward.",
+        unit="-",
+        above_zero=True,
+    )
     fused_rope: bool = trait(
         True,
         "Whether the rotary embedding is one kernel, or a chain.",

@@ -39,6 +39,16 @@ class LossTraits:
         name="loss_chunks",
         above_zero=True,
     )
+    chunks_again: bool = trait(
+        False,
+        "Whether head and loss run forward again in backward where a micro-batch comes in parts.",
+        name="loss_chunks_again",
+    )
+    chunk_gradient_bytes: float = trait(
+        4.0,
+        "Bytes of an element of the hidden state's gradient where the loss's parts gather it.",
+        unit="byte",
+    )
     traffic: float = trait(
         36.0,
         "Bytes moved for one logit by loss and softmax, forward and backward.",

@@ -7,6 +7,7 @@ from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
+from planner.runtimes.deepspeed.tiles import tile_rules
 
 __all__ = ["ENTRY"]
 
@@ -26,6 +27,8 @@ ENTRY = Runtime(
         vocab_parallel_loss=False,
         separate_projections=True,
         logit_bytes=12.0,
+        loss_chunks_again=True,
+        chunk_gradient_bytes=2.0,
         gradient_dtype="bf16",
         reduce_dtype="bf16",
         fused_weight_gradient=False,
@@ -49,6 +52,8 @@ ENTRY = Runtime(
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
     own_rules=rules.deepspeed_rules,
+    setting_rules=tile_rules,
     command=deepspeed_command,
     settings=SETTINGS,
+    searched=("loss_tiles", "mlp_tiles"),
 )

@@ -15,6 +15,7 @@ from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.script import script
+from planner.runtimes.deepspeed.tiles import COUNTS, TILES
 
 ELEMENTS: Final = {
     "bucket_elements": 5e8,
@@ -64,6 +65,7 @@ SETTINGS: Final[Settings] = {
     "compiled": (True,),
     "dp_exposed": (1.0,),
     "gradient_dtype": ("fp32",),
+    **dict.fromkeys(TILES.values(), COUNTS),
     "reduce_dtype": ("fp32", "fp16"),
     **dict.fromkeys(ELEMENTS, (ANY,)),
 }
@@ -136,6 +138,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
         settings["STAGE_LAYERS"] = stage_layers(plan, job.model)
     else:
         settings |= {"TP": int(plan.tp), "SP": int(plan.cp)}
+        settings |= {name: int(changes.get(trait, 1.0)) for name, trait in TILES.items()}
         settings |= adapter_settings(job.model, work)
     run = run_of(job)
     return Command(

@@ -54,7 +54,46 @@ def make_model(config, settings, smoke):
         model = get_peft_model(model, lora)
     if RECOMPUTE:
         model.gradient_checkpointing_enable({"use_reentrant": False})
+    if MLP_TILES > 1:
+        for layer in model.base_model.layers:
+            tile_feed_forward(layer.mlp)
+    if LOSS_TILES > 1:
+        tile_loss(model)
     return model
+
+
+def tile_feed_forward(mlp):
+    """Let a feed-forward run tile by tile over the sequence, and once more forward in backward."""
+    from deepspeed.runtime.sequence_parallel.ulysses_sp import TiledMLP
+
+    whole = type(mlp).forward
+    mlp.forward = lambda hidden: TiledMLP.apply(whole, mlp, hidden, MLP_TILES, list(mlp.parameters()))
+
+
+def tile_loss(model):
+    """Let a model return its mean loss, the logits of one tile of the sequence there at a time."""
+    from deepspeed.runtime.sequence_parallel.ulysses_sp import sequence_tiled_compute
+
+    head = model.get_output_embeddings()
+
+    def loss_of_tile(hidden, targets):
+        return torch.nn.functional.cross_entropy(head(hidden).flatten(0, 1).float(), targets.flatten())
+
+    def forward(input_ids, position_ids, targets):
+        body = model.base_model(input_ids=input_ids, position_ids=position_ids, use_cache=False)
+        return sequence_tiled_compute(
+            loss_of_tile,
+            targets.shape[1],
+            LOSS_TILES,
+            kwargs_to_shard={"hidden": body.last_hidden_state, "targets": targets},
+            kwargs_to_pass={},
+            grad_requiring_tensor_key="hidden",
+            compute_params=[head.weight],
+            output_unshard_dimension=0,
+            output_reduction="mean",
+        )
+
+    model.forward = forward
 
 
 def sequence_groups(model, micro_batch):
@@ -78,6 +117,8 @@ def loss_of(engine, inputs, targets):
     positions = torch.arange(inputs.shape[1], device=inputs.device).unsqueeze(0).expand_as(inputs)
     part = comm.get_rank() % SP
     inputs, targets, positions = (whole.chunk(SP, 1)[part] for whole in (inputs, targets, positions))
+    if LOSS_TILES > 1:
+        return engine(input_ids=inputs, position_ids=positions, targets=targets)
     logits = engine(input_ids=inputs, position_ids=positions, use_cache=False).logits
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from planner.inputs.model import ModelSpec
+from planner.inputs.model import DenseFfn, ModelSpec
 from planner.inputs.workload import Workload
 
 Value = float | bool | str
@@ -89,3 +89,24 @@ def with_experts(model: ModelSpec, workload: Workload) -> bool:
 def in_low_bits(model: ModelSpec, workload: Workload) -> bool:
     """Whether products run in formats of eight bits or fewer that keep copies of the weights."""
     return workload.precision not in ("bf16", "fp16", "fp32", "fp8-block")
+
+
+TILE_COUNTS = (1, 2, 4, 8, 16, 64, 128, 256, 512, 1024, 32)
+"""Tiles of a rank's tokens, the usual number last: of a million tokens over eight ranks, as many in each as
+the model is wide (arXiv:2506.13996). [-]
+"""
+
+LONG = 65536
+"""Tokens of a sequence from which tiles are tried: below, one layer's inside is a few GiB at most. [-]"""
+
+
+def long_sequences(model: ModelSpec, workload: Workload) -> bool:
+    """Whether sequences are so long that what one layer or the loss needs besides may decide what fits."""
+    return workload.seq_len >= LONG
+
+
+def long_and_dense(model: ModelSpec, workload: Workload) -> bool:
+    """Whether sequences are long and some layer has a dense feed-forward."""
+    return long_sequences(model, workload) and any(
+        isinstance(block.ffn, DenseFfn) for block in model.blocks.values()
+    )

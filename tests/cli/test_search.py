@@ -297,4 +297,4 @@ def test_each_runtime_and_count_has_its_best_plan_on_the_screen() -> None:
 
 def rows_of(text: str) -> list[str]:
     """Return the lines of the table that begin with a rank."""
-    return [line for line in text.splitlines() if line[:1].isdigit()]
+    return [line for line in text.splitlines() if line[:1].isdigit() and line[1:3] == "  "]

@@ -31,9 +31,7 @@ def main() -> None:
             run(ended)
         finally:
             sys.stdout.flush()
-    except SystemExit:
-        raise
-    except BaseException as error:
+    except (Exception, KeyboardInterrupt) as error:
         sys.exit(ended(error))
 
 

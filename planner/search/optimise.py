@@ -139,13 +139,16 @@ def search_counts(
         for one in scanned_runtimes(job, runtime, request.open_settings(job, runtime))
     ]
     guard, within = Guard(), float("inf")
+    fastest: list[Estimate] = []
     if request.objective == "memory":
-        scans, reports, refined, within = least_memory(request, jobs, progress, guard)
+        scans, reports, refined, fastest = least_memory(request, asked, jobs, progress, guard)
+        within = min((plan.step for plan in fastest), default=within) * request.slowdown
     else:
         scans, reports = scan_each(request, jobs, progress)
         refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
-    plans = with_settings(request, asked, plans, guard, within)
+    plans = [*with_settings(request, asked, plans, guard, within), *fastest]
+    plans = [plan for plan in plans if plan.step <= within]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
     ranked = list(shown.plans)
     lead = _lead_job(ranked, asked)
@@ -204,28 +207,33 @@ def scan_each(
 
 
 def least_memory(
-    request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None, guard: Guard
-) -> tuple[list[Scan], list[ScanReport], list[Refinement], float]:
+    request: SearchRequest,
+    asked: Sequence[tuple[Job, Runtime]],
+    jobs: Sequence[tuple[Job, Runtime]],
+    progress: Progress | None,
+    guard: Guard,
+) -> tuple[list[Scan], list[ScanReport], list[Refinement], list[Estimate]]:
     """Search every job for time, and then for the least memory among plans nearly as fast as the fastest.
 
-    A plan that the search for time finds is never left out for one that needs more.
+    A plan that the search for time finds is never left out for one that needs more. Settings may make a plan
+    faster, so the scan takes plans by the fastest without them.
 
     Returns
     -------
-    tuple of (list of Scan, list of ScanReport, list of Refinement, float)
-        The fourth is the seconds that a plan may take.
+    tuple of (list of Scan, list of ScanReport, list of Refinement, list of Estimate)
+        The fourth are the plans of the search for time, the best with their settings.
     """
     timely = replace(request, objective="time")
     timed = refine_each(timely, *scan_each(timely, jobs, progress), guard)
     found = [[plan for plan in one.plans if why_left_out(plan, request) is None] for one in timed]
-    fastest = min((plan.step for plans in found for plan in plans), default=float("inf"))
-    within = fastest * request.slowdown
-    scans, reports = scan_each(request, jobs, progress, within)
+    plain = [plan for plans in found for plan in plans]
+    loose = min((plan.step for plan in plain), default=float("inf")) * request.slowdown
+    scans, reports = scan_each(request, jobs, progress, loose)
     refined = [
         smallest(scan, report, request.top, known, request.memory_limit)
         for scan, report, known in zip(scans, reports, found, strict=True)
     ]
-    return scans, reports, refined, within
+    return scans, reports, refined, with_settings(timely, asked, plain, guard, float("inf"))
 
 
 def why_left_out(answer: Estimate, request: SearchRequest) -> str | None:
@@ -295,9 +303,15 @@ def with_settings(
     No setting is taken with which a plan may not be shown, or takes more than ``within`` seconds.
     """
 
+    def value(plan: Estimate) -> float:
+        return objective_value(request.objective, plan, guard.known_seconds(plan))
+
     def worth(plan: Estimate) -> float:
         good = why_left_out(plan, request) is None and plan.step <= within
-        return objective_value(request.objective, plan, guard.known_seconds(plan)) if good else float("inf")
+        return value(plan) if good else float("inf")
+
+    def promise(plan: Estimate) -> float:
+        return value(plan) if why_left_out(plan, request) is None else float("inf")
 
     found = list(plans)
     for job, runtime in jobs:
@@ -307,7 +321,7 @@ def with_settings(
             for place, plan in enumerate(plans)
             if settings and plan.job is job and plan.runtime.name == runtime.name
         )
-        for place in heapq.nsmallest(FIRST, own, key=lambda place: worth(plans[place])):
+        for place in heapq.nsmallest(FIRST, own, key=lambda place: promise(plans[place])):
             found[place] = with_best_settings(plans[place], runtime, settings, worth)
     return found
 

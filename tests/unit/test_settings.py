@@ -222,6 +222,21 @@ def test_no_setting_takes_the_plan_of_least_memory_beyond_its_time(job: Job) -> 
     assert isinstance(within, float)
     assert result.plans
     assert max(plan.step for plan in result.plans) <= within
+    fastest = search(replace(wanted, objective="time")).plans[0]
+    assert within <= wanted.slowdown * fastest.step * (1 + 1e-9)
+
+
+def test_least_memory_is_near_the_fastest_plan_with_its_settings() -> None:
+    """Graphs make this job three times as fast, so that the limit follows the plans that have them."""
+    model, cluster = load_model("llama3-8b"), load_hardware("dgx-h100")
+    job = Job(model, cluster, 64, Workload(seq_len=4096, global_batch=1))
+    wanted = asked(job, runtimes()["megatron-lm"], OpenSettings())
+    fastest = search(wanted).plans[0]
+    small = search(replace(wanted, objective="memory"))
+    within = float(str(small.optimality["within_s"]))
+    assert within == pytest.approx(wanted.slowdown * fastest.step)
+    assert small.plans[0].step <= within
+    assert small.plans[0].peak <= fastest.peak
 
 
 def test_a_setting_that_no_measured_run_has_is_called_unproven(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,18 @@ def sqrt(number: Num) -> Num:
     return np.sqrt(number)
 
 
+def power(base: Num, exponent: Num) -> Num:
+    """Raise to a power, a number alone to the same bits as in an array.
+
+    Examples
+    --------
+    >>> float(power(0.5, 3.0))
+    0.125
+    """
+    found: Num = np.power(base, exponent)
+    return found
+
+
 def where(condition: Truth, one: Num, other: Num) -> Num:
     """Return one number where a condition holds, else the other: `numpy.where`, cheaper for one plan.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.formulas.collectives import Tier, group_bandwidth
 from planner.formulas.spread import Spread
-from planner.numeric import Num
+from planner.numeric import Num, power
 
 
 def distinct_domains(domains: Num, copies: Num) -> Num:
@@ -39,7 +39,7 @@ def distinct_domains(domains: Num, copies: Num) -> Num:
     (1.0, 3.6)
     """
     if not isinstance(copies, int):
-        return domains * (1.0 - (1.0 - 1.0 / domains) ** copies)
+        return domains * (1.0 - power(1.0 - 1.0 / domains, copies))
     missed: Num = 1.0
     for _ in range(copies):
         missed = missed * (1.0 - 1.0 / domains)

@@ -14,14 +14,14 @@ TAPS: Final[dict[Tap, tuple[int, int]]] = {"before": (1, 0), "between": (1, 1), 
 feed-forward, or its input; each with the attentions and plain feed-forwards beside the messages. [-]"""
 
 
-def shortcut_window(attention: Num, shared: Num, feed_forward: Num, tap: Tap = "between") -> Num:
+def shortcut_window(attention: Num, shared_expert: Num, feed_forward: Num, tap: Tap = "between") -> Num:
     r"""Compute that may run beside a dispatch and a combine of experts on a shortcut.
 
     .. math:: w = a\,T_a + T_s + f\,T_f
 
     Parameters
     ----------
-    attention, shared, feed_forward : Num
+    attention, shared_expert, feed_forward : Num
         Time of an attention :math:`T_a`, of the shared expert :math:`T_s` of the experts' own layer, and of
         the plain feed-forward :math:`T_f` of the other one. [s]
     tap : str
@@ -45,7 +45,7 @@ def shortcut_window(attention: Num, shared: Num, feed_forward: Num, tap: Tap = "
     [3.0, 7.0, 9.0]
     """
     attentions, feed_forwards = TAPS[tap]
-    return attentions * attention + shared + feed_forwards * feed_forward
+    return attentions * attention + shared_expert + feed_forwards * feed_forward
 
 
 def shortcut_speedup(messages: Num, window: Num, left_out: Num = 0.0) -> Num:

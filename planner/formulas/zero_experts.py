@@ -51,7 +51,7 @@ def mean_picks(topk: int, experts: int, zero_experts: int) -> float:
     return topk * experts / (experts + zero_experts)
 
 
-def peak_picks(topk: int, mean: float, tokens: Num, deviations: float = DEVIATIONS) -> Num:
+def peak_picks(topk: int, mean_real: float, tokens: Num, deviations: float = DEVIATIONS) -> Num:
     r"""Real picks of a token in the mean over the tokens of an unlucky rank.
 
     .. math:: n + c \frac{\sigma\,k}{\sqrt{t}}
@@ -62,7 +62,7 @@ def peak_picks(topk: int, mean: float, tokens: Num, deviations: float = DEVIATIO
     ----------
     topk : int
         Experts :math:`k` that the router picks. [-]
-    mean : float
+    mean_real : float
         Real picks :math:`n` in the mean, `mean_picks`; all of them where no expert computes nothing. [-]
     tokens : Num
         Tokens :math:`t` of the rank. [-]
@@ -83,6 +83,6 @@ def peak_picks(topk: int, mean: float, tokens: Num, deviations: float = DEVIATIO
     >>> float(peak_picks(12, 8.0, 8100.0)), float(peak_picks(8, 8.0, 8100.0))
     (8.1, 8.0)
     """
-    if mean == topk:
+    if mean_real == topk:
         return topk
-    return minimum(topk, mean + deviations * DEVIATION * topk / np.sqrt(tokens))
+    return minimum(topk, mean_real + deviations * DEVIATION * topk / np.sqrt(tokens))

@@ -89,7 +89,9 @@ def search_answer(
     }
     order = sorted(range(len(result.plans)), key=lambda place: (place not in first.values(), place))
     table = Table(tuple(table.rows[place] for place in order))
-    count = rows or on_one_screen(table, room, max(FEWEST, len(first)))
+    beyond = on_one_screen(table, room, fewest := max(FEWEST, len(first))) > on_one_screen(table, room)
+    lines = [line for line in lines if not (beyond and line.startswith("Baselines"))]
+    count = rows or on_one_screen(table, room, fewest)
     table = Table(tuple(sorted(table.rows[:count], key=lambda row: int(row["#"]))))
     hint = [_next(len(result.plans) > len(table.rows))] if defaults else []
     return [head, *above, table, "\n".join([*lines, *hint])]

@@ -42,6 +42,9 @@ NOT_RUN: Final = {
     "normal_order_seconds": "takes the normal quantile from SciPy, which knows no quantities",
     "two_level_slowdown": "takes tuples of times; failure_slowdown is run",
     "mesh_head_ranks": "takes common divisors of whole numbers, which are no quantities",
+    "distinct_domains": "a power whose exponent is a count, which the units' arithmetic has no rule for",
+    "shortcut_window": "takes a word: where routed experts read",
+    "peak_picks": "takes a count of the model and a mean of it, which are no columns",
     "between": "interpolates constants of any unit; its callers are run",
 }
 """Functions that cannot be fed quantities, and why."""

@@ -7,7 +7,7 @@ from typing import Final
 from planner.cost.operators import Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.inputs.model import DenseFfn, Experts
-from planner.numeric import Num
+from planner.numeric import Num, where
 
 AHEAD: Final = ("router", "attention")
 """Graphs under which the host launches few kernels of a layer beside its experts'."""
@@ -32,7 +32,8 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
 
     A host that waits for the counts of two micro-batches in turn, one of which is sent while the other
     computes, launches no expert ahead of the device: those launches add to the device's time, and the layer's
-    others are still no more than its floor. Where attention and router are graphs it runs ahead, but for an
+    others are still no more than its floor. Experts that are whole on each rank send nothing, so that nothing
+    runs beside it, whatever is set. Where attention and router are graphs it runs ahead, but for an
     all-to-all, whose counts it reads between two graphs to split it.
     """
     traits, waits = pricer.case.traits, clamp_waits_seconds(pricer, experts)
@@ -40,7 +41,8 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
     ahead = traits.experts.dispatcher == "fused" and traits.kernels.graphed in AHEAD
     if not traits.experts.overlaps or traits.experts.static or ahead or traits.kernels.graphed == "passes":
         return floor, waits
-    return floor, expert_host_seconds(experts, traits.experts.host_seconds, 0.0) + waits
+    launched = expert_host_seconds(experts, traits.experts.host_seconds, 0.0)
+    return floor, where(pricer.plan.ep > 1, launched, 0.0) + waits
 
 
 def clamp_waits_seconds(pricer: Pricer, experts: Num) -> Num:

@@ -239,6 +239,17 @@ def test_least_memory_is_near_the_fastest_plan_with_its_settings() -> None:
     assert small.plans[0].peak <= fastest.peak
 
 
+@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+def test_overlap_of_experts_that_send_nothing_changes_no_price(name: str) -> None:
+    """The files leave it out where experts are whole on each rank; the price does too."""
+    job, runtime = qwen("bf16"), with_value(runtimes()[name], "cuda_graphs", "none")
+    whole = Plan(tp=2, dp=4, num_microbatches=128, zero=1, zero_shards=4, sequence_parallel=True)
+    spread = replace(whole, ep=4)
+    off, on = (with_value(runtime, "expert_overlap", value) for value in ("off", "on"))
+    assert estimate(whole, job, on).step == estimate(whole, job, off).step
+    assert estimate(spread, job, on).step != estimate(spread, job, off).step
+
+
 def test_a_setting_that_no_measured_run_has_is_called_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
     job, plan = PLANS["experts"]
     runtime = with_value(runtimes()["megatron-bridge"], "expert_dispatcher", "fused")

@@ -15,10 +15,10 @@ from planner.cost.blocks import (
     embedding_operators,
     head_operators,
     prediction_operators,
-    routed_bytes,
     spared_product,
 )
 from planner.cost.communication import BlockExchanges, block_exchanges, edge_exchange
+from planner.cost.dispatched import routed_bytes
 from planner.cost.exchange import Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes

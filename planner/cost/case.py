@@ -311,8 +311,10 @@ def piped(case: Case, plan: Plan) -> Mask:
 
 
 @lru_cache(maxsize=16)
-def sharding_of(zero: int, at_rest: bool) -> Sharding:
-    """Return what a ZeRO stage shards in a runtime that shards all weights at rest, or does not.
+def sharding_of(zero: int, engine: Engine) -> Sharding:
+    """Return what a ZeRO stage shards with an engine that shards all weights at rest, or does not.
+
+    One that wraps whole weights shards them over groups of one.
 
     References
     ----------
@@ -320,20 +322,22 @@ def sharding_of(zero: int, at_rest: bool) -> Sharding:
        false, parameters stay gathered after forward, and backward needs no all-gather.
     """
     found = find(SHARDINGS, f"zero{zero}", "--zero")
-    if not at_rest or not found.shards_gradients or found.shards_parameters:
+    if engine.wraps_whole and not found.stage:
+        return replace(find(SHARDINGS, "zero3", "--zero"), name=found.name, stage=0)
+    if not engine.at_rest or not found.shards_gradients or found.shards_parameters:
         return found
     return replace(found, shards_parameters=True, keeps_gathered=True)
 
 
 def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
-    """Look the plan's and the workload's techniques up.
+    """Look the plan's and the workload's techniques up, and the traits that the plan runs.
 
     Raises
     ------
     InputError
         If a name is in no table.
     """
-    work = job.workload
+    work, runtime = job.workload, runtime.as_run(plan, job)
     return Case(
         job=job,
         runtime=runtime,
@@ -341,7 +345,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         recompute=read_choice(dict(RECOMPUTES), plan.recompute),
         context=read_method(CONTEXT_METHODS, plan.cp_method),
         schedule=find(SCHEDULES, plan.schedule, "--schedule"),
-        sharding=sharding_of(plan.zero, ENGINES[runtime.traits.engine.name].at_rest),
+        sharding=sharding_of(plan.zero, ENGINES[runtime.traits.engine.name]),
         offload=read_offload(OFFLOADS, plan.offload),
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),

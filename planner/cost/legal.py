@@ -280,11 +280,11 @@ def _shards_rule(plan: Plan, case: Case) -> Rule:
     ranks = plan.dp * plan.cp
     return Rule(
         "shards-divide",
-        divides(plan.zero_shards, ranks),
+        divides(plan.zero_shards, ranks) & (plan.zero > 0 or np.equal(plan.zero_shards, 1)),
         lambda: (
-            f"zero_shards {plan.zero_shards:.0f}",
-            f"a divisor of dp · cp = {ranks:.0f}",
-            f"{ranks:.0f}",
+            f"zero_shards {plan.zero_shards:.0f}, zero {plan.zero}",
+            f"a divisor of dp · cp = {ranks:.0f}" if plan.zero else "1, since zero 0 shards nothing",
+            f"{ranks:.0f}" if plan.zero else "1",
         ),
     )
 

@@ -290,7 +290,7 @@ def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
 
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     """Chunks whose activations a rank holds at its peak, in mean chunks where they are unlike. [-]"""
-    chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
+    chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     if case.traits.pipeline.slots:
         room = case.traits.pipeline.slots * plan.pp * plan.vpp
         chunks = where((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)

@@ -161,15 +161,23 @@ def _command(plan: Plan, job: Job, wanted: Target, order: str | None, changes: d
 
 
 def _sayable(brought: Changes, plan: Plan, job: Job, wanted: Target) -> dict[str, Any]:
-    """Return the traits of a release that files for this plan can say, each tried beside those before it."""
+    """Return the traits of a release that files can say: all, or each beside those before it."""
+    if _is_sayable(plan, job, wanted, dict(brought)):
+        return dict(brought)
     said: dict[str, Any] = {}
     for name, value in brought.items():
-        try:
-            _command(plan, job, wanted, None, said | {name: value})
-        except UnsupportedPlan:
-            continue
-        said[name] = value
+        if _is_sayable(plan, job, wanted, said | {name: value}):
+            said[name] = value
     return said
+
+
+def _is_sayable(plan: Plan, job: Job, wanted: Target, changes: dict[str, Any]) -> bool:
+    """Whether files for a plan can say changed traits."""
+    try:
+        _command(plan, job, wanted, None, changes)
+    except UnsupportedPlan:
+        return False
+    return True
 
 
 def release_notes(runtime: Runtime, silent: Sequence[str], version: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from planner.report.plan_columns import (
     TOKENS,
     plan_record,
 )
-from planner.report.settings_line import settings_line, unproven_settings
+from planner.report.settings_line import left_out_lines, settings_line, unproven_settings
 from planner.report.unequal import lengths_page
 from planner.report.view import figure, figures
 from planner.runtimes._family import Job, Runtime
@@ -88,7 +88,8 @@ def job_line(job: Job, runtime: Runtime) -> str:
 def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Page:
     """Return the page of one estimate."""
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}{_split(answer.plan)}"]
-    page += [*settings_line(answer), *verdict(answer)]
+    not_run = left_out_lines(answer) if isinstance(answer, Estimate) else []
+    page += [*settings_line(answer), *not_run, *verdict(answer)]
     if isinstance(answer, Estimate):
         page += [
             _figures(answer),

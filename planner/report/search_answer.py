@@ -28,10 +28,8 @@ from planner.report.view import View
 from planner.search.meshes import choice_of
 from planner.search.optimise import SearchResult
 from planner.search.request import SearchRequest, objective_value
+from planner.search.ties import TIE
 from planner.units import percent
-
-TIE: Final = 0.01
-"""Share of the best value of the objective within which plans are called a tie. [-]"""
 
 LINES: Final = 24
 """Lines of a screen. [-]"""
@@ -144,7 +142,8 @@ def _ties(result: SearchResult, objective: str) -> list[str]:
         objective_value(objective, answer, seconds)
         for answer, seconds in zip(result.plans, played, strict=False)
     ]
-    last = len(list(takewhile(lambda value: value <= values[0] * (1 + TIE) < float("inf"), values)))
+    least = min(values)
+    last = len(list(takewhile(lambda value: value <= least * (1 + TIE) < float("inf"), values)))
     lines = [f"Plans 1 to {last} are a tie (within {percent(TIE, 0)})."] if last > 1 else []
     others = result.variants[0] if result.variants else ()
     if others:

@@ -268,7 +268,7 @@ class Legality:
         rows, masks = replace(plan_rows(self.space, legal.rows), **vars(legal.names)), []
         for one, mask in zip(self.choices.states(), legal.masks, strict=True):
             plan = replace(rows, zero=one.zero, offload=one.offload)
-            rules = self.runtime.setting_rules(plan, self.job, self.runtime)
+            rules = self.runtime.setting_rules(plan, self.job, self.runtime.as_run(plan, self.job))
             masks.append(obeying(rules, mask, 1, removed))
         legal_masks = np.array(masks)
         left = once_alone(rows, legal_masks, self.choices.states(), self.choices.offload[0])

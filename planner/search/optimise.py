@@ -34,6 +34,7 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
+from planner.search.ties import with_careful_lead
 from planner.shown import Shown
 from planner.units import percent
 
@@ -150,6 +151,11 @@ def search_counts(
     plans = [*with_settings(request, asked, plans, guard, within), *fastest]
     plans = [plan for plan in plans if plan.step <= within]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
+    best = shown.plans[0] if shown.plans else None
+    if request.objective != "memory":
+        shown = with_careful_lead(
+            shown, lambda plan: objective_value(request.objective, plan, guard.seconds(plan))
+        )
     ranked = list(shown.plans)
     lead = _lead_job(ranked, asked)
     known = tuple(baselines(request, *lead))
@@ -169,7 +175,7 @@ def search_counts(
         nearest=nearest_that_fits(request, reports) if advise and not ranked else None,
         elapsed=time.perf_counter() - started,
         scan=sum(report.seconds for report in reports),
-        optimality=_optimality(ranked, refined, request, scans, guard, within),
+        optimality=_optimality(ranked, best, refined, request, scans, guard, within),
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
         measured=_of_measured_kinds(request, ranked, plans, guard),
@@ -328,19 +334,22 @@ def with_settings(
 
 def _optimality(
     ranked: list[Estimate],
+    fastest: Estimate | None,
     refined: list[Refinement],
     request: SearchRequest,
     scans: Sequence[Scan],
     guard: Guard,
     within: float,
 ) -> dict[str, object]:
-    """Say how good the best plan is proved to be, and over which space.
+    """Say how good the first plan is proved to be, and over which space.
+
+    The first may be a more careful one than the ``fastest`` of its choice, with which it ties.
 
     The gap is of the objective; the bounds are the seconds of the best plan less that share, so that of
     several counts or clusters none is compared by its seconds alone.
     """
     over = _space_of(scans, within, request.settings is not None)
-    if not ranked:
+    if not ranked or fastest is None:
         none = dict.fromkeys(("bound_s", "gap", "played_bound_s"))
         return {"method": "scan", "proved": False, "proof": None, **none, "over": over, "refined": 0}
     seconds = guard.seconds(ranked[0])
@@ -353,8 +362,9 @@ def _optimality(
     ]
     if asked == "memory":
         least = [one.open_bound for one in refined]
-    proved = min(least) >= best
-    gap = 0.0 if proved else 1.0 - min(least) / best
+    known_best = objective_value(asked, fastest, guard.seconds(fastest))
+    proved = min(least) >= known_best
+    gap = max(0.0, 1.0 - min([*least, known_best]) / best)
     lead = next((one.improvement for one in refined if ranked[0] in one.plans and one.improvement), None)
     return {
         "method": "scan, then candidates refined in the order of their bounds",

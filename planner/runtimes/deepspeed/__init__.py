@@ -6,8 +6,8 @@ from planner.runtimes._eager import HOST
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
+from planner.runtimes.deepspeed.choices import setting_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
-from planner.runtimes.deepspeed.tiles import tile_rules
 
 __all__ = ["ENTRY"]
 
@@ -52,7 +52,7 @@ ENTRY = Runtime(
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
     own_rules=rules.deepspeed_rules,
-    setting_rules=tile_rules,
+    setting_rules=setting_rules,
     command=deepspeed_command,
     settings=SETTINGS,
     searched=("loss_tiles", "mlp_tiles"),

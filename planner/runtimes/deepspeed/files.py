@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
@@ -118,20 +117,9 @@ def notes(work: Workload) -> tuple[str, ...]:
 
 
 def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
-    """Return what starts the plan: the script under torchrun, or under the ``deepspeed`` launcher.
-
-    Raises
-    ------
-    UnsupportedPlan
-        If Ulysses is asked for attention without a fused kernel, or gradients for a dtype of their own
-        where ZeRO does not keep them.
-    """
+    """Return what starts the plan: the script under torchrun, or under the ``deepspeed`` launcher."""
     work = job.workload
     attention = ATTENTION[str(changes.get("attention", "flash-2"))]
-    if attention == "eager" and plan.cp > 1:
-        raise UnsupportedPlan("Ulysses runs fused attention alone; nearest: --set attention=flash-2")
-    if plan.zero == 0 and changes.get("gradient_dtype", work.precision) != work.precision:
-        raise UnsupportedPlan(f"gradients apart from {work.precision} need ZeRO; nearest: zero 1")
     settings: dict[str, object] = {"SEQ_LEN": work.seq_len, "RECOMPUTE": plan.recompute == "full"}
     settings |= {"ATTENTION": attention, "COMPILED": bool(changes.get("compiled", False))}
     if plan.pp > 1:

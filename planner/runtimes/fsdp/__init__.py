@@ -48,6 +48,7 @@ ENTRY = Runtime(
     precisions=("bf16",),
     methods=("full", "lora", "qlora"),
     own_rules=rules.fsdp_rules,
+    setting_rules=rules.setting_rules,
     hybrid_sharding=True,
     command=fsdp_command,
     settings=SETTINGS,

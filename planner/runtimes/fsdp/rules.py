@@ -51,6 +51,29 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is set; none of a release whose files are not written.
+
+    References
+    ----------
+    .. [1] Accelerate, ``docs/source/concept_guides/context_parallelism.md``: SDPA is the only attention.
+    """
+    if runtime.release and runtime.release not in runtime.versions:
+        return []
+    kernel = runtime.traits.attention.kernel
+    return [
+        Rule(
+            "context-runs-own-attention",
+            np.equal(plan.cp, 1) | (kernel == "flash-2"),
+            lambda: (
+                f"attention {kernel} with cp {plan.cp:g}",
+                "PyTorch's own, flash-2",
+                "--set attention=flash-2",
+            ),
+        )
+    ]
+
+
 def _mesh_rules(plan: Plan) -> list[Rule]:
     shard = plan.zero_shards / plan.cp
     several = plan.tp * plan.cp * plan.dp > 1

@@ -154,6 +154,9 @@ def refusals(plan: Plan, job: Job, version: str) -> list[str]:
     found = [f"{field} of the model" for field in old_unsaid(job.model, version, family(job.model))]
     if plan.zero == 0 and plan.dp > 1 and ranks > 1:
         found.append("plain data parallelism beside another degree; nearest: zero 3")
+    if plan.tp * plan.pp > 1 and (plan.zero_shards if plan.zero else plan.cp) <= 1:
+        # distributed/utils.py, maybe_enable_amp: without FSDP there is no mixed precision beside these.
+        found.append("tensor or pipeline parallelism without sharding, in fp32; nearest: zero 3, dp 2")
     if job.workload.seq_len % shared:
         found.append(f"sequences that {shared:g} ranks cannot share; nearest: tp 1")
     if plan.tp > 1 and not plan.sequence_parallel:

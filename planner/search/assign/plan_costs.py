@@ -252,7 +252,7 @@ def _floor_bytes(case: Case, loss: float, stages: int) -> Column:
 
 def _in_flight(case: Case, plan: Plan) -> Column:
     ranks = np.arange(int(plan.pp), dtype=float)
-    held = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, ranks)
+    held = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, ranks)
     return np.array(np.broadcast_to(held, ranks.shape), dtype=float)
 
 

@@ -205,6 +205,9 @@ class Engine:
         Whether weights are gathered, and gradients reduced, one product after the other.
     idles_gradients : bool
         Whether memory of gradients freed after a step serves nothing else.
+    wraps_whole : bool
+        Whether weights that rest whole on each rank are wrapped too, in groups of one: cast for each layer as
+        others are gathered.
     states : str
         How optimizer states are dealt out: as parts of one ``buffer``, as a part of each of the
         ``parameters``, with a ring pass for each, or whole parameters to ``owners``, a message for each.
@@ -220,6 +223,7 @@ class Engine:
     keeps_head: bool = False
     by_product: bool = False
     idles_gradients: bool = False
+    wraps_whole: bool = False
     states: Literal["buffer", "parameters", "owners"] = "buffer"
     aliases: tuple[str, ...] = ()
 

@@ -65,7 +65,11 @@ class Idle:
 
 def left_out(idle: Iterable[Idle], plan: Plan, job: Task, values: Callable[[str], Value]) -> list[Idle]:
     """Return the traits that a plan, or each of a batch, runs with another value than they have."""
-    return [one for one in idle if one.concerns(values(one.trait)) and one.when(plan, job)]
+    return [
+        one
+        for one in idle
+        if one.concerns(values(one.trait)) and one.when(plan, job) and not np.all(one.moot(plan))
+    ]
 
 
 def in_effect(idle: Iterable[Idle], plan: Plan, job: Task, changes: Changes) -> Changes:

@@ -12,11 +12,8 @@ from planner.numeric import Num, maximum, minimum, sqrt, where
 MOST_BLOCKS = 128.0
 """Blocks that a state is cut into at most: the width of a usual key head. [-]"""
 
-LEAST_LATENCY = 1e-9
-"""Start of a hop below which it is taken to be this, so that blocks stay finite. [s]"""
 
-
-def relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], blocks: Num = 1.0) -> Num:
+def relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num = 1.0) -> Num:
     r"""Seconds until the last rank has a buffer that travels through all, in blocks one after the other.
 
     .. math:: t = \sum_{h=1}^{n-1} \left(\alpha_h + \frac{S}{K B_h}\right)
@@ -30,8 +27,8 @@ def relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], b
         Members :math:`n` and the distance between them; one member costs nothing. [-]
     tiers : sequence of Tier
         From the innermost to the outermost: latency and rate of the hops :math:`h` that cross each.
-    blocks : Num
-        Blocks :math:`K`; one is a plain relay. [-]
+    messages : Num
+        Blocks :math:`K` that it travels in; one is a plain relay. [-]
 
     Returns
     -------
@@ -57,11 +54,11 @@ def relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], b
     >>> round(float(relay_seconds(4e8, 16.0, 1.0, tiers, 8.0)), 6)
     0.00975
     """
-    fill, slowest = _hops(nbytes / blocks, ranks, stride, tiers)
-    return fill + (blocks - 1.0) * slowest
+    fill, slowest = _hops(nbytes / messages, ranks, stride, tiers)
+    return fill + (messages - 1.0) * slowest
 
 
-def scan_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+def pipelined_relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
     r"""Seconds of a relay in the number of blocks that makes it shortest.
 
     .. math:: K = \sqrt{\frac{\sum_h S / B_h - S / B}{\alpha}}
@@ -89,14 +86,17 @@ def scan_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) ->
     Examples
     --------
     >>> tier = Tier("b", float("inf"), 50e9, 5e-6, 50e9)
-    >>> one, best = (float(way(2.1e6, 256.0, 1.0, [tier])) for way in (relay_seconds, scan_seconds))
-    >>> round(one, 5), round(best, 5)
-    (0.01198, 0.00178)
+    >>> round(float(relay_seconds(2.1e6, 256.0, 1.0, [tier])), 5)
+    0.01198
+    >>> round(float(pipelined_relay_seconds(2.1e6, 256.0, 1.0, [tier])), 5)
+    0.00177
     """
     start, latency = _hops(0.0 * nbytes, ranks, stride, tiers)
     whole, slowest = _hops(nbytes, ranks, stride, tiers)
     moved = maximum((whole - start) - (slowest - latency), 0.0)
-    best = sqrt(moved / maximum(latency, LEAST_LATENCY))
+    # Links that start at once would want blocks without end.
+    least = tier_seconds(nbytes, tiers[0]) / MOST_BLOCKS**2
+    best = sqrt(moved / (latency + least))
     return relay_seconds(nbytes, ranks, stride, tiers, minimum(maximum(best, 1.0), MOST_BLOCKS))
 
 

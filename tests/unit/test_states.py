@@ -16,7 +16,7 @@ from planner.cost.recurrent import scan_operator
 from planner.cost.state_passing import held_states, state_exchange
 from planner.errors import InputError
 from planner.formulas.collectives import Tier
-from planner.formulas.relay import relay_seconds, scan_seconds
+from planner.formulas.relay import pipelined_relay_seconds, relay_seconds
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.mixers.lightning import Lightning
@@ -124,12 +124,14 @@ def test_on_256_ranks_zeco_loses_what_it_does() -> None:
 def test_blocks_never_take_longer_and_one_hop_needs_none() -> None:
     tiers = [Tier("a", 8, 337e9, 3e-6, 247e9), Tier("b", np.inf, 42e9, 5e-6, 42e9)]
     ranks = np.array([1.0, 2.0, 8.0, 64.0, 256.0])
-    whole, blocks = (way(STATE, ranks, 1.0, tiers) for way in (relay_seconds, scan_seconds))
+    whole, blocks = (way(STATE, ranks, 1.0, tiers) for way in (relay_seconds, pipelined_relay_seconds))
     assert np.all(blocks <= whole)
     assert blocks[0] == 0.0
     assert blocks[1] == whole[1]
     for place, number in enumerate(ranks):
-        assert float(scan_seconds(STATE, float(number), 1.0, tiers)) == pytest.approx(float(blocks[place]))
+        assert float(pipelined_relay_seconds(STATE, float(number), 1.0, tiers)) == pytest.approx(
+            float(blocks[place])
+        )
 
 
 def pricer(job: Job, **degrees: float | str) -> Pricer:

@@ -184,8 +184,9 @@ def test_adapters_beside_an_index_are_refused() -> None:
     assert "indexer-trains-whole" in {one.rule for one in violations(rules)}
 
 
-def test_flags_are_written_and_read_back() -> None:
-    indexer = Indexer(heads=64, head_dim=128, topk=2048)
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_flags_are_written_and_read_back(interleaved: bool) -> None:
+    indexer = Indexer(heads=64, head_dim=128, topk=2048, interleaved=interleaved)
     flags = indexer_flags(indexer)
     assert indexer_flags(None) == []
     keys = [position for position, word in enumerate(flags) if word.startswith("--")]
@@ -222,6 +223,9 @@ def test_an_index_in_every_layer_is_taken_however_it_is_said(key: str, value: ob
 def test_the_models_that_have_one_are_in_the_zoo_and_written_for_megatron(name: str) -> None:
     """No file of Megatron-Bridge is: it has a recipe of neither with an indexer, and says so."""
     model = load_model(name)
-    assert indexer_of(model) is not None
+    indexer = indexer_of(model)
+    assert indexer is not None
+    # GLM-5's index turns neighbours and is not rotated (Megatron-Bridge 067f987d, glm5_bridge.py).
+    assert ("--no-dsa-indexer-rotate-activation" in indexer_flags(indexer)) is (name == "glm-5")
     assert "no-indexers-written" not in broken(model, "megatron-lm")
     assert "no-indexers-written" in broken(model, "megatron-bridge")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from planner.runtimes._family import Job
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_mixers import indexer_record
 from planner.runtimes.megatron_lm.sparse import indexer_flags, indexer_of
+from tests.cli.command import planner
 
 CONFIG: dict[str, Any] = {
     "model_type": "deepseek_v32", "hidden_size": 7168, "vocab_size": 129280, "num_hidden_layers": 61,
@@ -229,3 +231,21 @@ def test_the_models_that_have_one_are_in_the_zoo_and_written_for_megatron(name: 
     assert ("--no-dsa-indexer-rotate-activation" in indexer_flags(indexer)) is (name == "glm-5")
     assert "no-indexers-written" not in broken(model, "megatron-lm")
     assert "no-indexers-written" in broken(model, "megatron-bridge")
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [("glm-5", (6, *(5,) * 14, 2)), ("deepseek-v3.2", (4, *(4,) * 14, 1))],
+)
+def test_what_is_written_is_read_back(name: str, layers: tuple[int, ...], tmp_path: Path) -> None:
+    cluster = ("--hardware", "dgx-h200", "--gpus", "512")
+    work = ("--seq-len", "8192", "--global-batch", "1024", "--cp-method", "all-gather", "--zero", "1")
+    degrees = ("--pp", "16", "--cp", "4", "--ep", "16", "--stage-layers", ",".join(map(str, layers)))
+    saved, out = str(tmp_path / "p.yaml"), str(tmp_path / "o")
+    priced = planner("estimate", name, *cluster, *work, *degrees, "--save", saved, "--format", "json").json
+    assert priced["violations"] == []
+    assert planner("emit", saved, "--out", out, "--unfit").code == 0
+    read = planner("estimate", "--from", f"{out}/train.sh", *cluster, "--format", "json").json
+    assert read["plan"] == priced["plan"]
+    assert read["model"]["params"] == priced["model"]["params"]
+    assert read["step_time_s"] == pytest.approx(priced["step_time_s"], rel=1e-9)

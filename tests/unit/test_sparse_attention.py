@@ -28,6 +28,7 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_mixers import indexer_record
+from planner.runtimes.megatron_bridge.sections import model_section
 from planner.runtimes.megatron_lm.sparse import indexer_flags, indexer_of
 from tests.cli.command import planner
 
@@ -160,29 +161,34 @@ def test_megatron_builds_it_with_the_keys_of_all_ranks(fields: dict[str, Any], r
         one for one in broken(sparse(), "megatron-lm", **fields) if "indexer" in one or "cp-method" in one
     }
     assert ours == ({rule} | ({"cp-method-offered"} if "keys" in rule else set())) - {""}
+    if "release" not in fields:
+        bridge = broken(sparse(), "megatron-bridge", **fields)
+        assert {one for one in bridge if "indexer" in one or "cp-method" in one} == ours
 
 
 @pytest.mark.parametrize(
     ("graphed", "refused"), [("", False), ("router", False), ("attention", True), ("passes", True)]
 )
-def test_graphs_hold_no_attention_with_an_index(graphed: str, refused: bool) -> None:
+@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+def test_graphs_hold_no_attention_with_an_index(name: str, graphed: str, refused: bool) -> None:
     """Nothing in Megatron-core's code or tests captures it; its kernels drop scratch that graphs write."""
-    runtime = runtimes()["megatron-lm"]
+    runtime = runtimes()[name]
     told = replace(runtime, traits=runtime.traits.with_values(graphed=graphed))
     for model, expected in ((sparse(), refused), (load_model("deepseek-v3"), False)):
         found = violations(told.setting_rules(Plan(dp=8.0), job(model), told))
         assert ("graphs-hold-no-indexer" in {one.rule for one in found}) is expected
 
 
-@pytest.mark.parametrize("name", sorted(set(runtimes()) - {"megatron-lm"}))
+@pytest.mark.parametrize("name", sorted(set(runtimes()) - {"megatron-lm", "megatron-bridge"}))
 def test_other_runtimes_say_that_they_do_not_build_it(name: str) -> None:
-    assert any(rule.startswith(("model-in-", "no-indexers")) for rule in broken(sparse(), name))
+    assert any(rule.startswith("model-in-") for rule in broken(sparse(), name))
 
 
-def test_adapters_beside_an_index_are_refused() -> None:
+@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+def test_adapters_beside_an_index_are_refused(name: str) -> None:
     found = job(sparse(), method="lora")
     plan = Plan(dp=8.0)
-    rules = all_rules(plan, case_of(plan, found, runtimes()["megatron-lm"]))
+    rules = all_rules(plan, case_of(plan, found, runtimes()[name]))
     assert "indexer-trains-whole" in {one.rule for one in violations(rules)}
 
 
@@ -223,29 +229,38 @@ def test_an_index_in_every_layer_is_taken_however_it_is_said(key: str, value: ob
 
 @pytest.mark.parametrize("name", ["deepseek-v3.2", "glm-5"])
 def test_the_models_that_have_one_are_in_the_zoo_and_written_for_megatron(name: str) -> None:
-    """No file of Megatron-Bridge is: it has a recipe of neither with an indexer, and says so."""
+    """For Megatron-Bridge with the fields of its GLM-5; it has no recipe of DeepSeek-V3.2."""
     model = load_model(name)
     indexer = indexer_of(model)
     assert indexer is not None
     # GLM-5's index turns neighbours and is not rotated (Megatron-Bridge 067f987d, glm5_bridge.py).
     assert ("--no-dsa-indexer-rotate-activation" in indexer_flags(indexer)) is (name == "glm-5")
-    assert "no-indexers-written" not in broken(model, "megatron-lm")
-    assert "no-indexers-written" in broken(model, "megatron-bridge")
+    fields = model_section(Plan(dp=8.0), job(model))
+    assert fields["experimental_attention_variant"] == "dsa"
+    assert ("dsa_indexer_rotate_activation" in fields) is (name == "glm-5")
+    assert [fields[f"dsa_indexer_{part}"] for part in ("n_heads", "head_dim", "topk")] == [
+        indexer.heads, indexer.head_dim, indexer.topk,
+    ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("runtime", "file"), [("megatron-lm", "train.sh"), ("megatron-bridge", "train.py")])
 @pytest.mark.parametrize(
     ("name", "layers"),
     [("glm-5", (6, *(5,) * 14, 2)), ("deepseek-v3.2", (4, *(4,) * 14, 1))],
 )
-def test_what_is_written_is_read_back(name: str, layers: tuple[int, ...], tmp_path: Path) -> None:
+def test_what_is_written_is_read_back(
+    name: str, layers: tuple[int, ...], runtime: str, file: str, tmp_path: Path
+) -> None:
     cluster = ("--hardware", "dgx-h200", "--gpus", "512")
     work = ("--seq-len", "8192", "--global-batch", "1024", "--cp-method", "all-gather", "--zero", "1")
     degrees = ("--pp", "16", "--cp", "4", "--ep", "16", "--stage-layers", ",".join(map(str, layers)))
     saved, out = str(tmp_path / "p.yaml"), str(tmp_path / "o")
-    priced = planner("estimate", name, *cluster, *work, *degrees, "--save", saved, "--format", "json").json
+    priced = planner(
+        "estimate", name, "--runtime", runtime, *cluster, *work, *degrees, "--save", saved, "--format", "json"
+    ).json
     assert priced["violations"] == []
     assert planner("emit", saved, "--out", out, "--unfit").code == 0
-    read = planner("estimate", "--from", f"{out}/train.sh", *cluster, "--format", "json").json
+    read = planner("estimate", "--from", f"{out}/{file}", *cluster, "--format", "json").json
     assert read["plan"] == priced["plan"]
     assert read["model"]["params"] == priced["model"]["params"]
     assert read["step_time_s"] == pytest.approx(priced["step_time_s"], rel=1e-9)

@@ -34,6 +34,8 @@ SAME: Final = (
     "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "rope_type",
     "experimental_attention_variant", "linear_attention_freq", "linear_conv_kernel_dim",
     "linear_key_head_dim", "linear_value_head_dim", "linear_num_key_heads", "linear_num_value_heads",
+    "dsa_indexer_n_heads", "dsa_indexer_head_dim", "dsa_indexer_topk", "dsa_indexer_loss_coeff",
+    "dsa_kernel_backend",
 )  # fmt: skip
 """Fields that a flag of the same words says."""
 
@@ -61,12 +63,15 @@ SWITCHES: Final = {
     "moe_grouped_gemm": "--moe-grouped-gemm", "moe_router_pre_softmax": "--moe-router-pre-softmax",
     "moe_pad_expert_input_to_capacity": "--moe-pad-expert-input-to-capacity",
     "rope_scaling": "--use-rope-scaling", "attention_output_gate": "--attention-output-gate",
+    "dsa_indexer_use_sparse_loss": "--dsa-indexer-use-sparse-loss",
+    "dsa_indexer_rope_interleaved": "--dsa-indexer-rope-interleaved",
 }  # fmt: skip
 """Fields that are on or off, and the flag that switches them on."""
 
 OFF: Final = {
     "add_bias_linear": "--disable-bias-linear",
     "share_embeddings_and_output_weights": "--untie-embeddings-and-output-weights",
+    "dsa_indexer_rotate_activation": "--no-dsa-indexer-rotate-activation",
 }
 """Fields whose flag switches them off."""
 

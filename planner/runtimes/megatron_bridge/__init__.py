@@ -29,11 +29,10 @@ from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
-from planner.runtimes.megatron_lm.sparse import indexer_of
+from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
 
 NAME: Final = "train.py"
 
-INDEXER: Final = ("an indexer that picks the keys",)
 HYBRID: Final = ("state spaces, or layers of a mixer or a feed-forward alone",)
 
 UNSET: Final = ("MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT")
@@ -59,7 +58,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *core_pass_rules(plan, job),
         fits_model("no-hybrids-written", HYBRID if is_hybrid(job.model) else (), "--runtime megatron-lm"),
-        fits_model("no-indexers-written", INDEXER if indexer_of(job.model) else (), "--runtime megatron-lm"),
+        *indexer_rules(plan, job),
         method_rule(job.workload.method, runtime.methods),
         adapter_rule(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
@@ -68,7 +67,11 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 
 def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules on what is switched on beside a plan or a batch of plans."""
-    return [*choice_rules(plan, job, runtime), *loss_rules(runtime)]
+    return [
+        *choice_rules(plan, job, runtime),
+        *loss_rules(runtime),
+        *indexer_setting_rules(job, runtime),
+    ]
 
 
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:

@@ -23,6 +23,7 @@ from planner.runtimes.megatron_lm.layout import is_even, layout_string
 from planner.runtimes.megatron_lm.offload import activation_layers
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
+from planner.runtimes.megatron_lm.sparse import KERNELS, LOSS_SHARE, VARIANT, indexer_of
 from planner.runtimes.megatron_lm.table import SHARDING
 
 
@@ -68,7 +69,7 @@ MIXED_LAYERS: Final = Code("partial(get_gpt_decoder_block_spec, use_transformer_
 
 
 DELTA_LAYERS: Final = Code("get_transformer_block_with_experimental_attention_variant_spec")
-"""The same with gated delta nets where the pattern has them."""
+"""The same with gated delta nets where the pattern has them, or with an indexer in every layer."""
 
 
 def model_section(plan: Plan, job: Job) -> Section:
@@ -80,6 +81,7 @@ def model_section(plan: Plan, job: Job) -> Section:
         numeric_fields(job.model, arch),
         _experts(job.model, arch, job.workload),
         _delta(arch),
+        _index(job.model),
         _parallel(plan, job),
         _recompute(plan),
         _offload(plan),
@@ -198,6 +200,26 @@ def _delta(arch: Architecture) -> Section:
         "linear_value_head_dim": mixer.head_dim,
         "hetereogenous_dist_checkpoint": True,
     }
+
+
+def _index(model: ModelSpec) -> Section:
+    """Return the fields of an indexer, as ``models/glm_moe_dsa/glm5_bridge.py`` names them."""
+    indexer = indexer_of(model)
+    if indexer is None:
+        return {}
+    fields: Section = {
+        "transformer_layer_spec": DELTA_LAYERS,
+        "experimental_attention_variant": VARIANT,
+        "dsa_indexer_n_heads": indexer.heads,
+        "dsa_indexer_head_dim": indexer.head_dim,
+        "dsa_indexer_topk": indexer.topk,
+        "dsa_indexer_loss_coeff": LOSS_SHARE,
+        "dsa_indexer_use_sparse_loss": True,
+        "dsa_kernel_backend": KERNELS,
+    }
+    if indexer.interleaved:
+        fields |= {"dsa_indexer_rope_interleaved": True, "dsa_indexer_rotate_activation": False}
+    return fields
 
 
 def _parallel(plan: Plan, job: Job) -> Section:

@@ -36,7 +36,7 @@ from planner.runtimes.megatron_lm.run_flags import (
     where_set,
 )
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
-from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
+from planner.runtimes.megatron_lm.sparse import indexer_release_rule, indexer_rules, indexer_setting_rules
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -52,7 +52,8 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
         method_rule(job.workload.method, runtime.methods),
         *hybrid_rules(plan, job.model, runtime),
-        *indexer_rules(plan, job, runtime),
+        indexer_release_rule(job, runtime),
+        *indexer_rules(plan, job),
     ]
 
 

@@ -50,17 +50,21 @@ def indexer_flags(indexer: Indexer | None) -> list[str]:
     ]
 
 
-def indexer_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
-    """Return the rules of an indexer: a release that has it, keys of all ranks, all weights trained."""
+def indexer_release_rule(job: Job, runtime: Runtime) -> Rule:
+    """Return the rule that a release of Megatron-LM has indexers, where the model has one."""
+    release = runtime.release or runtime.versions[0]
+    return Rule(
+        "release-has-indexers",
+        indexer_of(job.model) is None or release >= SINCE,
+        lambda: (f"an indexer that picks the keys with release {release}", f"release {SINCE}", SINCE),
+    )
+
+
+def indexer_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of an indexer in Megatron-core: keys of all ranks, all weights trained."""
     if indexer_of(job.model) is None:
         return []
-    release = runtime.release or runtime.versions[0]
     return [
-        Rule(
-            "release-has-indexers",
-            release >= SINCE,
-            lambda: (f"an indexer that picks the keys with release {release}", f"release {SINCE}", SINCE),
-        ),
         Rule(
             "indexer-gathers-keys",
             np.less_equal(plan.cp, 1) | (plan.cp_method == "all-gather"),

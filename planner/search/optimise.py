@@ -12,7 +12,6 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
-from planner.cost.kinds import unmeasured_kinds
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
@@ -34,7 +33,7 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
-from planner.search.ties import with_careful_lead
+from planner.search.ties import best_of_measured_kinds, with_careful_lead
 from planner.shown import Shown
 from planner.units import percent
 
@@ -178,22 +177,13 @@ def search_counts(
         optimality=_optimality(ranked, best, refined, request, scans, guard, within),
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
-        measured=_of_measured_kinds(request, ranked, plans, guard),
+        measured=best_of_measured_kinds(
+            ranked,
+            [plan for plan in plans if why_left_out(plan, request) is None],
+            guard,
+            partial(objective_key, request.objective),
+        ),
     )
-
-
-def _of_measured_kinds(
-    request: SearchRequest, ranked: Sequence[Estimate], plans: Sequence[Estimate], guard: Guard
-) -> Estimate | None:
-    """Return the best of ``plans`` that measured runs stand behind; None where the first ranked is one."""
-    if not ranked or not _unmeasured(ranked[0]):
-        return None
-    known = [plan for plan in plans if not _unmeasured(plan) and why_left_out(plan, request) is None]
-    return next(iter(guard.ranked(known, 1, partial(objective_key, request.objective))), None)
-
-
-def _unmeasured(answer: Estimate) -> tuple[str, ...]:
-    return unmeasured_kinds(answer.plan, answer.job, answer.runtime)
 
 
 def scan_each(

@@ -19,11 +19,13 @@ from planner.cost.blocks import (
 )
 from planner.cost.communication import BlockExchanges, block_exchanges, edge_exchange
 from planner.cost.dispatched import routed_bytes
+from planner.cost.encoders import encoder_piece
 from planner.cost.exchange import Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
 from planner.cost.operators import Operator, Pricer
+from planner.cost.stages import ENCODER
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
 from planner.runtimes._traits import Traits
@@ -139,7 +141,7 @@ def largest(operators: Iterable[Operator], field: str) -> Num:
 
 
 def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
-    """Price the block called ``name``, or ``embedding``, ``head``, ``tied_head`` or ``prediction``."""
+    """Price the block called ``name``, or an end, or the encoder whole."""
     model = pricer.case.model
     if name in model.blocks:
         block = model.blocks[name]
@@ -149,6 +151,9 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         exchanges = block_exchanges(pricer, block, operators)
         routed, floor = routed_bytes(pricer, block.ffn), layer_floor(pricer, block)
         return PricedLayer(tuple(operators), exchanges, experts, spared, routed, floor)
+    if name == ENCODER and model.encoder is not None:
+        operators, exchanges = encoder_piece(pricer, model.encoder)
+        return PricedLayer(tuple(operators), exchanges)
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,

@@ -252,7 +252,8 @@ class Pricer:
         share = shares / plan.cp
         rows = plan.micro_batch * local_heads
         head_dim = (qk_dim + value_dim) / 2
-        visible = mean_keys(seq, window, chunked, case.workload.attended_tokens)
+        causal = not isinstance(mixer, Attention) or mixer.causal
+        visible = mean_keys(seq, window, chunked, case.workload.attended_tokens, causal)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         core = self._core(case.traits.attention.kernel, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -24,7 +23,7 @@ from planner.cost.exchange import Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
-from planner.cost.operators import Operator, Pricer
+from planner.cost.operators import Operator, Pricer, largest, total
 from planner.cost.stages import ENCODER
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
@@ -124,22 +123,6 @@ class PricedLayer:
     floor: Num = 0.0
 
 
-def total(operators: Iterable[Operator], field: str) -> Num:
-    """Sum of one field over operators."""
-    result: Num = 0.0
-    for operator in operators:
-        result = result + getattr(operator, field)
-    return result
-
-
-def largest(operators: Iterable[Operator], field: str) -> Num:
-    """Largest of one field over operators."""
-    result: Num = 0.0
-    for operator in operators:
-        result = maximum(result, getattr(operator, field))
-    return result
-
-
 def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
     """Price the block called ``name``, or an end, or the encoder whole."""
     model = pricer.case.model
@@ -152,8 +135,7 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         routed, floor = routed_bytes(pricer, block.ffn), layer_floor(pricer, block)
         return PricedLayer(tuple(operators), exchanges, experts, spared, routed, floor)
     if name == ENCODER and model.encoder is not None:
-        operators, exchanges = encoder_piece(pricer, model.encoder)
-        return PricedLayer(tuple(operators), exchanges)
+        return PricedLayer(*encoder_piece(pricer, model.encoder))
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,

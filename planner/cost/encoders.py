@@ -63,7 +63,7 @@ def encoder_case(case: Case) -> Case:
     return replace(case, job=encoder_job(case.job))
 
 
-def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[list[Operator], BlockExchanges]:
+def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...], BlockExchanges]:
     """Price an encoder whole: stem, layers and projectors, with the messages of its tensor parallelism.
 
     Stem and projectors rest whole on each tensor-parallel rank. Nothing is recomputed. A frozen encoder, and
@@ -85,7 +85,7 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[list[Operator], Blo
     if pricer.case.workload.freeze_encoder or not pricer.case.method.trains_base:
         operators = [_frozen(one) for one in operators]
         exchanges = BlockExchanges(_forward(sent["tp"]), _forward(sent["cp"]), Exchange())
-    return operators, exchanges
+    return tuple(operators), exchanges
 
 
 def _stem(own: Pricer, encoder: Encoder) -> Operator:

@@ -52,6 +52,40 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         nodes_rule(case.job),
         *recurrent_rules(plan, case.job),
         *shortcut_rules(case.job),
+        *encoder_rules(plan, case),
+    ]
+
+
+def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules of a model with an encoder: whole images on a rank, and one first stage."""
+    encoder = case.model.encoder
+    if encoder is None:
+        return []
+    heads = math.gcd(*(block.attention.heads for block in encoder.blocks.values() if block.attention), 0)
+    return [
+        Rule(
+            "encoder-sees-whole-images",
+            np.equal(plan.cp, 1),
+            lambda: (f"cp {plan.cp:.0f} with an encoder", "cp 1: its images are not split", "cp 1"),
+        ),
+        Rule(
+            "encoder-heads-divide",
+            divides(plan.tp, float(heads)),
+            lambda: (
+                f"tp {plan.tp:.0f}",
+                f"a divisor of the {heads} heads of the encoder",
+                f"tp {nearest_divisors(plan.tp, heads)}",
+            ),
+        ),
+        Rule(
+            "encoder-on-one-stage",
+            case.schedule.routes == 1,
+            lambda: (
+                f"schedule {plan.schedule} with an encoder",
+                "a schedule of one direction: the encoder stands on one first stage",
+                "schedule 1f1b",
+            ),
+        ),
     ]
 
 

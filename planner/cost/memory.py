@@ -21,7 +21,7 @@ from planner.cost.peaks import (
     stepping_peak,
     undivided_bytes,
 )
-from planner.cost.stages import ENDS, Piece, Stages, whole_ends
+from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
 from planner.cost.whole_matrices import first_moments, padded_weights
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
@@ -136,7 +136,7 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     """Return what the passes of a step need on each stage."""
     if case.schedule.routes > 1:
         stages = whole_ends(stages)
-    layers = [cost for piece, cost in costs.items() if piece[0] not in ENDS]
+    layers = [cost for piece, cost in costs.items() if piece[0] not in (*ENDS, ENCODER)]
     rebuilt, held = layers[0].rebuilt, layers[0].held
     largest: Num = 0.0
     product: Num = 0.0

@@ -217,6 +217,11 @@ def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:
 
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
+    if job.model.encoder is not None:
+        raise UnsupportedPlan(
+            f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
+            "encoder that was priced; nearest: a model YAML without `encoder`"
+        )
     faults = violations(all_rules(plan, case_of(plan, job, runtime)))
     if faults:
         raise UnsupportedPlan(refusal(runtime, faults))

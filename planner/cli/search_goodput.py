@@ -40,7 +40,7 @@ class FailureOptions:
         _option(
             "recovery",
             "NAME[:TIME]",
-            "restart, in-memory, elastic or torchft, and its pause. [default: best]",
+            "restart, in-memory, elastic, torchft, checkfree ..., and its pause. [default: best]",
         ),
     ] = None
     storage: Annotated[
@@ -82,11 +82,11 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
         )
     rate = read_rate(options.storage, reading)
     profile = reading.attempt(load_failures, options.failures or "llama3", "--failures")
-    found = _recoveries(options.recovery, reading)
+    found, steps = _recoveries(options.recovery, reading)
     reading.finish()
     if rate is None or profile is None:
         raise AssertionError("a fault was not told")
-    return Conditions(profile, found, rate)
+    return Conditions(profile, found, rate, steps)
 
 
 def read_rate(text: str | None, reading: Reading) -> float | None:
@@ -106,18 +106,36 @@ def read_rate(text: str | None, reading: Reading) -> float | None:
     return value
 
 
-def _recoveries(text: str | None, reading: Reading) -> tuple[Recovery, ...]:
+def _recoveries(text: str | None, reading: Reading) -> tuple[tuple[Recovery, ...], float | None]:
+    """Return the recoveries to compare, those of runners unless one is named, and steps of learning."""
     from planner.cli.goodput import seconds_of
     from planner.techniques.recovery import RECOVERIES
 
     if text is None:
-        return tuple(RECOVERIES.values())
-    name, colon, time = text.partition(":")
+        return tuple(one for one in RECOVERIES.values() if one.runner), None
+    name, _, rest = text.partition(":")
     found = reading.named("--recovery", name, RECOVERIES)
-    pause = seconds_of(reading, "--recovery", time) if colon else None
     if found is None:
-        return ()
-    return (found if pause is None else replace(found, pause=pause),)
+        return (), None
+    if rest.strip().lower().endswith("steps"):
+        return (found,), _learning(found, rest.strip()[: -len("steps")], text, reading)
+    pause = seconds_of(reading, "--recovery", rest) if rest or text.endswith(":") else None
+    return (found if pause is None else replace(found, pause=pause),), None
+
+
+def _learning(found: Recovery, count: str, text: str, reading: Reading) -> float | None:
+    """Return steps of learning that a recovery costs, or note that they are none, or that it costs none."""
+    if found.learning[1] == 0:
+        reading.fault("--recovery", repr(text), f"a time: {found.name} changes no result", found.name)
+        return None
+    try:
+        steps = float(count)
+    except ValueError:
+        steps = -1.0
+    if not 0 <= steps < 1e9:
+        reading.fault("--recovery", repr(text), f"steps from 0, such as {found.name}:20steps")
+        return None
+    return steps
 
 
 def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bool]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from planner.cost.reliability import Reliable
@@ -79,17 +79,33 @@ def basis_lines(one: Reliable) -> list[str]:
         )
         + f" ({one.recovery.cite}).",
     ]
-    if one.recovery.level != "storage":
+    if not one.recovery.runner:
+        lines.append(f"No runner is known to have {one.recovery.name}: a price, and no files.")
+    elif one.recovery.level != "storage":
         lines.append(f"{one.recovery.name} needs a service beside {one.answer.runtime.title}.")
     if one.host_bytes:
         lines.append(f"Copies take {significant(one.host_bytes / GIB, 3)} GiB of each node's memory.")
     if one.mode_step > one.answer.step:
         lines.append(
-            f"Without failures {one.recovery.name} takes {significant(one.mode_step, 3)} s a step: gradients "
-            f"between replicas at {significant((one.recovery.exchange_rate or 0.0) / GB, 2)} GB/s a rank, an "
-            "estimate."
+            f"Without failures {one.recovery.name} takes {significant(one.mode_step, 3)} s a step: "
+            f"{one.recovery.mode_note}."
         )
-    return lines
+    return [*lines, *learning_lines(one)]
+
+
+def learning_lines(one: Reliable) -> list[str]:
+    """Say what a recovery costs in learning, which is no arithmetic: goodput at the least and at the most."""
+    least, most = one.recovery.learning
+    if most == 0:
+        return []
+    if one.relearned is not None:
+        return [f"Each recovery is taken to cost {one.relearned:g} steps of learning, as you say."]
+    shares = [percent(replace(one, relearned=steps).goodput) for steps in (least, most)]
+    return [
+        f"Results change: each recovery costs {least:g} to {most:g} steps of learning, an estimate that no "
+        f"paper prints; goodput {shares[0]} at {least:g}, {shares[1]} at {most:g}, which is ranked. Other "
+        f"steps: --recovery {one.recovery.name}:20steps."
+    ]
 
 
 def reliable_record(one: Reliable) -> dict[str, Any]:
@@ -113,6 +129,7 @@ def reliable_record(one: Reliable) -> dict[str, Any]:
         "healthy_step_time_s": one.mode_step,
         "expected_step_time_s": one.step,
         "goodput": one.goodput,
+        "learning_steps": list(one.learning_steps),
         "lost": asdict(one.lost),
         "mfu": one.answer.mfu * one.goodput,
         "failures_to_train": one.failures_to_train,

@@ -169,7 +169,7 @@ def disturbed_seconds(restart: Num, mtbf: Num, cured: Num) -> Num:
     (600.0, 647.0)
     """
     own = 1.0 - cured
-    return mtbf / own * np.log(1.0 + own * np.expm1(restart / mtbf))
+    return mtbf / own * np.log1p(own * np.expm1(restart / mtbf))
 
 
 def two_level_slowdown(near: tuple[Num, Num, Num], far: tuple[Num, Num, Num], mtbf: Num, cured: Num) -> Num:

@@ -61,6 +61,7 @@ RANGES: Final = {
     "microbatches": (16, 64),
     "per_round": (1, 16),
     "exposed_share": (0, 1),
+    "cured": (0, 0.9),
     "new_step": (1, 2),
     "efficiency": (0.1, 1),
     "seq_q": (1024, 2048),
@@ -72,7 +73,7 @@ RANGES: Final = {
 """Numbers that a parameter may take, both ends included."""
 
 PLAIN: Final = (1, 64)
-FRACTIONS: Final = {"exposed_share", "efficiency"}
+FRACTIONS: Final = {"exposed_share", "efficiency", "cured"}
 
 CONSTANTS: Final = {
     "multiprocessors": 100.0,

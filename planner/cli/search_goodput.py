@@ -11,9 +11,13 @@ import typer
 from planner.cli.options import Format, OutputOptions
 
 if TYPE_CHECKING:
+    from planner.cost.reliability import Reliable
+    from planner.plan import Plan
     from planner.question.launched import Launch
     from planner.question.question import Question
     from planner.question.reading import Reading
+    from planner.runtimes._family import Job
+    from planner.runtimes._saving import Saving
     from planner.search.goodput import Conditions, Reckoned
     from planner.search.request import SearchRequest
     from planner.techniques.recovery import Recovery
@@ -151,6 +155,54 @@ def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bo
         emit_page(goodput_answer(found, several), shown.output)
 
 
+def saving_of(best: Reliable) -> Saving:
+    """Return what the launch files say of checkpoints and failures."""
+    from planner.runtimes._saving import Saving
+
+    return Saving(
+        steps=best.far_steps,
+        behind=best.writes_behind,
+        recovery=best.recovery.name,
+        near_steps=best.near_steps if best.copies_near else None,
+        per_node=best.answer.job.hardware.pool.gpus_per_node,
+        gpus=best.gpus,
+    )
+
+
+def write_groups(best: Reliable, asked: Question, launch: Launch) -> None:
+    """Write the launch files of torchft's replica groups: a folder for each.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the runtime cannot run a group alone.
+    """
+    from planner.cli.launch import priced
+    from planner.question.launch import wanted_target, write_files
+    from planner.runtimes.torchtitan.semi_sync import SemiSync, semi_sync_runtime
+
+    answer, groups = best.answer, int(best.replicas)
+    plan, job = group_of(best)
+    names = asked.names(job.hardware)
+    alone = priced(plan, job, answer.runtime, names)
+    for number in range(groups):
+        way = SemiSync("", 1, 1, 0, False, groups, number, best.mode_step - answer.step, least=1)
+        runtime = semi_sync_runtime(answer.runtime, way)
+        place = replace(launch, out=launch.out / f"group-{number}")
+        wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
+        typer.echo(write_files(replace(alone, runtime=runtime), names, wanted, place), err=True)
+
+
+def group_of(best: Reliable) -> tuple[Plan, Job]:
+    """Return the plan and the job of one of torchft's replica groups."""
+    answer, groups = best.answer, int(best.replicas)
+    work = answer.job.workload
+    shared = work.model_copy(update={"global_batch": work.global_batch // groups})
+    job = replace(answer.job, gpus=best.gpus // groups, workload=shared)
+    dp = answer.plan.dp / groups
+    return replace(answer.plan, dp=dp, zero_shards=dp * answer.plan.cp), job
+
+
 def search_goodput(
     asked: Question,
     request: SearchRequest,
@@ -163,7 +215,6 @@ def search_goodput(
     from planner.cli.progress import Progress
     from planner.cli.search import emit_search
     from planner.errors import Infeasible
-    from planner.launchers._saving import Saving
     from planner.search.goodput import ranked_by_goodput
 
     with Progress(shown.quiet, shown.verbose) as progress:
@@ -180,5 +231,9 @@ def search_goodput(
     emit_reckoned(found, shown, several)
     best, (save, launch, force) = found.plans[0], files
     if launch is not None:
-        launch = replace(launch, saving=Saving(best.far_steps, best.writes_behind, best.recovery.name))
-    write_best(best.answer, asked, save, launch, force)
+        launch = replace(launch, saving=saving_of(best))
+    if launch is not None and best.recovery.name == "torchft":
+        write_best(best.answer, asked, save, None, force)
+        write_groups(best, asked, launch)
+    else:
+        write_best(best.answer, asked, save, launch, force)

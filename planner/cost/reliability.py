@@ -191,7 +191,8 @@ class Reliable(Slowed):
         flush = self.state_bytes / self.storage
         stall = self._copied if self.writes_behind else self._copied + flush
         lag = flush if self.writes_behind else 0.0
-        back = self.recovery.restart if self.recovery.level != "storage" else self.recovery.pause
+        near = self.recovery.cures(self.held) if self.recovery.level == "storage" else 0.0
+        back = near * self.recovery.pause + (1.0 - near) * self.recovery.restart
         return Level(stall, lag, back + flush)
 
     @cached_property

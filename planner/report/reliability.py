@@ -81,8 +81,8 @@ def basis_lines(one: Reliable) -> list[str]:
     ]
     if not one.recovery.runner:
         lines.append(f"No runner is known to have {one.recovery.name}: a price, and no files.")
-    elif one.recovery.level != "storage":
-        lines.append(f"{one.recovery.name} needs a service beside {one.answer.runtime.title}.")
+    elif one.recovery.beside:
+        lines.append(f"{one.recovery.name} needs {one.recovery.beside}.")
     if one.host_bytes:
         lines.append(f"Copies take {significant(one.host_bytes / GIB, 3)} GiB of each node's memory.")
     if one.mode_step > one.answer.step:

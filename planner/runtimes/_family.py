@@ -125,6 +125,8 @@ class Command:
     notes : tuple of str
         What a user should know before starting, for the run card: what the plan does not decide, and
         whether checkpoints can be read under another plan.
+    restarts : bool
+        Whether a launcher that can starts the job again after a failure, ``RESTARTS`` times at most.
     """
 
     program: tuple[str, ...]
@@ -141,6 +143,7 @@ class Command:
     module: bool = False
     files: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
+    restarts: bool = False
 
     @property
     def real(self) -> tuple[str, ...]:
@@ -233,6 +236,9 @@ class Runtime:
         Whether parameters, gradients and optimizer states have one dtype, that of the master weights.
     release : str
         The release whose traits it has; empty for the newest.
+    saves : callable, optional
+        Adds to a command what makes it save and go on after a failure as asked; None where its files say the
+        interval alone.
     """
 
     name: str
@@ -264,6 +270,7 @@ class Runtime:
     trains_prediction: bool = False
     one_dtype: bool = False
     release: str = ""
+    saves: Callable[[Command, Any], Command] | None = None
 
     def with_traits(self, **values: Any) -> Runtime:
         """Return it with other values of some traits, by flat name."""

@@ -34,6 +34,7 @@ from planner.runtimes.megatron_lm.run_flags import (
     smoke_flags,
     where_set,
 )
+from planner.runtimes.megatron_lm.saving import saves
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
 
@@ -116,6 +117,7 @@ ENTRY = Runtime(
     bare_ends=True,
     own_split=even_split,
     command=command,
+    saves=saves,
     grouping=CORE,
     settings={**SETTINGS, "tp_exposed": (0.25,)},
     searched=(

@@ -114,7 +114,8 @@ class Recovery:
     mode_note : str
         Why that is longer than the plan's own step, in words.
     cures : callable
-        Share of failures within a node after which it goes on without storage. [-]
+        Share of failures within a node after which it goes on without storage; from storage alone, share of
+        all after which it goes on so soon. [-]
     fetched : callable
         What each accelerator of the lost node gets from others. [byte]
     missing : callable
@@ -127,6 +128,8 @@ class Recovery:
         Axes that it asks for on so many accelerators of so many to a node, to be searched too.
     runtimes : tuple of str
         Those that have it; empty for any, with a service beside it.
+    beside : str
+        What a run needs beside its runtime, in words.
     runner : bool
         Whether some runner, or a service beside it, is known to have it; others are compared where named.
     """
@@ -146,6 +149,7 @@ class Recovery:
     learning: tuple[float, float] = (0.0, 0.0)
     layouts: Callable[[int, int, ModelSpec], Iterator[dict[str, Any]]] = _no_layouts
     runtimes: tuple[str, ...] = ()
+    beside: str = ""
     runner: bool = True
     aliases: tuple[str, ...] = ()
 

@@ -9,5 +9,6 @@ ENTRY = Recovery(
     pause=2 * WATCHED,
     faults=needs_replicas,
     missing=lambda held: 1.0 / held.nodes,
+    beside="a service beside the runtime, which goes on with fewer nodes",
     aliases=("unicron", "elaswave"),
 )

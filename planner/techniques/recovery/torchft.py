@@ -16,6 +16,8 @@ GROUPS = (2, 4, 8)
 
 
 def _faults(held: Held) -> Iterator[str]:
+    if held.plan.pp > 1:
+        yield "keeps one part of the model together: no pipeline"
     if held.replicas < 2:
         yield "needs replicas of the whole state: --zero-shards below dp x cp"
 
@@ -42,5 +44,6 @@ ENTRY = Recovery(
     missing=lambda held: 1.0 / held.replicas,
     layouts=_layouts,
     runtimes=("torchtitan",),
+    beside="torchft, and its lighthouse",
     aliases=("torch-ft",),
 )

@@ -68,6 +68,20 @@ def goodput(
             metavar="RATE", help="At which checkpoints are read, with --lose: 40GB/s.", show_default=False
         ),
     ] = None,
+    repair: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Until lost nodes are back: says whether to wait for them.",
+            show_default=False,
+        ),
+    ] = None,
+    fully_reshardable: Annotated[
+        bool,
+        typer.Option(
+            "--fully-reshardable", help="Saved with Megatron's --dist-ckpt-optim-fully-reshardable."
+        ),
+    ] = False,
 ) -> None:
     """Tell how often a plan should save, and its days and cost where machines fail.
 
@@ -77,7 +91,7 @@ def goodput(
     code 1 tells that the plan breaks a rule or does not fit, or that the job never gets on.
     """
     from planner.cli.explain import priced, read_saved
-    from planner.cli.goodput_nodes import goodput_nodes
+    from planner.cli.goodput_nodes import NodeOptions, goodput_nodes
     from planner.cli.goodput_stragglers import goodput_stragglers
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.errors import Infeasible
@@ -88,8 +102,8 @@ def goodput(
     if stragglers is not None:
         goodput_stragglers(plan, stragglers, shown)
         return
-    if lose is not None or nodes_return is not None:
-        goodput_nodes(plan, lose, nodes_return, storage, shown)
+    if lose is not None or nodes_return is not None or repair is not None:
+        goodput_nodes(plan, NodeOptions(lose, nodes_return, storage, repair, fully_reshardable), shown)
         return
     reading = Reading()
     texts = {"--checkpoint-time": checkpoint_time, "--restart-time": restart_time,

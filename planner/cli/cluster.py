@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from planner.inputs.model import ModelSpec
     from planner.inputs.workload import Workload
     from planner.question.reading import Reading
+    from planner.report.cluster import SharedCluster
     from planner.runtimes._family import Runtime
     from planner.search.shares import Objective
 
@@ -31,25 +32,44 @@ def cluster(
             metavar="NAME", help="What to minimise after lateness: completion (weighted) or makespan."
         ),
     ] = "completion",
+    lose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODES",
+            help="Nodes lost: new shares of all jobs, by the job that is hit.",
+            show_default=False,
+        ),
+    ] = None,
+    nodes_return: Annotated[
+        str | None,
+        typer.Option(metavar="NODES", help="Nodes that come: new shares of all jobs.", show_default=False),
+    ] = None,
+    failures: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="How often machines fail, with --lose: llama3, a log.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Share one cluster among several jobs: accelerators, start and end of each, against a queue.
 
     Each job's time on each share is that of the best plan of its own searches. Exit code 1 means that a job
     fits on no share.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.cluster_change import cluster_change, present_jobs, read_change
     from planner.cli.progress import Progress
     from planner.errors import Infeasible
     from planner.inputs.jobs import load_jobs
     from planner.inputs.load_hardware import load_hardware
     from planner.question.reading import Reading
-    from planner.report.as_json import plain
-    from planner.report.cluster import SharedCluster, cluster_document, cluster_page, run_record
+    from planner.report.cluster import SharedCluster
     from planner.search.cluster_jobs import curves_of
+    from planner.search.reconfigure import Times
     from planner.search.shares import equal_shares, planned, queue, small_moves
 
     reading = Reading()
     goal = reading.word("--objective", objective, ("completion", "makespan"))
+    change = read_change(reading, lose, nodes_return, failures)
     file = reading.attempt(load_jobs, jobs)
     reading.finish()
     if file is None or goal is None:
@@ -70,6 +90,11 @@ def cluster(
         homeless = [curve.task.name for curve in curves if not curve.task.options]
         if homeless:
             raise Infeasible(f"no share of the cluster has a plan that fits for {', '.join(homeless)}")
+        if change is not None:
+            present = present_jobs(file, profile, curves, parts)
+            times = Times(float(change.failures.device_mtbf), float(file.restart or RESTART))
+            cluster_change(file, present, change, times, profile.pool.gpus_per_node, shown)
+            return
         progress(0.9, "sharing the cluster")
         tasks, aim = [curve.task for curve in curves], as_objective(goal)
         runs = planned(tasks, file.gpus, aim)
@@ -78,11 +103,19 @@ def cluster(
         "equal shares": equal_shares(tasks, file.gpus, float(file.restart or RESTART)),
     }
     moves = small_moves(runs, file.gpus, profile.pool.gpus_per_node)
-    told = SharedCluster(file, curves, runs, baselines, moves, aim)
+    emit_shares(SharedCluster(file, curves, runs, baselines, moves, aim), shown)
+
+
+def emit_shares(told: SharedCluster, shown: OutputOptions) -> None:
+    """Write shares and times of all jobs, in the format asked for."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.as_json import plain
+    from planner.report.cluster import cluster_document, cluster_page, run_record
+
     if shown.output is Format.json:
         emit_document(cluster_document(told))
     elif shown.output is Format.csv:
-        rows = [plain(run_record(run, told)) for run in runs]
+        rows = [plain(run_record(run, told)) for run in told.runs]
         emit_rows([{name: row[name] for name in row if name != "plan"} for row in rows], shown.output)
     else:
         emit_page(cluster_page(told), shown.output)

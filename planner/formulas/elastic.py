@@ -73,3 +73,36 @@ def recut_layers(layers: int, capacities: Column) -> tuple[int, ...]:
     for _ in range(layers - len(capacities)):
         counts[np.argmin((counts + 1) / capacities)] += 1
     return tuple(int(count) for count in counts)
+
+
+def share_reward_flops(rate: Num, running: Num, old_rate: Num, transition: Num) -> Num:
+    r"""Useful work of a job under a new share until the next failure, less what its change costs.
+
+    .. math:: G = F T - F_0 t
+
+    Parameters
+    ----------
+    rate : Num
+        Work of the job each second under the new share :math:`F`, by its weight. [FLOP/s]
+    running : Num
+        Expected time until the next failure of what runs then :math:`T`. [s]
+    old_rate : Num
+        Its work each second under the old share :math:`F_0`, by its weight. [FLOP/s]
+    transition : Num
+        Time of its change :math:`t`; none where its share stays and no node of it was lost. [s]
+
+    Returns
+    -------
+    Num
+        Work. [FLOP]
+
+    References
+    ----------
+    .. [1] Unicron, arXiv:2401.00134, 2024: the reward of a configuration of one task.
+
+    Examples
+    --------
+    >>> share_reward_flops(2e15, 3600.0, 3e15, 120.0)
+    6.84e+18
+    """
+    return rate * running - old_rate * transition

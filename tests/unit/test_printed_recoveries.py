@@ -1,4 +1,4 @@
-"""Figures that authors print of checkpoints and recoveries, by the planner's own functions on their inputs."""
+"""Figures that authors print of checkpoints and recoveries, by the planner's functions on their inputs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ STEPS = 3000
 @pytest.fixture(scope="module")
 def scout() -> Estimate:
     """Llama 4 Scout on 64 H200 in two replica groups, its step set to the measured one: 405 min of 3,000."""
-    job = Job(
-        load_model("llama4-scout"), load_hardware("dgx-h200"), 64, Workload(seq_len=8192, global_batch=64)
-    )
+    work = Workload(seq_len=8192, global_batch=64)
+    job = Job(load_model("llama4-scout"), load_hardware("dgx-h200"), 64, work)
     answer = estimate_plan(job, "torchtitan", zero=3, zero_shards=32, ep=8, recompute="full")
     return replace(answer, step=405 * MINUTE / STEPS)
 
@@ -80,14 +79,17 @@ def test_lazy_checkpoints_gain_what_datastates_prints() -> None:
     """arXiv:2406.10707: up to 48 times faster checkpoints and 2.2 times the speed, saved at every iteration.
 
     What training waits for is compared: writing it all, copying it to the host, and copying it behind the
-    passes. The file system of the authors' machine gives 650 GB/s to all of its 560 nodes: the gain is 48 at a
-    share of a sixth, and iterations of half a minute then gain 2.2 at the share of the nodes in use.
+    passes. The authors' file system gives 650 GB/s to all of its 560 nodes; their share is not known here. The
+    first gain lies between a tenth and a fifth of it, the second at the share of the nodes in use with
+    iterations of half a minute.
     """
-    synced, copied, lazy = (
-        saving(name, 80e9, 60.0).far for name in ("deepspeed", "megatron-lm", "torchtitan")
-    )
-    assert lazy.stall == 0.0 < copied.stall < synced.stall
-    assert synced.stall / copied.stall == pytest.approx(48, rel=0.25)
+
+    def gain(storage: float) -> float:
+        synced, copied = (saving(name, storage, 60.0).far for name in ("deepspeed", "megatron-lm"))
+        return synced.stall / copied.stall
+
+    assert saving("torchtitan", 80e9, 60.0).far.stall == 0.0
+    assert gain(650e9 / 5) < 48 < gain(650e9 / 10)
     share = 650e9 * 20 / 560
     ends = [30.0 + saving(name, share, 30.0).far.stall for name in ("deepspeed", "megatron-lm")]
     assert ends[0] / ends[1] == pytest.approx(2.2, rel=0.15)

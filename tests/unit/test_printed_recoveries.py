@@ -28,7 +28,7 @@ def scout() -> Estimate:
 
 
 def minutes(scout: Estimate, name: str) -> float:
-    """Return the minutes of 3,000 steps with a failure an hour, steps counted whatever samples are in them."""
+    """Return minutes of 3,000 steps with a failure an hour, steps counted with fewer samples too."""
     hourly = {"device_mtbf": HOUR * 64, "beyond_node": 0.0, "planned_every": None}
     rate = load_failures("meta-a100").model_copy(update=hourly)
     counted = replace(RECOVERIES[name], missing=lambda held: 0.0)
@@ -79,8 +79,8 @@ def test_lazy_checkpoints_gain_what_datastates_prints() -> None:
     """arXiv:2406.10707: up to 48 times faster checkpoints and 2.2 times the speed, saved at every iteration.
 
     What training waits for is compared: writing it all, copying it to the host, and copying it behind the
-    passes. The authors' file system gives 650 GB/s to all of its 560 nodes; their share is not known here. The
-    first gain lies between a tenth and a fifth of it, the second at the share of the nodes in use with
+    passes. The authors' file system gives 650 GB/s to all of its 560 nodes; their share is not known here.
+    The first gain lies between a tenth and a fifth of it, the second at the share of the nodes in use with
     iterations of half a minute.
     """
 

@@ -10,12 +10,14 @@ import typer
 from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
-    from planner.inputs.jobs import TrainingJob
+    from planner.inputs.hardware import HardwareProfile
+    from planner.inputs.jobs import JobsFile, TrainingJob
     from planner.inputs.model import ModelSpec
     from planner.inputs.workload import Workload
     from planner.question.reading import Reading
     from planner.report.cluster import SharedCluster
     from planner.runtimes._family import Runtime
+    from planner.search.cluster_jobs import Curve
     from planner.search.shares import Objective
 
 RESTART = 1380.0
@@ -29,9 +31,13 @@ def cluster(
     objective: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="What to minimise after lateness: completion (weighted) or makespan."
+            metavar="NAME",
+            help="What to minimise after lateness: completion (weighted), makespan or fairness.",
         ),
     ] = "completion",
+    changing: Annotated[
+        bool, typer.Option("--changing", help="Let shares change while jobs run, each change a restart.")
+    ] = False,
     lose: Annotated[
         str | None,
         typer.Option(
@@ -62,13 +68,11 @@ def cluster(
     from planner.inputs.jobs import load_jobs
     from planner.inputs.load_hardware import load_hardware
     from planner.question.reading import Reading
-    from planner.report.cluster import SharedCluster
     from planner.search.cluster_jobs import curves_of
     from planner.search.reconfigure import Times
-    from planner.search.shares import equal_shares, planned, queue, small_moves
 
     reading = Reading()
-    goal = reading.word("--objective", objective, ("completion", "makespan"))
+    goal = reading.word("--objective", objective, ("completion", "makespan", "fairness"))
     change = read_change(reading, lose, nodes_return, failures)
     file = reading.attempt(load_jobs, jobs)
     reading.finish()
@@ -96,14 +100,33 @@ def cluster(
             cluster_change(file, present, change, times, profile.pool.gpus_per_node, shown)
             return
         progress(0.9, "sharing the cluster")
-        tasks, aim = [curve.task for curve in curves], as_objective(goal)
-        runs = planned(tasks, file.gpus, aim)
+        told = shared(file, profile, curves, as_objective(goal), changing)
+    emit_shares(told, shown)
+
+
+def shared(
+    file: JobsFile, profile: HardwareProfile, curves: list[Curve], aim: Objective, changing: bool
+) -> SharedCluster:
+    """Return the shares of all jobs beside a queue, equal shares and shares that change."""
+    from planner.report.cluster import SharedCluster
+    from planner.search.fragments import crossings, pieces, small_moves
+    from planner.search.moving_shares import moving
+    from planner.search.shares import cost, equal_shares, planned, queue
+
+    tasks, restart = [curve.task for curve in curves], float(file.restart or RESTART)
+    runs, moved = planned(tasks, file.gpus, aim), moving(tasks, file.gpus, aim, restart)
+    if changing:
+        runs = min(runs, moved, key=lambda one: cost(one, aim, file.gpus))
     baselines = {
         "queue": queue(tasks, file.gpus),
-        "equal shares": equal_shares(tasks, file.gpus, float(file.restart or RESTART)),
+        "equal shares": equal_shares(tasks, file.gpus, restart),
+        "changing shares": moved,
     }
-    moves = small_moves(runs, file.gpus, profile.pool.gpus_per_node)
-    emit_shares(SharedCluster(file, curves, runs, baselines, moves, aim), shown)
+    whole, pool = pieces(runs), profile.pool
+    domain = max(pool.gpus_per_node, int(pool.scaleup_domain))
+    moves = small_moves(whole, file.gpus, pool.gpus_per_node)
+    fragments = moves, crossings(whole, file.gpus, domain), domain
+    return SharedCluster(file, curves, runs, baselines, fragments, aim)
 
 
 def emit_shares(told: SharedCluster, shown: OutputOptions) -> None:
@@ -123,7 +146,7 @@ def emit_shares(told: SharedCluster, shown: OutputOptions) -> None:
 
 def as_objective(word: str) -> Objective:
     """Return the name of what is minimised."""
-    return "makespan" if word == "makespan" else "completion"
+    return "makespan" if word == "makespan" else "fairness" if word == "fairness" else "completion"
 
 
 def _parts(

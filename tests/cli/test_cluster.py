@@ -38,8 +38,8 @@ def test_twenty_jobs_share_a_cluster_better_than_a_queue_and_equal_shares(tmp_pa
     assert done.code == 0, done.err
     told = done.json
     assert len(told["runs"]) == 20
-    for other in told["baselines"].values():
-        assert told["cost"] < other["cost"]
+    for name in ("queue", "equal shares"):
+        assert told["cost"] < told["baselines"][name]["cost"]
     for run in told["runs"]:
         times = {one["gpus"]: one["time_s"] for one in told["curves"][run["job"]]}
         assert run["end_s"] - run["start_s"] == pytest.approx(times[run["gpus"]])
@@ -49,6 +49,23 @@ def test_twenty_jobs_share_a_cluster_better_than_a_queue_and_equal_shares(tmp_pa
     for _, change in sorted(events):
         used += change
         assert 0 <= used <= 64
+
+
+def test_shares_that_change_are_taken_where_they_are_better(tmp_path: Path) -> None:
+    ask = ("cluster", twenty(tmp_path / "jobs.yaml"), "-q", "--format", "json", "--objective")
+    kept, changed = planner(*ask, "makespan").json, planner(*ask, "makespan", "--changing").json
+    least = min(kept["cost"], kept["baselines"]["changing shares"]["cost"])
+    assert changed["cost"] == pytest.approx(least)
+    assert 0 < changed["figures"]["in_use"] <= 1
+    events = [(spell["start_s"], spell["gpus"]) for run in changed["runs"] for spell in run["spells"]]
+    events += [(spell["end_s"], -spell["gpus"]) for run in changed["runs"] for spell in run["spells"]]
+    used = 0
+    for _, change in sorted(events):
+        used += change
+        assert 0 <= used <= 64
+    fair = planner(*ask, "fairness", "--changing")
+    assert fair.code == 0, fair.err
+    assert fair.json["figures"]["unfairness"] <= changed["figures"]["unfairness"]
 
 
 def test_a_job_takes_the_time_of_its_own_best_plan(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def _row(rank: str, one: Reliable, several: tuple[bool, bool]) -> dict[str, str]
         "goodput": percent(one.goodput),
         "save": significant(one.far_steps * one.mode_step / 60, 3) + " min",
         **({"days": significant(one.days_to_train, 3)} if one.days_to_train is not None else {}),
+        **({"k$": f"{one.usd_to_train / 1e3:,.0f}"} if one.usd_to_train is not None else {}),
     }
 
 

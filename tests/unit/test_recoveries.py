@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from planner.api import Job, Workload, estimate_plan, load_hardware, load_model
 from planner.cost.estimate import Estimate
 from planner.cost.reliability import Reliable
-from planner.formulas.checkpoints import two_level_slowdown
+from planner.formulas.checkpoints import two_level_slowdown, worthwhile_seconds
+from planner.formulas.failures import failure_slowdown
 from planner.inputs.failures import FailureProfile, load_failures
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.recovery._family import Held
@@ -131,3 +133,24 @@ def test_a_log_without_a_failure_of_several_nodes_rules_none_out(pipeline: Estim
     one = Reliable(pipeline, failing(0.05), RECOVERIES["in-memory"], 1e9)
     assert one.cured < 1
     assert one.far_steps * one.mode_step < 1000 * one.mtbf
+
+
+def test_what_is_missing_until_a_node_is_back_costs_its_share_of_the_repair() -> None:
+    """Failures drawn with a seed: each pauses the job, and a sixteenth of it is missing for an hour."""
+    mtbf, pause, repair, share, spell = 3 * HOUR, 120.0, HOUR, 1 / 16, 4000 * HOUR
+    fails = np.cumsum(np.random.default_rng(6).exponential(mtbf, 3000))
+    fails = fails[fails < spell]
+    grid = np.arange(0.0, spell, 20.0)
+    out = np.searchsorted(fails, grid) - np.searchsorted(fails + repair, grid)
+    paused = np.searchsorted(fails, grid) - np.searchsorted(fails + pause, grid) > 0
+    speed = np.where(paused, 0.0, 1.0 - share * out)
+    back = pause + repair * share
+    assert float(failure_slowdown(1.0, 0.0, back, mtbf)) == pytest.approx(1 / speed.mean(), rel=0.005)
+
+
+@pytest.mark.parametrize(("transition", "new", "step"), [(840.0, 1.5, 2.0), (300.0, 0.9, 1.0)])
+def test_above_the_worthwhile_time_a_change_ends_sooner(transition: float, new: float, step: float) -> None:
+    least = float(worthwhile_seconds(transition, new, step))
+    for left in np.random.default_rng(3).uniform(0.2 * least, 3 * least, 100):
+        changed = transition + left / step * new
+        assert (changed < left) == (left > least)

@@ -66,9 +66,7 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
     InputError
         With every option that is missing, wrong, or there for another objective.
     """
-    from planner.inputs.failures import load_failures
     from planner.question.reading import Reading
-    from planner.search.goodput import Conditions
 
     reading, objective, method = Reading(), request.objective, request.workload.method
     if objective != "goodput":
@@ -84,6 +82,20 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
         reading.fault(
             "--objective", f"goodput with --method {method}", "--method full, whose state is counted"
         )
+    return conditions_of(options, reading)
+
+
+def conditions_of(options: FailureOptions, reading: Reading) -> Conditions:
+    """Return what is known of failures, of options that belong together.
+
+    Raises
+    ------
+    InputError
+        With every option that is wrong, and the faults noted before.
+    """
+    from planner.inputs.failures import load_failures
+    from planner.search.goodput import Conditions
+
     rate = read_rate(options.storage, reading)
     profile = reading.attempt(load_failures, options.failures or "llama3", "--failures")
     found, steps = _recoveries(options.recovery, reading)
@@ -91,6 +103,23 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
     if rate is None or profile is None:
         raise AssertionError("a fault was not told")
     return Conditions(profile, found, rate, steps)
+
+
+def check_reckoned(found: Reckoned) -> None:
+    """Refuse plans that no recovery keeps going.
+
+    Raises
+    ------
+    Infeasible
+        If there is none, with why.
+    """
+    from planner.errors import Infeasible
+
+    if not found.plans:
+        why = "; ".join(f"{name}: {reason}" for name, reason in found.refused.items())
+        raise Infeasible(
+            f"no plan gets on with its failures ({why or 'it fails before the next checkpoint'})"
+        )
 
 
 def read_rate(text: str | None, reading: Reading) -> float | None:
@@ -214,19 +243,14 @@ def search_goodput(
     from planner.cli.launch import write_best
     from planner.cli.progress import Progress
     from planner.cli.search import emit_search
-    from planner.errors import Infeasible
     from planner.search.goodput import ranked_by_goodput
 
     with Progress(shown.quiet, shown.verbose) as progress:
         found = ranked_by_goodput(request, conditions, progress)
-    if not found.plans and not found.result.plans:
+    if not found.plans and found.result is not None and not found.result.plans:
         emit_search(found.result, replace(request, objective="time"), shown, asked.defaults)
         raise typer.Exit(1)
-    if not found.plans:
-        why = "; ".join(f"{name}: {reason}" for name, reason in found.refused.items())
-        raise Infeasible(
-            f"no plan gets on with its failures ({why or 'it fails before the next checkpoint'})"
-        )
+    check_reckoned(found)
     several = len(request.clusters) > 1, len(request.gpu_counts) > 1
     emit_reckoned(found, shown, several)
     best, (save, launch, force) = found.plans[0], files

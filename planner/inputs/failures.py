@@ -35,7 +35,7 @@ class FailureProfile(Record):
     ``device_mtbf`` is the mean time between the failures that one accelerator, its share of the node and of
     the network cause; ``beyond_node`` the share of failures that take more than one node at once, so that no
     copy on another node is sure to be left; ``planned_every`` the time between planned stops of a job;
-    ``causes`` the failures that were counted, by what failed.
+    ``causes`` the failures that were counted, by what failed; ``doubt`` how the rate may be wrong, in words.
     """
 
     name: str
@@ -45,6 +45,7 @@ class FailureProfile(Record):
     beyond_node: Annotated[Share, AfterValidator(_below_one)]
     planned_every: Annotated[Seconds, AfterValidator(_positive)] | None = None
     causes: dict[str, Positive] = Field(default_factory=dict)
+    doubt: str = ""
     sources: dict[str, str] = Field(default_factory=dict)
 
 

@@ -68,7 +68,8 @@ def basis_lines(one: Reliable) -> list[str]:
     rate, near = one.failures, one.near
     source = "; ".join(sorted(set(rate.sources.values()))) or rate.note
     lines = [
-        f"A failure each {significant(one.mtbf / HOUR, 3)} h ({rate.name}: {source}).",
+        f"A failure each {significant(one.mtbf / HOUR, 3)} h ({rate.name}: {source}"
+        f"{'; ' * bool(rate.doubt)}{rate.doubt}).",
         f"A checkpoint has {significant(one.state_bytes / GB, 3)} GB; training waits "
         f"{significant(one.far.stall, 2)} s for its copy (planning it is not counted), storage at "
         f"{significant(one.storage / GB, 3)} GB/s takes {significant(one.state_bytes / one.storage, 3)} s.",
@@ -148,7 +149,7 @@ def goodput_search_document(found: Reckoned) -> Document:
                 reliable_record(one) | {"estimate": estimate_document(one.answer, {})} for one in found.plans
             ],
             "left_out": found.refused,
-            "elapsed_s": found.result.elapsed,
+            "elapsed_s": 0.0 if found.result is None else found.result.elapsed,
         }
     )
     return document

@@ -41,11 +41,11 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Reckoned:
-    """Plans by expected time, why recoveries were left out, and the search of the plans without failures."""
+    """Plans by expected time, why recoveries were left out, and the search without failures, if any."""
 
     plans: tuple[Reliable, ...]
     refused: dict[str, str]
-    result: SearchResult
+    result: SearchResult | None
 
 
 def ranked_by_goodput(
@@ -80,6 +80,16 @@ def ranked_by_goodput(
     return Reckoned(
         _best_of_each(ranked, request.top), {k: v for k, v in refused.items() if k not in kept}, first
     )
+
+
+def reckoned(answer: Estimate, known: Conditions) -> Reckoned:
+    """Return one plan with every recovery that it can have, by the expected seconds of a step."""
+    tried = [
+        Reliable(answer, known.failures, one, known.storage, known.relearned) for one in known.recoveries
+    ]
+    found = [one for one in tried if one.refused is None and one.gets_on]
+    refused = {one.recovery.name: one.refused for one in tried if one.refused is not None}
+    return Reckoned(tuple(sorted(found, key=lambda one: one.step)), refused, None)
 
 
 def _best_of_each(ranked: Sequence[Reliable], top: int) -> tuple[Reliable, ...]:

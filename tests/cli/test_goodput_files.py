@@ -125,3 +125,19 @@ def test_slurm_queues_a_failed_run_again_a_number_of_times(
     )
     assert done.returncode == failed, done.stderr
     assert ("requeue 7" in (tmp_path / "told").read_text()) == queued
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"),
+    [
+        ("kubernetes", 'PET_MAX_RESTARTS="${RESTARTS}"'),
+        ("ray", "failure_config=again"),
+        ("skypilot", "max_restarts_on_errors: 20"),
+    ],
+)
+def test_other_launchers_start_again_too(launcher: str, words: str, tmp_path: Path) -> None:
+    emitted(tmp_path / "run", "deepspeed", "restart", launcher, "--tp", "1")
+    text = "\n".join(path.read_text() for path in (tmp_path / "run").iterdir())
+    assert words in text
+    for path in (tmp_path / "run").glob("*.py"):
+        compile(path.read_text(), path.name, "exec")

@@ -14,13 +14,14 @@ from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, LauncherSettings
-from planner.launchers._saving import Saving, with_saving
+from planner.launchers._saving import with_saving
 from planner.launchers._shell import job_name
 from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._rocm import on_vendor
+from planner.runtimes._saving import Saving
 from planner.runtimes._settings import Changes, assumed, changed, heard, unheard
 
 
@@ -96,7 +97,7 @@ def launch_files(
     """
     runtime = wanted.runtime
     plan, command = priced_command(plan, job, wanted, order)
-    command = with_saving(command, runtime.name, saving)
+    command = with_saving(command, runtime, saving)
     if smoke and command.smoke is None:
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"

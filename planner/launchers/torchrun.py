@@ -33,6 +33,8 @@ def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) ->
     launch = argument_lines(("--nnodes", str(nodes), "--nproc-per-node", str(ranks), *meeting))
     if nodes > 1:
         launch += f'  --rdzv-endpoint "${{MASTER_ADDR}}:${{MASTER_PORT:-{settings.port}}}"\n'
+    if command.restarts:
+        launch += '  --max-restarts "${RESTARTS}"\n'
     environment, training = environment_block(command), training_block(command)
     started = start_block(command, 'torchrun "${launch[@]}" "${training[@]}"', "${HERE}/")
     text = (

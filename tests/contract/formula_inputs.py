@@ -41,6 +41,7 @@ NOT_RUN: Final = {
     "exponential_order_seconds": "takes harmonic sums",
     "normal_order_seconds": "takes the normal quantile from SciPy, which knows no quantities",
     "two_level_slowdown": "takes tuples of times; failure_slowdown is run",
+    "recut_layers": "returns whole numbers of layers, dealt one by one",
     "mesh_head_ranks": "takes common divisors of whole numbers, which are no quantities",
     "distinct_domains": "a power whose exponent is a count, which the units' arithmetic has no rule for",
     "shortcut_window": "takes a word: where routed experts read",
@@ -60,7 +61,9 @@ RANGES: Final = {
     "domain": (8, 64),
     "microbatches": (16, 64),
     "per_round": (1, 16),
+    "lost": (0, 0.9),
     "exposed_share": (0, 1),
+    "cured": (0, 0.9),
     "new_step": (1, 2),
     "efficiency": (0.1, 1),
     "seq_q": (1024, 2048),
@@ -72,7 +75,7 @@ RANGES: Final = {
 """Numbers that a parameter may take, both ends included."""
 
 PLAIN: Final = (1, 64)
-FRACTIONS: Final = {"exposed_share", "efficiency"}
+FRACTIONS: Final = {"lost", "exposed_share", "efficiency", "cured"}
 
 CONSTANTS: Final = {
     "multiprocessors": 100.0,

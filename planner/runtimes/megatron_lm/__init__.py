@@ -35,6 +35,7 @@ from planner.runtimes.megatron_lm.run_flags import (
     smoke_flags,
     where_set,
 )
+from planner.runtimes.megatron_lm.saving import saves
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
 
@@ -117,6 +118,7 @@ ENTRY = Runtime(
     bare_ends=True,
     own_split=even_split,
     command=command,
+    saves=saves,
     grouping=CORE,
     idle=IDLE,
     settings={**SETTINGS, "tp_exposed": (0.25,)},

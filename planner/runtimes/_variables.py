@@ -25,6 +25,7 @@ VARIABLES: Final = {
     "EVAL_STEPS": "batches of an evaluation; 0 for none",
     "SAVE_INTERVAL": "steps from one checkpoint to the next",
     "TORCHFT_LIGHTHOUSE": "the address of torchft's lighthouse, the same at all sites",
+    "NODE_RANK": "the number of this node, from 0, counted island after island",
     "TIMEOUT_MINUTES": "minutes after which a collective counts as stuck",
     "MINUTES": "minutes after which to save and stop",
     "TENSORBOARD_DIR": "a folder for TensorBoard",

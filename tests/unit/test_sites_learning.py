@@ -15,12 +15,12 @@ from planner.formulas.learning_laws import (
     power_law,
 )
 from planner.formulas.low_communication import boundary_bytes, exchange_period
+from planner.formulas.partial_training import frozen_expert_bytes, seeded_step_bytes, visited_share
 from planner.inputs.load import load_model
 from planner.search.sites.layer_rates import BITS, UNIFORM, layer_bits, least_bytes
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.sync import SYNCS
 from planner.techniques.sync._family import LOSS_LAWS, best_batch_tokens, loss_ratio
-from tests.lab.partial_training import frozen_expert_bytes, seeded_step_bytes, visited_share
 
 
 @pytest.mark.parametrize(("replicas", "worse", "worth"), [(2, 0.1, 1.5), (4, 0.5, 5.4), (8, 1.5, 14.5)])
@@ -90,7 +90,7 @@ def test_noloco_prints_between_3_and_34_per_cent() -> None:
 def test_what_changes_learning_has_a_source() -> None:
     for sync in SYNCS.values():
         assert sync.exact or sync.penalty.source.startswith("arXiv:")
-    assert [name for name, sync in SYNCS.items() if sync.exact] == ["ddp"]
+    assert [name for name, sync in SYNCS.items() if sync.exact] == ["ddp", "stages"]
     assert all(one.penalty for one in COMPRESSIONS.values())
 
 

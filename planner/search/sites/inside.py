@@ -12,8 +12,10 @@ from planner.plan import Plan
 from planner.runtimes._family import Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest
+from planner.search.sites.joint import best_joint
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress._family import FULL
+from planner.techniques.sync._family import Axis
 
 CANDIDATES = 12
 """Plans that each kind of site offers. [-]"""
@@ -41,8 +43,16 @@ class Plans:
         """Start with nothing searched."""
         self._found: dict[tuple[float, bool], Inside | None] = {}
         self._offered: dict[tuple[Kind, float, bool], list[Estimate]] = {}
+        self._joint: dict[Axis, Estimate | None] = {}
         self.searched = 0
         self.failed: SearchResult | None = None
+
+    def joint(self, axis: Axis) -> Estimate | None:
+        """Return the fastest plan of one job that an axis spreads over the sites; None where none fits."""
+        if axis not in self._joint:
+            self._joint[axis], searched = best_joint(self.request, axis)
+            self.searched += searched
+        return self._joint[axis]
 
     def with_room(self, copies: float, runner: bool) -> Inside | None:
         """Return the plans with room for so many copies of the parameters; None where none fits.
@@ -53,6 +63,14 @@ class Plans:
         if key not in self._found:
             self._found[key] = self._best(copies, runner)
         return self._found[key]
+
+    def choices(self, copies: float, runner: bool) -> list[Inside]:
+        """Return several plans for all sites, where these are alike, else the best: the best is first."""
+        best, kinds = self.with_room(copies, runner), self._kinds()
+        if best is None or len(kinds) > 1:
+            return [] if best is None else [best]
+        offers = self._offers(next(iter(kinds.values())), copies, runner)
+        return [best, *({one.name: plan for one in self.request.profile.sites} for plan in offers)]
 
     def _best(self, copies: float, runner: bool) -> Inside | None:
         kinds = self._kinds()

@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+
 from planner.cost.legal import HOST_SHARE
 from planner.cost.money import quote_of
 from planner.cost.sites.price import SyncPrice, Trained, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
+from planner.inputs.sites import SitesProfile
 from planner.search.optimise import SearchResult
 from planner.search.sites.inside import Inside, Plans, plan_shards
+from planner.search.sites.joint import at_links, joint_price, refused_joint
 from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress import COMPRESSIONS, Packed
@@ -27,6 +31,8 @@ WITHIN: Final = 1.01
 
 RATES: Final = tuple(10.0 ** (0.25 * place) for place in range(24, 46))
 """Rates of the narrowest link for which ways are drawn: 8 Mbit/s to 1.4 Tbit/s. [byte/s]"""
+
+LAID: Final = "one job lays stages outermost, so data parallelism crosses sites without; nearest: pp 1"
 
 CRITICAL_LENGTH: Final = 512
 """Tokens of a sequence by which critical batches were counted (arXiv:2410.21676). [element]"""
@@ -55,6 +61,8 @@ class Ranked:
     crossover : float, optional
         Rate of the narrowest link below which it needs less time than exact data parallelism, infinite where
         it always does and 0 where it never does; None where it is that itself. [byte/s]
+    steps : tuple of float
+        Time of a step at each of `RATES`, of one job over the sites, whose plan is that of all of them. [s]
     """
 
     price: SyncPrice
@@ -65,6 +73,7 @@ class Ranked:
     step_tokens: float
     usd_per_hour: float | None
     crossover: float | None = None
+    steps: tuple[float, ...] = ()
 
     @property
     def sync(self) -> Sync:
@@ -188,7 +197,7 @@ def _best_of(sync: Sync, request: SitesRequest, plans: Plans) -> Ranked | None:
         return None
     least = min(one.price.step for one in ways)
     close = [one for one in ways if one.price.step <= WITHIN * least]
-    return min(close, key=lambda one: (one.price.way.steps, one.price.way.delay))
+    return min(close, key=lambda one: (one.price.way.steps, one.price.way.delay, one.price.step))
 
 
 def _each_count(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranked]:
@@ -202,18 +211,41 @@ def _each_count(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ran
 def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranked]:
     packed = packed_for(sync, request)
     refused = refusals(sync, packed, request)
+    if is_one_job(sync, packed, request):
+        found = _joint_way(Way(sync, 1, packed), refused, request, plans)
+        yield from [found] if found is not None else []
+        if found is not None or sync.pattern == "pipeline":
+            return
+        refused = (*refused, LAID)
     layers, tried = request.model.num_layers, request.steps if sync.inner else (1,)
     ways = [Way(sync, steps, packed, delay) for steps in tried for delay in sync.delays]
     copies = max(device_copies(way, sync.timing(way.steps, layers, way.delay)) for way in ways)
-    inside = plans.with_room(copies, request.runtime.name == TORCHFT and not refused)
-    if inside is None:
-        return
+    runner = request.runtime.name == TORCHFT and not refused
     seen = set()
-    for way in ways:
-        price = price_way(way, trained_at(request, inside))
-        if (way.steps, price.timing) not in seen:
-            seen.add((way.steps, price.timing))
-            yield _ranked(price, inside, (*refused, *short_hosts(price, request)), request)
+    for inside in plans.choices(copies, runner)[: None if sync.axis == "data" else 1]:
+        for way in ways:
+            price = price_way(way, trained_at(request, inside))
+            if sync.axis == "data" or (way.steps, price.timing) not in seen:
+                seen.add((way.steps, price.timing))
+                yield _ranked(price, inside, (*refused, *short_hosts(price, request)), request)
+
+
+def is_one_job(sync: Sync, packed: Packed, request: SitesRequest) -> bool:
+    """Whether a method is one job over all sites, and not one of replicas that something keeps together."""
+    exact = sync.exact and packed.how.name == "none" and not refused_joint(request)
+    return exact and (sync.pattern == "pipeline" or request.runtime.name != TORCHFT)
+
+
+def _joint_way(way: Way, refused: tuple[str, ...], request: SitesRequest, plans: Plans) -> Ranked | None:
+    """Return one job over the sites; None where no plan fits whose axis crosses them."""
+    known, inside = plans.joint(way.sync.axis), plans.with_room(0.0, runner=False)
+    if known is None:
+        return None
+    alone = max(one.step for one in inside.values()) if inside else float("inf")
+    price = joint_price(known, way, request.profile, alone)
+    found = _ranked(price, {request.profile.name: known}, refused, request)
+    profiles = (_with_narrowest(rate, request) for rate in RATES)
+    return replace(found, steps=tuple(at_links(known, one, request.clusters) for one in profiles))
 
 
 def short_hosts(price: SyncPrice, request: SitesRequest) -> Iterator[str]:
@@ -229,6 +261,8 @@ def short_hosts(price: SyncPrice, request: SitesRequest) -> Iterator[str]:
 def packed_for(sync: Sync, request: SitesRequest) -> Packed:
     """Return the compression of a method: the one asked for, or its own."""
     own = COMPRESSIONS[sync.compress]
+    if sync.pattern == "pipeline":
+        return Packed(own)
     packed = request.packed or Packed(own, own.amount or 0.0)
     if packed.how.name != "layerwise":
         return packed
@@ -240,7 +274,12 @@ def refusals(sync: Sync, packed: Packed, request: SitesRequest) -> tuple[str, ..
     runtime, plain = request.runtime.name, packed.how.name == "none"
     if runtime not in sync.runners:
         return ("no runner known",) if not sync.runners else (f"{sync.run_by} runs it, {runtime} does not",)
-    reasons = []
+    reasons: list[str] = []
+    if sync.pattern == "pipeline":
+        reasons += refused_joint(request)
+        if request.packed is not None and request.packed.how.name != "none":
+            reasons.append(f"{runtime} sends activations as they are; nearest: --compress none")
+        return tuple(reasons)
     if not plain and (runtime not in packed.how.runners or not _packs(sync, runtime)):
         reasons.append(f"{runtime} does not send {packed.text} with {sync.name}")
     if runtime == TORCHFT and int(str(request.fixed.get("pp", 1))) > 1:
@@ -256,7 +295,16 @@ def _packs(sync: Sync, runtime: str) -> bool:
 
 
 def trained_at(request: SitesRequest, inside: Inside) -> Trained:
-    """Return what trains at the sites by these plans."""
+    """Return what trains at the sites by these plans.
+
+    FSDP calls the hook by which torchft sums gradients over the sites after every reduction of its own, which
+    torchtitan has in each micro-batch.
+
+    References
+    ----------
+    .. [1] torchtitan b5bcd76c, ``experiments/torchft/manager.py``, ``maybe_set_all_reduce_hook``.
+    """
+    passes = int(max(answer.plan.num_microbatches for answer in inside.values()))
     rates = (float(one.pool.accelerator.memory_bandwidth) for one in request.clusters.values())
     some = next(iter(inside.values()))
     return Trained(
@@ -266,7 +314,8 @@ def trained_at(request: SitesRequest, inside: Inside) -> Trained:
         seconds={name: answer.step for name, answer in inside.items()},
         memory_rate=min(rates),
         shards=min(plan_shards(answer.plan) for answer in inside.values()),
-        micro_batches=int(max(answer.plan.num_microbatches for answer in inside.values())),
+        micro_batches=passes,
+        reductions=passes if request.runtime.name == TORCHFT else 1,
     )
 
 
@@ -306,7 +355,7 @@ def _crossover(one: Ranked, exact: Ranked | None, request: SitesRequest) -> floa
     By time to one loss where its cost is known, else by speed alone, on the same plan inside the sites. All
     links grow and shrink together.
     """
-    if exact is None or one.exact:
+    if exact is None or (one.sync is exact.sync and one.exact):
         return None
 
     def ahead(rate: float) -> bool:
@@ -325,7 +374,18 @@ def _crossover(one: Ranked, exact: Ranked | None, request: SitesRequest) -> floa
 
 
 def _step_at(rate: float, one: Ranked, inside: Ranked, request: SitesRequest) -> float:
-    """Return the step of a way on another's plans, where the narrowest link has a rate and all grow alike."""
-    narrowest = min(link.rate for link in request.profile.links)
-    profile = request.profile.scaled(rate / narrowest)
-    return price_way(one.price.way, replace(trained_at(request, inside.plans), profile=profile)).step
+    """Return the step of a way on another's plans, where the narrowest link has a rate and all grow alike.
+
+    Of one job it is known at some rates; below these the link decides alone.
+    """
+    if one.steps:
+        known = float(np.exp(np.interp(np.log(rate), np.log(RATES), np.log(one.steps))))
+        return known * RATES[0] / rate if rate < RATES[0] else known
+    plans = one.plans if inside.steps else inside.plans
+    profile = _with_narrowest(rate, request)
+    return price_way(one.price.way, replace(trained_at(request, plans), profile=profile)).step
+
+
+def _with_narrowest(rate: float, request: SitesRequest) -> SitesProfile:
+    """Return the sites with all links grown or shrunk until the narrowest has a rate. [byte/s]"""
+    return request.profile.scaled(rate / min(link.rate for link in request.profile.links))

@@ -67,7 +67,8 @@ def shared_seconds(nbytes: Num, tier: Tier, senders: Num) -> Num:
 
     References
     ----------
-    .. [1] R. W. Hockney, as in `tier_seconds`; what a link carries is divided among those that use it.
+    .. [1] R. W. Hockney, "The communication challenge for MPP," Parallel Computing 20(3), 1994, eq. 2,
+       doi:10.1016/S0167-8191(06)80021-9; what a link carries is divided among those that use it.
 
     Examples
     --------

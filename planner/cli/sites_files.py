@@ -15,8 +15,8 @@ from planner.errors import UnsupportedPlan
 if TYPE_CHECKING:
     from planner.question.launched import Launch
     from planner.runtimes.torchtitan.semi_sync import SemiSync
-    from planner.search.sites.rank import Ranked, SitesResult
     from planner.search.sites.request import SitesRequest
+    from planner.search.sites.ways import Ranked, SitesResult
 
 TORCHFT: Final = "torchtitan"
 """The runtime that trains replicas of their own at the sites, with torchft."""

@@ -15,8 +15,9 @@ from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.plan_columns import money
 from planner.report.search_page import nothing_fits
-from planner.search.sites.rank import Ranked, SitesResult, batch_cost
+from planner.search.sites.rank import batch_cost
 from planner.search.sites.request import SitesRequest
+from planner.search.sites.ways import Ranked, SitesResult
 from planner.techniques.sync import AXES
 from planner.techniques.sync._family import best_batch_tokens
 from planner.units import DAY, percent

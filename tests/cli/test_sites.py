@@ -8,8 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from planner.report.html_sites import curves_figure, utilisation_figure
 from planner.techniques.sync import SYNCS
 from tests.cli.command import Done, once, planner
 
@@ -270,8 +272,28 @@ def test_the_report_draws_every_method(two: str, tmp_path: Path) -> None:
     names = set(told.json["curves"]["step_time_s"])
     assert names == set(SYNCS) - {"spes"}
     assert all(name in text for name in names)
+    assert all(f'id="plot-{name}"' in text for name in ("sites", "utilisation"))
     source.write_text(json.dumps(told.json | {"ways": [{"sync": "diloco"}]}))
     assert planner("report", str(source), "--out", str(page), "--force").code == 2
+
+
+def test_pictures_hold_utilisation_and_crossovers(all_ways: dict[str, Any]) -> None:
+    times, shares = curves_figure(all_ways), utilisation_figure(all_ways)
+    marks = times["data"][-1]
+    assert dict(zip(marks["text"], marks["x"], strict=True)) == {
+        one["sync"]: one["crossover_gbit_per_s"] for one in all_ways["ways"] if one["crossover_gbit_per_s"]
+    }
+    ddp = next(line for line in times["data"] if line["name"] == "ddp")
+    for name, rate, seconds in zip(marks["text"], marks["x"], marks["y"], strict=True):
+        # Where curves cross, both take as long to one loss.
+        if name not in ("local-sgd", "stages"):  # of unknown cost, and interpolated
+            at = np.exp(np.interp(np.log(rate), np.log(ddp["x"]), np.log(ddp["y"])))
+            assert seconds == pytest.approx(float(at), rel=0.1)
+    for one in all_ways["ways"]:
+        line = next(line for line in shares["data"] if line["name"] == one["sync"])
+        own = np.interp(np.log(10.0), np.log(line["x"]), line["y"])
+        assert own == pytest.approx(100 * one["utilisation"], abs=3)
+        assert max(line["y"]) <= 100 + 1e-6
 
 
 def test_curves_hold_the_price_at_the_own_rate(all_ways: dict[str, Any]) -> None:

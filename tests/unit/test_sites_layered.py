@@ -108,7 +108,7 @@ def one_gigabit() -> list[Cell]:
 
 @pytest.mark.parametrize("row", one_gigabit(), ids=lambda row: row["id"])
 def test_hours_at_a_gigabit(row: Cell) -> None:
-    # arXiv:2501.18512, table 1: hours with and without a link of 1 Gbit/s; their ratio is the share of compute.
+    # arXiv:2501.18512, table 1: hours without a link over those with one of 1 Gbit/s, a share of compute.
     # The step is not printed: 0.082 s is one number for all six, and is near the 0.1 s of table 4.
     params, layers = 1e9 * float(row["params_b"]), int(row["layers"])
     bits = SENT / 4 if "FP4" in row["method"] else SENT

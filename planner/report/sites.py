@@ -9,6 +9,7 @@ from typing import Any, Final
 from planner.calibrate.releases import title_of
 from planner.cost.sites.routes import chain_order
 from planner.formulas.failures import job_mtbf_seconds
+from planner.formulas.learning_laws import inner_steps_perplexity
 from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.layout import layout
@@ -26,6 +27,8 @@ SITES: Final = "planner/sites/1"
 BITS: Final = 8.0
 GIGA: Final = 1e9
 
+NAMED: Final = 4
+"""Methods without a runner that a page names. [-]"""
 SHOWN: Final = 6
 """Ways of one kind that a page shows. [-]"""
 
@@ -46,7 +49,7 @@ def sites_page(
 ) -> Page:
     """Return a search over sites for people."""
     if not result.ranked:
-        return [_head(request), *_nothing(result), *_others(result), *_taken(defaults)]
+        return [_head(request), *_nothing(result), *_others(result, verbose), *_taken(defaults)]
     page: Page = [_head(request), ways_table(result.ranked, request)]
     if len({one.price.way.sync.name for one in result.ranked}) == 1 and len(result.by_steps) > 1:
         page.append(ways_table(_some(result.by_steps, verbose), request, "by inner steps"))
@@ -144,9 +147,10 @@ def _inside(lead: Ranked, request: SitesRequest) -> str:
         said += f" All wait for {slowest}." if lead.sync.waits else ""
     kept = lead.price.device_bytes / 2**30
     host = lead.price.host_bytes / 2**30
-    extra = [f"{kept:.1f} GiB of an accelerator"] if kept else []
+    freed = f" {lead.sync.name} frees {-kept:.1f} GiB of an accelerator." if kept < 0 else ""
+    extra = [f"{kept:.1f} GiB of an accelerator"] if kept > 0 else []
     extra += [f"{host:.1f} GiB of host memory for each"] if host else []
-    return said + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
+    return said + freed + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
 
 
 def _one_job(lead: Ranked, request: SitesRequest) -> str:
@@ -188,7 +192,18 @@ def _costs(result: SitesResult, verbose: bool) -> list[str]:
         packed = one.price.way.packed.how
         if packed.name != "none":
             told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
+    told |= _more_steps(result.ranked[0])
     return [f"Cost in learning: {' '.join(told.values())}"] if told else []
+
+
+def _more_steps(lead: Ranked) -> dict[str, str]:
+    """Say what more inner steps than the laws had may cost, which no compute above counts."""
+    steps = lead.price.way.steps
+    worse = float(inner_steps_perplexity(float(steps))) - 1.0
+    if lead.sync.penalty.kind != "law" or not lead.sync.inner or worse <= 0:
+        return {}
+    seen = "as at 150 M, not counted (arXiv:2311.08105)"
+    return {"steps": f"H {steps}: perplexity {percent(worse)} above H 50, {seen}."}
 
 
 def _crossovers(ways: tuple[Ranked, ...]) -> list[str]:
@@ -247,7 +262,9 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
     if verbose:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
-    told = ", ".join(one.sync.name for one in result.others)
+    names = [one.sync.name for one in result.others]
+    more = len(names) - NAMED
+    told = ", ".join(names) if more < 2 else f"{', '.join(names[:NAMED])} and {more} more"
     return [f"Not ranked, no runner known: {told}. See -v."]
 
 
@@ -301,6 +318,9 @@ def way_document(one: Ranked) -> Document:
                 "source": one.sync.penalty.source,
                 "compress": price.way.packed.how.penalty,
             },
+            "perplexity_of_inner_steps": (
+                float(inner_steps_perplexity(float(price.way.steps))) if one.sync.inner else None
+            ),
             "compute_to_same_loss": one.compute,
             "days_to_train": one.days,
             "cost_usd_to_train": one.usd,

@@ -15,9 +15,10 @@ from planner.search.sites.ways import RATES, Ranked, trained_at
 
 def few_plans(ways: Sequence[Ranked]) -> list[Ranked]:
     """Return the fastest of ways whose plans take as many micro-batches: what exact training chooses from."""
-    found: dict[float, Ranked] = {}
+    found: dict[tuple[float, str], Ranked] = {}
     for one in ways:
-        passes = float(next(iter(one.plans.values())).plan.num_microbatches)
+        plan = next(iter(one.plans.values())).plan
+        passes = (float(plan.num_microbatches), plan.slug if one.steps else "")
         if passes not in found or one.price.step < found[passes].price.step:
             found[passes] = one
     return sorted(found.values(), key=lambda one: one.price.step)

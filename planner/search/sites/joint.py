@@ -142,6 +142,25 @@ def _search(request: SitesRequest, stages: int, uniform: bool) -> SearchResult:
     )
 
 
+def widened(inside: Mapping[str, Estimate], request: SitesRequest) -> Estimate | None:
+    """Return the plan of a replica as that of one job over the sites; None where it is none or does not fit.
+
+    It is the plan for links so fast that they do not matter.
+    """
+    some = next(iter(inside.values()))
+    if some.plan.pp > 1:
+        return None
+    plan = replace(some.plan, dp=some.plan.dp * request.profile.replicas)
+    job = replace(
+        some.job,
+        hardware=joint_cluster(request.profile, request.clusters),
+        gpus=request.profile.gpus,
+        workload=request.workload,
+    )
+    answer = price(plan, job, some.runtime, request.memory_limit)
+    return answer if isinstance(answer, Estimate) and answer.feasible else None
+
+
 def at_links(known: Estimate, profile: SitesProfile, clusters: Mapping[str, HardwareProfile]) -> float:
     """Return the time of the same plan's step where the links are those of a profile. [s]"""
     return on_cluster(known, joint_cluster(profile, clusters)).step

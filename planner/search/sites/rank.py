@@ -13,7 +13,7 @@ from planner.cost.sites.price import SyncPrice, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
 from planner.search.sites.crossing import crossover, fastest_at, few_plans, with_narrowest
 from planner.search.sites.inside import Inside, Plans
-from planner.search.sites.joint import at_links, joint_price, refused_joint
+from planner.search.sites.joint import at_links, joint_price, refused_joint, widened
 from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import RATES, TORCHFT, Ranked, SitesResult, trained_at
@@ -98,9 +98,9 @@ def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranke
     packed = packed_for(sync, request)
     refused = refusals(sync, packed, request)
     if is_one_job(sync, packed, request):
-        found = _joint_way(Way(sync, 1, packed), refused, request, plans)
-        yield from [found] if found is not None else []
-        if found is not None or sync.pattern == "pipeline":
+        found = list(_joint_ways(Way(sync, 1, packed), refused, request, plans))
+        yield from found
+        if found or sync.pattern == "pipeline":
             return
         refused = (*refused, LAID)
     layers, tried = request.model.num_layers, request.steps if sync.inner else (1,)
@@ -124,16 +124,17 @@ def is_one_job(sync: Sync, packed: Packed, request: SitesRequest) -> bool:
     return exact and (sync.pattern == "pipeline" or request.runtime.name != TORCHFT)
 
 
-def _joint_way(way: Way, refused: tuple[str, ...], request: SitesRequest, plans: Plans) -> Ranked | None:
-    """Return one job over the sites; None where no plan fits whose axis crosses them."""
-    known, inside = plans.joint(way.sync.axis), plans.with_room(0.0, runner=False)
-    if known is None:
-        return None
+def _joint_ways(way: Way, refused: tuple[str, ...], request: SitesRequest, plans: Plans) -> Iterator[Ranked]:
+    """Yield one job over the sites: the best for their links, and where copies cross that inside a site."""
+    inside = plans.with_room(0.0, runner=False)
     alone = max(one.step for one in inside.values()) if inside else float("inf")
-    price = joint_price(known, way, request.profile, alone)
-    found = _ranked(price, {request.profile.name: known}, refused, request)
-    profiles = (with_narrowest(rate, request) for rate in RATES)
-    return replace(found, steps=tuple(at_links(known, one, request.clusters) for one in profiles))
+    wide = widened(inside, request) if inside and way.sync.axis == "data" else None
+    for known in (plans.joint(way.sync.axis), wide):
+        if known is not None:
+            price = joint_price(known, way, request.profile, alone)
+            found = _ranked(price, {request.profile.name: known}, refused, request)
+            profiles = (with_narrowest(rate, request) for rate in RATES)
+            yield replace(found, steps=tuple(at_links(known, one, request.clusters) for one in profiles))
 
 
 def short_hosts(price: SyncPrice, request: SitesRequest) -> Iterator[str]:

@@ -23,6 +23,9 @@ from planner.search.request import SearchRequest
 from planner.search.sites.request import SitesRequest
 from planner.techniques.sync._family import Axis
 
+REFINED = 2
+"""Numbers of stages whose uneven splits are searched. [-]"""
+
 MOST_STAGES = 16
 """Stages of a site up to which they are searched. [-]"""
 
@@ -105,22 +108,20 @@ def stage_counts(request: SitesRequest, axis: Axis) -> list[int]:
 def best_joint(request: SitesRequest, axis: Axis) -> tuple[Estimate | None, int]:
     """Return the fastest plan of one job that an axis spreads over the sites, and how many were priced.
 
-    More stages are tried as long as the best even split gets faster; the other splits of the best are then
-    searched too.
+    More stages are tried as long as the best even split gets faster; the other splits of the best two are
+    then searched too, since several stages at a site let those beside the link have fewer layers.
     """
-    best: SearchResult | None = None
-    searched = stages = 0
+    tried: dict[int, SearchResult] = {}
     for count in stage_counts(request, axis):
-        result = _search(request, count, uniform=True)
-        searched += result.valid
-        if best is not None and result.plans and result.plans[0].step > best.plans[0].step:
+        tried[count] = _search(request, count, uniform=True)
+        steps = [result.plans[0].step for result in tried.values() if result.plans]
+        if len(steps) > 1 and steps[-1] > steps[-2]:
             break
-        if result.plans:
-            best, stages = result, count
-    if best is None:
-        return None, searched
-    whole = _search(request, stages, uniform=False)
-    return min((*whole.plans, *best.plans), key=lambda one: one.step), searched + whole.valid
+    fitting = sorted((one for one in tried if tried[one].plans), key=lambda one: tried[one].plans[0].step)
+    whole = [_search(request, count, uniform=False) for count in fitting[:REFINED]]
+    plans = [plan for result in (*tried.values(), *whole) for plan in result.plans]
+    searched = sum(result.valid for result in (*tried.values(), *whole))
+    return min(plans, key=lambda one: one.step, default=None), searched
 
 
 def _search(request: SitesRequest, stages: int, uniform: bool) -> SearchResult:

@@ -14,6 +14,13 @@ from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, LauncherSettings
+from planner.launchers._islands import (
+    NEEDS,
+    is_over_islands,
+    island_notes,
+    island_variables,
+    refuse_launcher,
+)
 from planner.launchers._saving import with_saving
 from planner.launchers._shell import job_name
 from planner.plan import Plan
@@ -96,6 +103,7 @@ def launch_files(
         If the launcher cannot start so many accelerators.
     """
     runtime = wanted.runtime
+    refuse_launcher(wanted.launcher.name, job)
     plan, command = priced_command(plan, job, wanted, order)
     command = with_saving(command, runtime, saving)
     if smoke and command.smoke is None:
@@ -147,7 +155,12 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         *packed_note(job.workload),
     )
     variables = on_vendor(command.environment, job.hardware.pool.accelerator)
-    return replace(command, environment=variables, notes=(*command.notes, *told))
+    return replace(
+        command,
+        environment={**variables, **island_variables(job)},
+        needs=(*command.needs, *(NEEDS if is_over_islands(job) else ())),
+        notes=(*command.notes, *told, *island_notes(job)),
+    )
 
 
 def _command(plan: Plan, job: Job, wanted: Target, order: str | None, changes: dict[str, Any]) -> Command:

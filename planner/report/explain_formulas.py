@@ -20,7 +20,7 @@ from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
-from planner.formulas.messages import tier_seconds
+from planner.formulas.messages import shared_seconds, tier_seconds
 from planner.formulas.model_flops import model_flops
 from planner.formulas.overlap import exposed_seconds
 from planner.formulas.pipeline import Pipe
@@ -205,7 +205,11 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
     for place, count in anatomy.parts.ranks[anatomy.parts.slowest].messages.items():
         tier = case.tiers[place]
         what = f"one message between stages over {tier.name}; {count:.0f} for each micro-batch"
-        yield Use("pp_comm", what, tier_seconds, {"nbytes": nbytes, "tier": tier})
+        if tier.shared:
+            inputs = {"nbytes": nbytes, "tier": tier, "senders": case.job.gpus / plan.pp}
+            yield Use("pp_comm", what, shared_seconds, inputs)
+        else:
+            yield Use("pp_comm", what, tier_seconds, {"nbytes": nbytes, "tier": tier})
 
 
 def _bubble(anatomy: Anatomy) -> Iterator[Use]:

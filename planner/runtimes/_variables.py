@@ -27,6 +27,7 @@ VARIABLES: Final = {
     "RESTARTS": "times that the job starts again by itself after a failure",
     "LOCAL_DIR": "a folder in each node's memory for copies of checkpoints",
     "TORCHFT_LIGHTHOUSE": "the address of torchft's lighthouse, the same for all replicas",
+    "NODE_RANK": "the number of this node, from 0, counted island after island",
     "TIMEOUT_MINUTES": "minutes after which a collective counts as stuck",
     "MINUTES": "minutes after which to save and stop",
     "TENSORBOARD_DIR": "a folder for TensorBoard",

@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from planner.cost.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.case import Case, head_ranks
+from planner.cost.host_checkpoints import host_checkpoint_bytes, hosts_checkpoints
+from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime
@@ -31,7 +34,12 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
 
 def technique_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that hold whatever the runtime: of techniques, cluster and nodes."""
-    return [*pass_rules(plan, case), *offload_rules(plan, case), *host_activation_rules(plan, case)]
+    return [
+        *pass_rules(plan, case),
+        *offload_rules(plan, case),
+        *host_activation_rules(plan, case),
+        *host_checkpoint_rules(plan, case),
+    ]
 
 
 def degree_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -146,25 +154,56 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
             "none",
         ),
     )
-    memory = case.pool.node.host_memory
-    if memory is None or not case.offload.optimizer or not case.method.trains_base:
-        return [link]
+    return [link, *_room_rules("host-holds-states", case, host_states(plan, case), "none")]
+
+
+def host_checkpoint_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules that a node holds the inputs of layers that are recomputed, with all else it keeps.
+
+    They follow from a setting, and are asked apart from those of `offload_rules`.
+    """
+    if not hosts_checkpoints(case):
+        return []
+    link = Rule(
+        "checkpoints-have-link",
+        math.isfinite(case.host_link),
+        lambda: ("inputs of layers on the host", "a host link whose rate is known", NO_CHECKPOINTS),
+    )
+    ranks = min(case.pool.gpus_per_node, case.job.gpus)
+    parts = host_states(plan, case) | {"layers' inputs": host_checkpoint_bytes(case, plan) * ranks}
+    return [link, *_room_rules("host-holds-checkpoints", case, parts, NO_CHECKPOINTS)]
+
+
+NO_CHECKPOINTS = "--set host_checkpoints=false"
+
+
+def host_states(plan: Plan, case: Case) -> dict[str, Num]:
+    """Return what a node's ranks keep in its memory from step to step, by what it is. [byte]"""
+    if not case.offload.optimizer or not case.method.trains_base:
+        return {}
     ranks = min(case.pool.gpus_per_node, case.job.gpus)
     copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
     state = (case.optimizer_bytes + case.offload.down_bytes) * case.model.params
-    needed = host_state_bytes(state, copies, ranks, case.job.gpus)
-    held = HOST_SHARE * float(memory)
+    return {"optimizer states": host_state_bytes(state, copies, ranks, case.job.gpus)}
+
+
+def _room_rules(name: str, case: Case, parts: Mapping[str, Num], nearest: str) -> list[Rule]:
+    """Return the rule that a node's memory holds some parts, where the profile says how much it has."""
+    memory = case.pool.node.host_memory
+    if memory is None or not parts:
+        return []
+    needed: Num = sum(parts.values())
+    room = HOST_SHARE * float(memory)
     return [
-        link,
         Rule(
-            "host-holds-states",
-            needed <= held,
+            name,
+            needed <= room,
             lambda: (
-                f"{show(float(needed), 'byte')} of optimizer states in a node's memory",
-                f"at most {show(held, 'byte')}, {HOST_SHARE:.0%} of what it has",
-                "none",
+                f"{show(float(needed), 'byte')} of {' and '.join(parts)} in a node's memory",
+                f"at most {show(room, 'byte')}, {HOST_SHARE:.0%} of what it has",
+                nearest,
             ),
-        ),
+        )
     ]
 
 

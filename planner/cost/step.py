@@ -18,6 +18,7 @@ from planner.cost.allocator import retried_seconds, stalled_seconds
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.data_parallel import data_parallel_seconds
+from planner.cost.host_checkpoints import bytes_beside_checkpoints, checkpoint_seconds, hosts_checkpoints
 from planner.cost.host_time import host_step_seconds
 from planner.cost.memory import (
     StageMemory,
@@ -260,6 +261,9 @@ def price_step(
     if case.offload.layers:
         nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
         offload = offload + exposed_copies_seconds(case, plan, passes.layers)
+    if hosts_checkpoints(case):
+        nbytes = bytes_beside_checkpoints(nbytes, passes.layers)
+        offload = offload + checkpoint_seconds(case, plan, passes.layers)
     memory = stage_memory(case, plan, nbytes, held, stages)
     total = device_bytes(case, memory)
     if case.traits.allocator.retry_seconds:

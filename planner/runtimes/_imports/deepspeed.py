@@ -135,6 +135,8 @@ def _kinds(sheet: Sheet) -> None:
     kind = sheet.take("optimizer.type")
     if kind is not None:
         sheet.say("optimizer", OPTIMIZERS.get(str(kind).lower(), str(kind).lower()), "optimizer.type")
+    if sheet.take("activation_checkpointing.cpu_checkpointing") is True:
+        sheet.changes.append("host_checkpoints=true")
     section = [key for key in sheet.values if key.startswith("activation_checkpointing.")]
     if section:
         sheet.seen.update(section)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from planner.plan import Plan
+from planner.rules import Rule
 from planner.runtimes._eager import HOST
-from planner.runtimes._family import Runtime
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
+from planner.runtimes.deepspeed.checkpoints import checkpoint_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
 from planner.runtimes.deepspeed.tiles import tile_rules
 
 __all__ = ["ENTRY"]
+
+
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is switched on beside a plan."""
+    return [*tile_rules(plan, job, runtime), *checkpoint_rules(plan, job, runtime)]
+
 
 ENTRY = Runtime(
     name="deepspeed",
@@ -52,8 +61,8 @@ ENTRY = Runtime(
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
     own_rules=rules.deepspeed_rules,
-    setting_rules=tile_rules,
+    setting_rules=setting_rules,
     command=deepspeed_command,
     settings=SETTINGS,
-    searched=("loss_tiles", "mlp_tiles"),
+    searched=("host_checkpoints", "loss_tiles", "mlp_tiles"),
 )

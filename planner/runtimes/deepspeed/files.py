@@ -14,6 +14,7 @@ from planner.runtimes._offered import stage_layers, trial_note
 from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
+from planner.runtimes.deepspeed.checkpoints import checkpoint_section
 from planner.runtimes.deepspeed.script import script
 from planner.runtimes.deepspeed.tiles import COUNTS, TILES
 
@@ -65,6 +66,7 @@ SETTINGS: Final[Settings] = {
     "compiled": (True,),
     "dp_exposed": (1.0,),
     "gradient_dtype": ("fp32",),
+    "host_checkpoints": (True,),
     **dict.fromkeys(TILES.values(), COUNTS),
     "reduce_dtype": ("fp32", "fp16"),
     **dict.fromkeys(ELEMENTS, (ANY,)),
@@ -101,6 +103,7 @@ def ds_config(
         config["expert_parallel"] = {"enabled": True, "autoep_size": int(plan.ep)}
     if plan.cp > 1:
         config["sequence_parallel_size"] = int(plan.cp)
+    config |= checkpoint_section(bool(changes.get("host_checkpoints", False)))
     if plan.pp > 1:
         config["pipeline"] = {"activation_checkpoint_interval": 0}
     return config

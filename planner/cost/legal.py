@@ -7,20 +7,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
-from planner.cost.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.case import Case, head_ranks
-from planner.cost.host_checkpoints import host_checkpoint_bytes, hosts_checkpoints
-from planner.numeric import Num
+from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime
-from planner.techniques.offload._family import host_state_bytes
 from planner.techniques.schedules import plain_schedule
-from planner.units import show
 
 
 def all_rules(plan: Plan, case: Case) -> list[Rule]:
@@ -138,98 +133,6 @@ def _precision_rule(case: Case) -> Rule:
     )
 
 
-HAS_LINK = "offload-has-link"
-"""Name of the rule that there is a way to the host."""
-
-
-def offload_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return the rules that the way to the host is known, and that its memory holds what goes there."""
-    link = Rule(
-        HAS_LINK,
-        not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
-        or math.isfinite(case.host_link),
-        lambda: (
-            f"schedule {plan.schedule}" if case.schedule.hosts else f"offload {plan.offload}",
-            "a host link whose rate is known",
-            "none",
-        ),
-    )
-    return [link, *_room_rules("host-holds-states", case, host_states(plan, case), "none")]
-
-
-def host_checkpoint_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return the rules that a node holds the inputs of layers that are recomputed, with all else it keeps.
-
-    They follow from a setting, and are asked apart from those of `offload_rules`.
-    """
-    if not hosts_checkpoints(case):
-        return []
-    link = Rule(
-        "checkpoints-have-link",
-        math.isfinite(case.host_link),
-        lambda: ("inputs of layers on the host", "a host link whose rate is known", NO_CHECKPOINTS),
-    )
-    ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    parts = host_states(plan, case) | {"layers' inputs": host_checkpoint_bytes(case, plan) * ranks}
-    return [link, *_room_rules("host-holds-checkpoints", case, parts, NO_CHECKPOINTS)]
-
-
-NO_CHECKPOINTS = "--set host_checkpoints=false"
-
-
-def host_states(plan: Plan, case: Case) -> dict[str, Num]:
-    """Return what a node's ranks keep in its memory from step to step, by what it is. [byte]"""
-    if not case.offload.optimizer or not case.method.trains_base:
-        return {}
-    ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
-    state = (case.optimizer_bytes + case.offload.down_bytes) * case.model.params
-    return {"optimizer states": host_state_bytes(state, copies, ranks, case.job.gpus)}
-
-
-def _room_rules(name: str, case: Case, parts: Mapping[str, Num], nearest: str) -> list[Rule]:
-    """Return the rule that a node's memory holds some parts, where the profile says how much it has."""
-    memory = case.pool.node.host_memory
-    if memory is None or not parts:
-        return []
-    needed: Num = sum(parts.values())
-    room = HOST_SHARE * float(memory)
-    return [
-        Rule(
-            name,
-            needed <= room,
-            lambda: (
-                f"{show(float(needed), 'byte')} of {' and '.join(parts)} in a node's memory",
-                f"at most {show(room, 'byte')}, {HOST_SHARE:.0%} of what it has",
-                nearest,
-            ),
-        )
-    ]
-
-
-def host_activation_rules(plan: Plan, case: Case, layers: LayerPasses | None = None) -> list[Rule]:
-    """Return the rule that a node's memory holds what the layers of its ranks keep there, if they do.
-
-    A search that has priced the ``layers`` of its stages says so.
-    """
-    memory = case.pool.node.host_memory
-    if memory is None or not case.offload.layers:
-        return []
-    ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    needed, room = host_activation_bytes(case, plan, layers) * ranks, HOST_SHARE * float(memory)
-    return [
-        Rule(
-            "host-holds-activations",
-            needed <= room,
-            lambda: (
-                f"{show(float(needed), 'byte')} of activations in a node's memory",
-                f"at most {show(room, 'byte')}, {HOST_SHARE:.0%} of what it has",
-                "activations of fewer layers",
-            ),
-        )
-    ]
-
-
 MOST_COPIED_PASSES = 200_000
 """Passes of a step up to which copies to the host are played beside them: some seconds. [-]"""
 
@@ -259,10 +162,6 @@ def hosting_rules(plan: Plan, case: Case) -> list[Rule]:
             ),
         ),
     ]
-
-
-HOST_SHARE = 0.8
-"""Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
 
 
 def _pool_rule(case: Case) -> Rule:

@@ -211,7 +211,8 @@ def stage_memory(
         versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
         weights = weights * versions
     kept_bytes = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
-    gradients = gradients * kept_bytes + undivided_bytes(case, plan, passes)
+    gradients = gradients * (kept_bytes * (not case.hosts_gradients)) + undivided_bytes(case, plan, passes)
+    weights = weights * (not case.offload.fetches)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.engine.at_rest and sharding.shards_gradients:

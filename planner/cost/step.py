@@ -257,6 +257,9 @@ def price_step(
     end = end or step_end(case, plan, held, passes.mean)
     exchange = data_parallel_seconds(case, plan, end.traffic, passes.micro, passes.window)
     optimizer, offload = end.optimizer, end.offload
+    if case.offload.fetches:
+        bare = data_parallel_seconds(case, plan, end.traffic.fetched, passes.micro, passes.window)
+        exchange, offload = bare, offload + exchange - bare
     nbytes = passes.nbytes
     if case.offload.layers:
         nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)

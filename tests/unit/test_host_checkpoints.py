@@ -66,9 +66,9 @@ def test_the_longest_context_of_alst_fits_and_the_next_one_does_not(
 
 
 def test_without_tiled_feed_forwards_two_thirds_as_many_tokens_fit() -> None:
-    """2.4 M tokens, with the fused kernels of the authors' model; 2.7 M do not."""
+    """2.4 M tokens, with the fused kernels of the authors' model; 2.8 M do not."""
     whole = HOST | {"mlp_tiles": "1"}
-    assert peak(2_400_256, whole, **FUSED) < CARD < peak(2_701_312, whole, **FUSED)
+    assert peak(2_400_256, whole, **FUSED) < CARD < peak(2_799_616, whole, **FUSED)
 
 
 def test_the_limit_without_is_priced_a_quarter_too_high_and_not_for_checkpoints() -> None:

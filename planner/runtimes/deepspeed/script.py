@@ -236,6 +236,13 @@ def more_arguments(parser):
     parser.add_argument("--deepspeed_config", required=True)
 
 
+def use_disk(settings):
+    """Put the folder that the variable NVME_PATH names in the place of that name."""
+    for part in (settings.get("offload_optimizer", {}), settings.get("offload_param", {})):
+        if "nvme_path" in part:
+            part["nvme_path"] = os.environ["NVME_PATH"]
+
+
 def stepped(engine, data, rate):
     """Run one optimizer step at a rate."""
     for group in engine.optimizer.param_groups:
@@ -281,6 +288,7 @@ def main():
     options = arguments()
     settings = json.loads((HERE / options.deepspeed_config).read_text())
     settings["optimizer"]["params"]["lr"] = options.learning_rate
+    use_disk(settings["zero_optimization"])
     deepspeed.init_distributed(timeout=timedelta(minutes=options.timeout_minutes))
     torch.manual_seed(options.seed)
     engine, part, parts = make_engine(settings, options.smoke)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from planner.cost import zeropp
 from planner.cost.case import Case, kept_attention, piped
 from planner.cost.memory import StageWeights
 from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
@@ -29,6 +30,8 @@ def shard_bytes(case: Case) -> float:
 
 def gradient_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
+    if zeropp.reduces_in_few_bits(case):
+        return zeropp.two_hop_seconds(case, group)
     inside = pass_seconds(case, group, group.params * shard_bytes(case), group.shards, group.stride)
     if not group.replicated:
         return inside
@@ -44,6 +47,14 @@ def gradient_calls(case: Case, plan: Plan) -> Num:
 def sharded_calls(case: Case, plan: Plan) -> Num:
     """Calls of a layer's sharded unit in a pass: more where the context method's checkpoints cut it. [-]"""
     return 1.0 + kept_attention(case, plan) * (case.context.sharded_calls - 1.0)
+
+
+def gathered_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
+    """Seconds to gather the weights of a group as often as `gathers` says. [s]"""
+    times = gathers(case, plan, group)
+    if zeropp.changes_gathers(case):
+        return zeropp.gather_seconds(case, group, times)
+    return times * weight_seconds(case, group)
 
 
 def weight_seconds(case: Case, group: ShardGroup) -> Num:
@@ -150,7 +161,7 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> DataTraffic:
     for group in parts:
         reduce = reduce + gradient_calls(case, plan) * gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
-            gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
+            gather = gather + gathered_seconds(case, plan, group)
     fetch: Num = 0.0
     if case.offload.fetches:
         for group in parts:
@@ -290,8 +301,13 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[ShardGroup]) -> tuple[Num
     for group in parts:
         part = group.params * case.reduce_bytes / group.shards
         once = ring_sent_bytes(group.params * shard_bytes(case), group.shards)
+        if zeropp.reduces_in_few_bits(case):
+            once = zeropp.two_hop_sent(case, group)
         reduced = reduced + gradient_calls(case, plan) * (once + 2 * ring_sent_bytes(part, group.replicas))
-        weights = ring_sent_bytes(group.gathered, group.shards)
-        gathered = gathered + weights * gathers(case, plan, group)
+        times = gathers(case, plan, group)
+        if zeropp.changes_gathers(case):
+            gathered = gathered + zeropp.gathered_sent(case, group, times)
+        else:
+            gathered = gathered + ring_sent_bytes(group.gathered, group.shards) * times
     for_reduce, for_gather = copies_at_once(case)
     return for_reduce * reduced, for_gather * gathered

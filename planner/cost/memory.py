@@ -21,6 +21,7 @@ from planner.cost.peaks import (
     stepping_peak,
     undivided_bytes,
 )
+from planner.cost.secondary import secondary_bytes
 from planner.cost.stages import ENDS, Piece, Stages, whole_ends
 from planner.cost.whole_matrices import first_moments, padded_weights
 from planner.numeric import Num, ceil, maximum, minimum, where
@@ -212,7 +213,7 @@ def stage_memory(
         weights = weights * versions
     kept_bytes = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
     gradients = gradients * (kept_bytes * (not case.hosts_gradients)) + undivided_bytes(case, plan, passes)
-    weights = weights * (not case.offload.fetches)
+    weights = weights * (not case.offload.fetches) + secondary_bytes(case, plan, trained)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.engine.at_rest and sharding.shards_gradients:

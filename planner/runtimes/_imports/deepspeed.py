@@ -18,6 +18,7 @@ from planner.runtimes._imports.sums import deepspeed_sums, deepspeed_world
 from planner.runtimes.deepspeed.files import ELEMENTS
 from planner.runtimes.deepspeed.offloads import offload_named
 from planner.runtimes.deepspeed.tiles import TILES
+from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
 
@@ -51,6 +52,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
         sheet.notes.append(f"left to the trainer (auto): {', '.join(auto)}; say them as options")
     _batch(sheet)
     _zero(sheet)
+    _zeropp(sheet)
     _sizes(sheet)
     _degrees(sheet)
     _kinds(sheet)
@@ -107,6 +109,18 @@ def say_offload(sheet: Sheet, states: str, weights: str) -> bool:
     if name != "none":
         sheet.say("offload", name, states, weights)
     return True
+
+
+def _zeropp(sheet: Sheet) -> None:
+    """Say what of ZeRO++ is on; below ZeRO-3 its keys do nothing."""
+    if sheet.options.get("zero") != "3":
+        return
+    names = [trait for trait, key in SWITCHES.items() if sheet.has(f"zero_optimization.{key}")]
+    sheet.changes += [f"{name}=true" for name in names]
+    shards = sheet.whole(f"zero_optimization.{SECONDARY}")
+    if shards and shards > 1:
+        sheet.changes.append("secondary_shards=true")
+        sheet.notes.append(f"{SECONDARY} {shards}: priced as the ranks of a node")
 
 
 def _sizes(sheet: Sheet) -> None:

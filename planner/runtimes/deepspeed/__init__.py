@@ -11,13 +11,15 @@ from planner.runtimes.deepspeed import rules
 from planner.runtimes.deepspeed.checkpoints import checkpoint_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
 from planner.runtimes.deepspeed.tiles import tile_rules
+from planner.runtimes.deepspeed.zeropp import zeropp_rules
 
 __all__ = ["ENTRY"]
 
 
 def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules on what is switched on beside a plan."""
-    return [*tile_rules(plan, job, runtime), *checkpoint_rules(plan, job, runtime)]
+    makers = (tile_rules, checkpoint_rules, zeropp_rules)
+    return [rule for maker in makers for rule in maker(plan, job, runtime)]
 
 
 ENTRY = Runtime(
@@ -64,5 +66,12 @@ ENTRY = Runtime(
     setting_rules=setting_rules,
     command=deepspeed_command,
     settings=SETTINGS,
-    searched=("host_checkpoints", "loss_tiles", "mlp_tiles"),
+    searched=(
+        "host_checkpoints",
+        "loss_tiles",
+        "mlp_tiles",
+        "quantised_gathers",
+        "quantised_reductions",
+        "secondary_shards",
+    ),
 )

@@ -19,6 +19,7 @@ from planner.runtimes.deepspeed.checkpoints import checkpoint_section
 from planner.runtimes.deepspeed.offloads import DISK_PATH, aio_section, group_size, offload_section
 from planner.runtimes.deepspeed.script import script
 from planner.runtimes.deepspeed.tiles import COUNTS, TILES
+from planner.runtimes.deepspeed.zeropp import ASKED, zeropp_section
 from planner.techniques.offload import OFFLOADS
 
 ELEMENTS: Final = {
@@ -74,6 +75,7 @@ SETTINGS: Final[Settings] = {
     "dp_exposed": (1.0,),
     "gradient_dtype": ("fp32",),
     "host_checkpoints": (True,),
+    **dict.fromkeys(ASKED, (True,)),
     **dict.fromkeys(TILES.values(), COUNTS),
     "reduce_dtype": ("fp32", "fp16"),
     **dict.fromkeys(ELEMENTS, (ANY,)),
@@ -81,10 +83,10 @@ SETTINGS: Final[Settings] = {
 """Values of traits that the JSON and the script can say; dp_exposed 1 is no overlap at all."""
 
 
-def ds_config(
-    plan: Plan, work: Workload, run: TrainingRun, changes: Changes = NO_CHANGES, largest: int = 0
-) -> dict[str, object]:
+def ds_config(plan: Plan, job: Job, run: TrainingRun, changes: Changes = NO_CHANGES) -> dict[str, object]:
     """Return the whole of ``ds_config.json``, resolved values only; the script sets the rate of each step."""
+    work, per_node = job.workload, min(job.hardware.pool.gpus_per_node, job.gpus)
+    largest = math.ceil(max(job.model.hidden * job.model.vocab, 1) / plan.zero_shards)
     gradient = changes.get("gradient_dtype") or work.gradient_dtype or work.precision
     config = _batch_config(plan, work)
     config |= {
@@ -100,7 +102,7 @@ def ds_config(
                 "weight_decay": run.weight_decay,
             },
         },
-        "zero_optimization": zero_config(plan, changes, largest),
+        "zero_optimization": zero_config(plan, changes, largest) | zeropp_section(plan, changes, per_node),
         "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,
     }
@@ -152,7 +154,6 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
         settings |= {name: int(changes.get(trait, 1.0)) for name, trait in TILES.items()}
         settings |= adapter_settings(job.model, work)
     run = run_of(job)
-    largest = math.ceil(max(job.model.hidden * job.model.vocab, 1) / plan.zero_shards)
     return Command(
         program=("train.py", "--deepspeed_config", "ds_config.json"),
         environment=GROWING_SEGMENTS,
@@ -166,7 +167,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
         where_set=where_set(work.method, bool(plan.pp > 1)),
         step_line=STEP_LINE,
         files={
-            "ds_config.json": json.dumps(ds_config(plan, work, run, changes, largest), indent=2) + "\n",
+            "ds_config.json": json.dumps(ds_config(plan, job, run, changes), indent=2) + "\n",
             "config.json": json.dumps(hub_config(job.model, work.seq_len), indent=2) + "\n",
             "train.py": script(settings, piped=bool(plan.pp > 1)),
         },

@@ -178,7 +178,7 @@ def host_state_bytes(nbytes: Num, copies: Num, ranks_per_host: Num, ranks: Num) 
     return nbytes * copies * ranks_per_host / ranks
 
 
-def host_optimizer_seconds(params: Num, ranks_per_host: Num, each: float = HOST_ADAM_SECONDS) -> Num:
+def host_optimizer_seconds(params: Num, ranks_per_host: Num, adam_seconds: float = HOST_ADAM_SECONDS) -> Num:
     """Seconds of Adam on the host's processors, which the ranks of a node share.
 
     Parameters
@@ -187,7 +187,7 @@ def host_optimizer_seconds(params: Num, ranks_per_host: Num, each: float = HOST_
         Parameters of one rank's shard. [element]
     ranks_per_host : Num
         Ranks whose shards the host updates. [-]
-    each : float
+    adam_seconds : float
         Seconds for one parameter. [s]
 
     Returns
@@ -204,10 +204,10 @@ def host_optimizer_seconds(params: Num, ranks_per_host: Num, each: float = HOST_
     >>> host_optimizer_seconds(1e9, 1)
     0.25
     """
-    return params * ranks_per_host * each
+    return params * ranks_per_host * adam_seconds
 
 
-def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, read: Num, write: Num) -> Num:
+def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, disk_read: Num, disk_write: Num) -> Num:
     """Seconds in which a node's disks give and take what the optimizer steps.
 
     Parameters
@@ -218,7 +218,7 @@ def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, read: Num, 
         Bytes of each that are read, and written again. [byte]
     ranks_per_host : Num
         Ranks that share the disks. [-]
-    read, write : Num
+    disk_read, disk_write : Num
         Rates of all disks of a node together. [byte/s]
 
     Returns
@@ -236,21 +236,21 @@ def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, read: Num, 
     >>> disk_step_seconds(1e9, 16.0, 8, 32e9, 16e9)
     12.0
     """
-    return params * nbytes * ranks_per_host * (1.0 / read + 1.0 / write)
+    return params * nbytes * ranks_per_host * (1.0 / disk_read + 1.0 / disk_write)
 
 
-def fetch_seconds(nbytes: Num, link: Num, ranks_per_host: Num, read: Num | None = None) -> Num:
+def fetch_seconds(nbytes: Num, host_link: Num, ranks_per_host: Num, disk_read: Num | None = None) -> Num:
     """Seconds in which a rank's part of the weights comes up, from the host or from the node's disks.
 
     Parameters
     ----------
     nbytes : Num
         Its part. [byte]
-    link : Num
+    host_link : Num
         Rate of its host link, one direction. [byte/s]
     ranks_per_host : Num
         Ranks that read from the disks at once. [-]
-    read : Num, optional
+    disk_read : Num, optional
         Rate of all disks of a node together, where weights rest there: the slower of the two counts, since
         prefetched buffers keep both busy. [byte/s]
 
@@ -269,5 +269,5 @@ def fetch_seconds(nbytes: Num, link: Num, ranks_per_host: Num, read: Num | None 
     >>> fetch_seconds(2e9, 50e9, 8), fetch_seconds(2e9, 50e9, 8, 16e9)
     (0.04, 1.0)
     """
-    slowest = link if read is None else minimum(link, read / ranks_per_host)
+    slowest = host_link if disk_read is None else minimum(host_link, disk_read / ranks_per_host)
     return nbytes / slowest

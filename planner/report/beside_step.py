@@ -13,6 +13,7 @@ from planner.cost.estimate import StageBytes
 from planner.cost.host_checkpoints import host_checkpoint_bytes
 from planner.cost.host_rules import host_states
 from planner.report.as_json import Document
+from planner.report.deepspeed_estimate import deepspeed_estimate
 from planner.report.page import Page, Table
 from planner.report.waterfall import Anatomy
 from planner.units import GIB
@@ -59,6 +60,9 @@ class BesideStep:
             what = f"evaluation, micro-batch {most:,}, the largest"
             yield Beside(what, "device", self.evaluation_of(most / trained), answer.capacity)
         yield Beside("a checkpoint, shards copied at once", "host", self.checkpoint, host)
+        if (own := deepspeed_estimate(self.anatomy.case, answer.plan)) is not None:
+            for nbytes, place, capacity in zip(own, ("device", "host"), (answer.capacity, host), strict=True):
+                yield Beside("states, by DeepSpeed's own estimator", place, nbytes, capacity)
         if self.states:
             yield Beside("offloaded optimizer states", "host", self.states, host)
         if self.activations:

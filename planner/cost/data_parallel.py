@@ -10,6 +10,7 @@ from planner.cost.case import Case, kept_attention, piped
 from planner.cost.memory import StageWeights
 from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
 from planner.cost.shard_groups import ShardGroup, groups, pass_seconds
+from planner.cost.whole_matrices import exchanged_share
 from planner.formulas.collectives import ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num, maximum, minimum, where
@@ -35,8 +36,13 @@ def gradient_seconds(case: Case, group: ShardGroup) -> Num:
     inside = pass_seconds(case, group, group.params * shard_bytes(case), group.shards, group.stride)
     if not group.replicated:
         return inside
-    part, stride = group.params * case.reduce_bytes / group.shards, group.stride * group.shards
+    part, stride = replica_bytes(case, group), group.stride * group.shards
     return inside + 2 * pass_seconds(case, group, part, group.replicas, stride)
+
+
+def replica_bytes(case: Case, group: ShardGroup) -> Num:
+    """Bytes of a rank's own gradients that it reduces among replicas; tables count as matrices. [byte]"""
+    return group.params * case.reduce_bytes * exchanged_share(case) / group.shards
 
 
 def gradient_calls(case: Case, plan: Plan) -> Num:
@@ -299,7 +305,7 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[ShardGroup]) -> tuple[Num
     reduced: Num = 0.0
     gathered: Num = 0.0
     for group in parts:
-        part = group.params * case.reduce_bytes / group.shards
+        part = replica_bytes(case, group)
         once = ring_sent_bytes(group.params * shard_bytes(case), group.shards)
         if zeropp.reduces_in_few_bits(case):
             once = zeropp.two_hop_sent(case, group)

@@ -23,7 +23,7 @@ from planner.cost.peaks import (
 )
 from planner.cost.secondary import secondary_bytes
 from planner.cost.stages import ENDS, Piece, Stages, whole_ends
-from planner.cost.whole_matrices import first_moments, padded_weights
+from planner.cost.whole_matrices import first_moments, matrix_bytes, padded_weights
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
@@ -199,7 +199,8 @@ def stage_memory(
         held = held.mapped(lambda column: column * schedule.weight_copies)
     dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
     padding = kept_padding(case, plan, held.counts)
-    moments = first_moments(case, plan, held.counts) / sharding.optimizer_shards(dense)
+    moments = first_moments(case, plan, held.counts) + matrix_bytes(case, plan, held)
+    moments = moments / sharding.optimizer_shards(dense)
     held = padded_weights(case, plan, held)
     trained = held.trained + padding * case.method.trains_base
     stored = held.stored + padding * case.weight_bytes

@@ -81,7 +81,7 @@ def step_end(case: Case, plan: Plan, held: StageWeights, mean: StageWeights) -> 
     """
     optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
     least = sum(optimizer_seconds(case, plan, mean.trained, mean.expert_trained))
-    if case.optimizer.whole_matrices:
+    if case.optimizer.matrix is not None:
         optimizer = optimizer + whole_matrix_seconds(case, plan, held)
         least = least + whole_matrix_seconds(case, plan, mean, divisible=True)
     traffic = traffic_of(case, plan, padded_weights(case, plan, held))

@@ -77,6 +77,15 @@ def host_checkpoint_rules(plan: Plan, case: Case) -> list[Rule]:
     return [link, *_room_rules("host-holds-checkpoints", case, parts, NO_CHECKPOINTS)]
 
 
+def hosted_rules(plan: Plan, case: Case, each: float) -> list[Rule]:
+    """Return the rule that a node holds what its ranks' schedule sends there, with all else it keeps.
+
+    A played step says how much that is: ``each`` is the most of any rank. [byte]
+    """
+    sent = {"activations of the schedule": each * case.node_ranks}
+    return _room_rules("host-holds-schedule", case, host_states(plan, case) | sent, "another schedule")
+
+
 NO_CHECKPOINTS = "--set host_checkpoints=false"
 
 

@@ -12,9 +12,9 @@ from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
 from planner.cost.flops import job_flops
+from planner.cost.host_rules import hosted_rules
 from planner.cost.kinds import band_of_kinds
 from planner.cost.layout import with_split
-from planner.cost.host_rules import hosted_rules
 from planner.cost.legal import all_rules
 from planner.cost.money import Bill, Phases, bill_of
 from planner.cost.parts import PlanParts

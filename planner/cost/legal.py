@@ -10,14 +10,12 @@ import math
 
 import numpy as np
 
-from planner.cost.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.case import Case, head_ranks
+from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime
-from planner.techniques.offload._family import host_state_bytes
 from planner.techniques.schedules import plain_schedule
-from planner.units import show
 
 
 def all_rules(plan: Plan, case: Case) -> list[Rule]:
@@ -31,7 +29,12 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
 
 def technique_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that hold whatever the runtime: of techniques, cluster and nodes."""
-    return [*pass_rules(plan, case), *offload_rules(plan, case), *host_activation_rules(plan, case)]
+    return [
+        *pass_rules(plan, case),
+        *offload_rules(plan, case),
+        *host_activation_rules(plan, case),
+        *host_checkpoint_rules(plan, case),
+    ]
 
 
 def degree_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -193,67 +196,6 @@ def _precision_rule(case: Case) -> Rule:
     )
 
 
-HAS_LINK = "offload-has-link"
-"""Name of the rule that there is a way to the host."""
-
-
-def offload_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return the rules that the way to the host is known, and that its memory holds what goes there."""
-    link = Rule(
-        HAS_LINK,
-        not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
-        or math.isfinite(case.host_link),
-        lambda: (
-            f"schedule {plan.schedule}" if case.schedule.hosts else f"offload {plan.offload}",
-            "a host link whose rate is known",
-            "none",
-        ),
-    )
-    memory = case.pool.node.host_memory
-    if memory is None or not case.offload.optimizer or not case.method.trains_base:
-        return [link]
-    ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
-    state = (case.optimizer_bytes + case.offload.down_bytes) * case.model.params
-    needed = host_state_bytes(state, copies, ranks, case.job.gpus)
-    held = HOST_SHARE * float(memory)
-    return [
-        link,
-        Rule(
-            "host-holds-states",
-            needed <= held,
-            lambda: (
-                f"{show(float(needed), 'byte')} of optimizer states in a node's memory",
-                f"at most {show(held, 'byte')}, {HOST_SHARE:.0%} of what it has",
-                "none",
-            ),
-        ),
-    ]
-
-
-def host_activation_rules(plan: Plan, case: Case, layers: LayerPasses | None = None) -> list[Rule]:
-    """Return the rule that a node's memory holds what the layers of its ranks keep there, if they do.
-
-    A search that has priced the ``layers`` of its stages says so.
-    """
-    memory = case.pool.node.host_memory
-    if memory is None or not case.offload.layers:
-        return []
-    ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    needed, room = host_activation_bytes(case, plan, layers) * ranks, HOST_SHARE * float(memory)
-    return [
-        Rule(
-            "host-holds-activations",
-            needed <= room,
-            lambda: (
-                f"{show(float(needed), 'byte')} of activations in a node's memory",
-                f"at most {show(room, 'byte')}, {HOST_SHARE:.0%} of what it has",
-                "activations of fewer layers",
-            ),
-        )
-    ]
-
-
 MOST_COPIED_PASSES = 200_000
 """Passes of a step up to which copies to the host are played beside them: some seconds. [-]"""
 
@@ -283,10 +225,6 @@ def hosting_rules(plan: Plan, case: Case) -> list[Rule]:
             ),
         ),
     ]
-
-
-HOST_SHARE = 0.8
-"""Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
 
 
 def _pool_rule(case: Case) -> Rule:

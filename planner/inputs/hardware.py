@@ -26,7 +26,6 @@ LABELLED: Final = GIB / GB
 """What a device may show over its label, which may count 10^9 bytes for 2^30. [-]"""
 HELD: Final = 0.6
 """Share of a dense peak that products reach at least, where nobody has measured it. [-]"""
-
 MIN_NODES: Final = 2
 """Nodes that a network joins at least. [-]"""
 
@@ -100,9 +99,10 @@ class Accelerator(Record):
 
 
 class Node(Record):
-    """What one launcher starts: accelerators, fast links, host memory and network ports.
+    """What one launcher starts: accelerators, fast links, host memory, disks, network ports.
 
-    ``package`` joins the dies of one module, where those are devices of their own.
+    ``package`` joins the dies of one module, where those are devices. ``nvme`` is the size of all local disks
+    together, ``nvme_read`` and ``nvme_write`` their rates, which all accelerators share.
     """
 
     name: str
@@ -111,6 +111,9 @@ class Node(Record):
     scaleup: ScaleUp
     package: ScaleUp | None = None
     host_memory: Size | None = None
+    nvme: Size | None = None
+    nvme_read: Rate | None = None
+    nvme_write: Rate | None = None
     nics: Positive | None = None
     nic_rate: Rate | None = None
     note: str = ""
@@ -291,7 +294,7 @@ class Pool(Record):
             "accelerators": per_node,
             "scaleup": node.scaleup.model_copy(update={"domain": domain}),
         }
-        for name in ("nic_rate", "host_memory"):
+        for name in ("nic_rate", "host_memory", "nvme", "nvme_read", "nvme_write"):
             whole: Sourced | None = getattr(node, name)
             if whole is not None:
                 text = f"{share:g} of {whole.text}"

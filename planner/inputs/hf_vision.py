@@ -92,9 +92,7 @@ def _qwen2(vision: Vision, text: Raw) -> Fields:
     inner = vision.whole("mlp_ratio", 4) * hidden
     return {
         "hidden": hidden,
-        "blocks": {
-            "vision": _block(_attention(vision, heads, hidden), inner)
-        },
+        "blocks": {"vision": _block(_attention(vision, heads, hidden), inner)},
         "layers": f"{vision.whole('depth', 32)} vision",
         "stem": _stem(vision, hidden, vision.whole("patch_size", 14), False),
         "patches": USUAL_PATCHES,

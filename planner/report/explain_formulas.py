@@ -11,11 +11,12 @@ import numpy as np
 from planner.cost.attention_core import mean_keys
 from planner.cost.case import head_ranks
 from planner.cost.communication import message_bytes
-from planner.cost.data_parallel import exchanged_bytes, groups, shard_bytes
+from planner.cost.data_parallel import exchanged_bytes, shard_bytes
 from planner.cost.estimate import Estimate
 from planner.cost.exchange import ACTIVATION_BYTES
 from planner.cost.fit import oom_probability
 from planner.cost.flops import product_weights
+from planner.cost.shard_groups import groups
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds

@@ -15,6 +15,7 @@ from planner.cost.fit import safe_share
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
+from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
 from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
@@ -119,6 +120,8 @@ def search(request: SearchRequest, progress: Progress | None = None) -> SearchRe
     if not result.valid and (smaller := on_fewer(request)) is not None:
         other = search_counts(smaller, progress)
         result = other if other.plans else result
+    beyond = (search_counts(one, progress, advise=False) for one in requests_beyond(request))
+    result = result if result.plans else next((other for other in beyond if other.plans), result)
     if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
         result = replace(result, fewer=does_as_well(request, result.plans[0]))
     return replace(result, elapsed=time.perf_counter() - started)

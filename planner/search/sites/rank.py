@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from planner.cost.legal import HOST_SHARE
+from planner.cost.host_rules import HOST_SHARE
 from planner.cost.money import quote_of
 from planner.cost.sites.price import SyncPrice, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens

@@ -315,7 +315,8 @@ def _workload(run: Run, era: Era) -> Workload:
     pure = "bf16-true" in words or (era.blanks.states == "bf16" and run.precision == "bf16")
     tuned = (run.method or "full", run.lora_rank, run.lora_targets, run.document_tokens)
     sizes = (run.seq_len or 1, run.global_batch or 1, run.precision)
-    return workload_of(sizes, tuned, _optimizer(run), pure)
+    states = "bf16" if pure or "moments in bf16" in words else None
+    return workload_of(sizes, tuned, _optimizer(run), (states, "bf16" if pure else None))
 
 
 def _optimizer(run: Run) -> str:
@@ -339,18 +340,22 @@ def _optimizer(run: Run) -> str:
 
 @lru_cache(maxsize=4096)
 def workload_of(
-    size: tuple[int, int, str], tuned: tuple[str, int | None, str, int | None], optimizer: str, pure: bool
+    size: tuple[int, int, str],
+    tuned: tuple[str, int | None, str, int | None],
+    optimizer: str,
+    dtypes: tuple[str | None, str | None],
 ) -> Workload:
-    """Return the workload of a run; ``pure`` keeps weights and optimizer states in bf16 alone.
+    """Return the workload of a run.
 
-    ``size`` has sequence length, batch and precision; ``tuned`` method, rank, targets and document length.
+    ``size`` has sequence length, batch and precision; ``tuned`` method, rank, targets and document length;
+    ``dtypes`` those of optimizer states, and of masters and gradients, None for the usual ones.
     """
-    dtype = "bf16" if pure else None
+    states, dtype = dtypes
     seq_len, global_batch, precision = size
     method, rank, targets, document = tuned
     fields = {
         "seq_len": seq_len, "global_batch": global_batch, "precision": precision, "method": method,
-        "optimizer": optimizer, "state_dtype": dtype, "master_dtype": dtype, "gradient_dtype": dtype,
+        "optimizer": optimizer, "state_dtype": states, "master_dtype": dtype, "gradient_dtype": dtype,
         "document_tokens": document if document and document < seq_len else None,
     }  # fmt: skip
     if method != "full":

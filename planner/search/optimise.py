@@ -153,17 +153,12 @@ def search_counts(
     plans = [*with_settings(request, asked, plans, guard, within), *fastest]
     plans = [plan for plan in plans if plan.step <= within]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
-    best = shown.plans[0] if shown.plans else None
+    best = next(iter(shown.plans), None)
     if request.objective != "memory":
-        shown = with_careful_lead(
-            shown, lambda plan: objective_value(request.objective, plan, guard.seconds(plan))
-        )
+        shown = with_careful_lead(shown, partial(_value, request, guard))
     ranked = list(shown.plans)
-    lead = _lead_job(ranked, asked)
-    known = tuple(baselines(request, *lead))
-    removed: Counter[str] = Counter()
-    for report in reports:
-        removed.update(report.removed)
+    known = tuple(baselines(request, *_lead_job(ranked, asked)))
+    removed = sum((report.removed for report in reports), Counter[str]())
     return SearchResult(
         plans=shown.plans,
         variants=shown.variants,
@@ -187,6 +182,11 @@ def search_counts(
             partial(objective_key, request.objective),
         ),
     )
+
+
+def _value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:
+    """Return the objective of a plan, played."""
+    return objective_value(request.objective, plan, guard.seconds(plan))
 
 
 def scan_each(

@@ -40,6 +40,15 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
             ),
         ),
         Rule(
+            "overlap-is-set-under-zero",
+            plan.zero >= 1 or runtime.traits.data.exposed < 1.0,
+            lambda: (
+                f"dp_exposed 1 with zero {plan.zero}",
+                "zero 1 or more, whose overlap_comm says it",
+                "zero 1",
+            ),
+        ),
+        Rule(
             "own-gradients-need-zero",
             plan.zero >= 1 or kept in ("bf16", precision),
             lambda: (

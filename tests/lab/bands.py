@@ -8,11 +8,12 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from planner.calibrate.constants import Key, Values, predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import Key, Values, shipped_values
 from planner.calibrate.fit import Column, Factor, log_errors, mean_error
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.refit import Refit
-from planner.calibrate.runs.defaults import PricedRun
+from planner.calibrate.runs.defaults import PricedRun, Skip
 from planner.calibrate.sites.fit import COVERED, SHARES
 from planner.calibrate.sites.solve import pinned
 from planner.formulas.attention import attention_forward_seconds, visible_keys
@@ -143,16 +144,23 @@ def site_errors(
         values = refit.values([run for run in runs if run.run.source != source])
         priced = zip(members, shipped(members), strict=True)
         known = [(run, one) for run, one in priced if isinstance(one, Prediction)]
+        elsewhere = dict(zip(map(id, members), predictions_with(values)(members), strict=True))
         for cell, inside in _grouped(known, lambda pair: cell_of(*pair)).items():
             here = [run for run, _ in inside]
-            shares = [
-                one.extrapolated for one in predictions_with(values)(here) if isinstance(one, Prediction)
-            ]
+            prices = [elsewhere[id(run)] for run in here]
             found.setdefault(cell, {})[source] = SiteErrors(
-                log_errors(here, values), calibrated_errors(here, source, values), np.array(shares)
+                np.array([_log_error(run, one) for run, one in zip(here, prices, strict=True)]),
+                calibrated_errors(here, source, values),
+                np.array([one.extrapolated for one in prices if isinstance(one, Prediction)]),
             )
         tell(f"without {source}: {len(members)} runs")
     return found
+
+
+def _log_error(run: PricedRun, one: Prediction | Skip) -> float:
+    """Logarithm of predicted over measured seconds; 0 for what cannot be priced. [-]"""
+    known = isinstance(one, Prediction) and bool(run.measured.seconds)
+    return float(np.log(one.step_s / run.measured.seconds)) if known else 0.0  # type: ignore[union-attr,operator]
 
 
 def _grouped(members: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

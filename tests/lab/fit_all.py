@@ -147,11 +147,15 @@ def main(arguments: Sequence[str]) -> int:
     write("constants", {"constants": [asdict(entry) for entry in found]})
     if only:
         return 0
-    timed = [run for run in runs if run.measured.seconds]
+    fit_bands([run for run in runs if run.measured.seconds])
+    return 0
+
+
+def fit_bands(timed: Sequence[PricedRun]) -> None:
+    """Fit and write the bands of runs with a time, each source left out in turn."""
     errors = site_errors(timed, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
     told = {"bands": bands_of(errors), "coverage": coverage_of(errors), "lent_curves": lent_errors()}
     write("bands", told)
-    return 0
 
 
 def write(name: str, content: Mapping[str, object]) -> None:

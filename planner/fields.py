@@ -195,6 +195,15 @@ JOB: Final = (
         elsewhere="max-seqlen-per-dp-cp-rank",
     ),
     Field(
+        "images", "count", most=4096, default=1, otherwise="1",
+        help="Images in a sequence, where the model has an encoder.",
+        elsewhere="images-per-sample num-images",
+    ),
+    Field(
+        "freeze_encoder", "switch", default=False,
+        help="Leave the encoder as it is, where the model has one.", elsewhere="freeze-vision-model",
+    ),
+    Field(
         "imbalance", "number", "X",
         help="Tokens routed to the busiest expert, over the mean.", default=1.0, otherwise="1",
     ),

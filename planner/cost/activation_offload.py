@@ -62,7 +62,7 @@ def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPa
 
     Gradients of as many layers are there before the last of their tensors is back.
     """
-    chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, rank)
+    chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, rank)
     stays = device_bytes(layers.saved, layers.count, case.offload.layers)
     gone = (layers.saved - stays) * (chunks / plan.vpp)
     moved = offloaded_layers(layers.count, case.offload.layers)
@@ -76,7 +76,7 @@ def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> 
     Where copies both ways outlast the passes of all chunks, as if none left; a chunk counts as the largest.
     """
     schedule, degrees = case.schedule, (plan.pp, plan.vpp, plan.num_microbatches)
-    flying = schedule.in_flight_chunks(*degrees, rank)
+    flying = schedule.chunks_alive(*degrees, rank)
     if schedule.on_device_chunks is None:
         return flying
     kept = schedule.on_device_chunks(*degrees, rank)
@@ -110,7 +110,7 @@ def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = N
     Where the ``layers`` of its stages are not priced yet, a stage is one of the largest, of mean layers.
     """
     held = layers or _largest_stage(case, plan)
-    chunks = case.schedule.in_flight_chunks(plan.pp, plan.vpp, plan.num_microbatches, 0.0 * plan.pp)
+    chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, 0.0 * plan.pp)
     moved = copied_bytes(held.saved, held.count, case.offload.layers)
     most_moved = np.max(moved, axis=0) if layers else moved
     return most_moved * (chunks / plan.vpp)

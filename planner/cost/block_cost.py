@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -15,15 +14,17 @@ from planner.cost.blocks import (
     embedding_operators,
     head_operators,
     prediction_operators,
-    routed_bytes,
     spared_product,
 )
 from planner.cost.communication import BlockExchanges, block_exchanges, edge_exchange
+from planner.cost.dispatched import routed_bytes
+from planner.cost.encoders import encoder_piece
 from planner.cost.exchange import Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
-from planner.cost.operators import Operator, Pricer
+from planner.cost.operators import Operator, Pricer, largest, total
+from planner.cost.stages import ENCODER
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
 from planner.runtimes._traits import Traits
@@ -122,24 +123,8 @@ class PricedLayer:
     floor: Num = 0.0
 
 
-def total(operators: Iterable[Operator], field: str) -> Num:
-    """Sum of one field over operators."""
-    result: Num = 0.0
-    for operator in operators:
-        result = result + getattr(operator, field)
-    return result
-
-
-def largest(operators: Iterable[Operator], field: str) -> Num:
-    """Largest of one field over operators."""
-    result: Num = 0.0
-    for operator in operators:
-        result = maximum(result, getattr(operator, field))
-    return result
-
-
 def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
-    """Price the block called ``name``, or ``embedding``, ``head``, ``tied_head`` or ``prediction``."""
+    """Price the block called ``name``, or an end, or the encoder whole."""
     model = pricer.case.model
     if name in model.blocks:
         block = model.blocks[name]
@@ -149,6 +134,8 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         exchanges = block_exchanges(pricer, block, operators)
         routed, floor = routed_bytes(pricer, block.ffn), layer_floor(pricer, block)
         return PricedLayer(tuple(operators), exchanges, experts, spared, routed, floor)
+    if name == ENCODER and model.encoder is not None:
+        return PricedLayer(*encoder_piece(pricer, model.encoder))
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,

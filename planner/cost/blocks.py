@@ -8,6 +8,7 @@ from typing import get_args
 from planner.cost.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.case import Case
 from planner.cost.casts import cast_seconds
+from planner.cost.dispatched import bias_traffic
 from planner.cost.norms import block_norms, norm_operator
 from planner.cost.operators import Operator, Pricer, accumulation_bytes, slowed
 from planner.cost.recurrent import recurrent_operators
@@ -231,33 +232,12 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
         out.with_values(second=where(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),
     ]
     if ffn.bias and not case.traits.kernels.compiled:
-        summed = traffic.EXPERT_BIAS[case.traits.experts.dispatcher == "fused"]
-        operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, summed))
+        operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, bias_traffic(case, plan)))
     if ffn.zero_experts:
         operators.append(pricer.elementwise("zero_experts", "moe", idle, traffic.ZERO_EXPERTS))
     if ffn.shared_inner:
         operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
     return operators
-
-
-def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
-    """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]
-
-    An all-to-all brings a row for each expert of a token both ways. Fused kernels bring a token back as one,
-    summed, and out as no more rows than it has experts (HybridEP; DeepEP brings one for each rank).
-
-    References
-    ----------
-    .. [1] torchtitan b5bcd76c, ``torchtitan/models/common/token_dispatcher.py`` and ``distributed/deepep``:
-       results of ``combine``, tokens x width where fused, copies x width where not.
-    """
-    if not isinstance(ffn, Experts):
-        return 0.0
-    case, plan = pricer.case, pricer.plan
-    picks = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
-    back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.picks
-    rows = pricer.local_tokens * (back + picks * case.workload.imbalance)
-    return where(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
 
 
 GROUPED_CASTS = {"mxfp8": "fp8_block"}

@@ -136,6 +136,22 @@ class Case:
         """Rate of the host link, one direction; endless where nobody says, and then refused. [byte/s]"""
         return float(self.pool.accelerator.host_link or math.inf)
 
+    @property
+    def node_ranks(self) -> int:
+        """Ranks that share a node's memory, processors and disks. [-]"""
+        return min(self.pool.gpus_per_node, self.job.gpus)
+
+    @property
+    def hosts_gradients(self) -> bool:
+        """Whether gradients rest on the host, where they are stepped, and pass through the device alone."""
+        leave = self.offload.fetches or (self.offload.optimizer and self.engine.hosts_gradients)
+        return leave and self.sharding.shards_gradients
+
+    @property
+    def host_gradient_bytes(self) -> float:
+        """Bytes of a gradient that goes down to the host that steps it. [byte]"""
+        return self.gradient_bytes if self.offload.fetches else self.offload.down_bytes
+
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that nccl-tests reach."""
@@ -311,8 +327,10 @@ def piped(case: Case, plan: Plan) -> Mask:
 
 
 @lru_cache(maxsize=16)
-def sharding_of(zero: int, at_rest: bool) -> Sharding:
-    """Return what a ZeRO stage shards in a runtime that shards all weights at rest, or does not.
+def sharding_of(zero: int, engine: Engine) -> Sharding:
+    """Return what a ZeRO stage shards with an engine that shards all weights at rest, or does not.
+
+    One that wraps whole weights shards them over groups of one.
 
     References
     ----------
@@ -320,20 +338,22 @@ def sharding_of(zero: int, at_rest: bool) -> Sharding:
        false, parameters stay gathered after forward, and backward needs no all-gather.
     """
     found = find(SHARDINGS, f"zero{zero}", "--zero")
-    if not at_rest or not found.shards_gradients or found.shards_parameters:
+    if engine.wraps_whole and not found.stage:
+        return replace(find(SHARDINGS, "zero3", "--zero"), name=found.name, stage=0)
+    if not engine.at_rest or not found.shards_gradients or found.shards_parameters:
         return found
     return replace(found, shards_parameters=True, keeps_gathered=True)
 
 
 def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
-    """Look the plan's and the workload's techniques up.
+    """Look the plan's and the workload's techniques up, and the traits that the plan runs.
 
     Raises
     ------
     InputError
         If a name is in no table.
     """
-    work = job.workload
+    work, runtime = job.workload, runtime.as_run(plan, job)
     return Case(
         job=job,
         runtime=runtime,
@@ -341,7 +361,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
         recompute=read_choice(dict(RECOMPUTES), plan.recompute),
         context=read_method(CONTEXT_METHODS, plan.cp_method),
         schedule=find(SCHEDULES, plan.schedule, "--schedule"),
-        sharding=sharding_of(plan.zero, ENGINES[runtime.traits.engine.name].at_rest),
+        sharding=sharding_of(plan.zero, ENGINES[runtime.traits.engine.name]),
         offload=read_offload(OFFLOADS, plan.offload),
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),

@@ -208,7 +208,11 @@ def dense_path_seconds(operators: list[Operator]) -> Num:
 
 
 def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> Exchange:
-    """Price dispatch and combine of routed tokens, and the gathers of expert tensor parallelism."""
+    """Price dispatch and combine of routed tokens, and the gathers of expert tensor parallelism.
+
+    Nothing hides the latter: they stand between permutation and grouped products, which take no user buffers
+    (Megatron-LM d98e8a64, ``core/transformer/moe/token_dispatcher.py``).
+    """
     case, plan = pricer.case, pricer.plan
     token = ACTIVATION_BYTES * pricer.local_tokens * case.model.hidden
     routed = token * ffn.picks
@@ -226,7 +230,7 @@ def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> 
         unhidden = exposed_seconds(2 * once, dense_path_seconds(operators))
     else:
         unhidden = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
-    exposed = unhidden + 2 * (handling + shared * traits.tensor.exposed)
+    exposed = unhidden + 2 * (handling + shared)
     sent = 2 * (leaving + ring_sent_bytes(whole, plan.etp))
     return Exchange(exposed, exposed, sent, sent)
 

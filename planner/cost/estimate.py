@@ -12,12 +12,14 @@ from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
 from planner.cost.flops import job_flops
+from planner.cost.host_rules import hosted_rules
 from planner.cost.kinds import band_of_kinds
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
 from planner.cost.money import Bill, Phases, bill_of
 from planner.cost.parts import PlanParts
 from planner.cost.played import played_seconds
+from planner.cost.settings import settings_left_out
 from planner.cost.step import (
     StepPrice,
     device_bytes,
@@ -89,7 +91,8 @@ class Estimate(Shown):
     Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``bound`` is what no
     split of the layers beats by the closed form, and ``floor`` what this very plan takes at least, however it
     is played. ``band_basis`` says in words which measured runs the error band is from, ``band_lender`` whose
-    it is where that is another runtime's or accelerator's.
+    it is where that is another runtime's or accelerator's. ``left_out`` are settings that were asked for and
+    that the plan does not run: name, value and why; ``runtime`` is as it runs.
     """
 
     job: Job
@@ -113,6 +116,7 @@ class Estimate(Shown):
     sent: SentBytes
     bill: Bill
     band_lender: str = ""
+    left_out: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def peak(self) -> float:
@@ -170,9 +174,13 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         If a technique's name is unknown.
     """
     case = case_of(plan, job, runtime)
+    left_out = settings_left_out(plan, job, runtime)
+    runtime = case.runtime
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
     parts = PlanParts(plan, case)
+    if parts.hosted is not None:
+        broken = (*broken, *violations(hosted_rules(plan, case, max(parts.hosted.host))))
     played = parts.hosted is not None or parts.is_played
     result = _played_step(parts) if played else parts.step
     step = float(result.step)
@@ -203,6 +211,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         error_band=None if band is None else band.share,
         band_basis="" if band is None else band.basis,
         band_lender="" if band is None else band.lender,
+        left_out=left_out,
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.allocator.memory_spread)),
         extrapolated_share=extrapolated,
         time=time,

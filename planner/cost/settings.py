@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes._family import Job, Runtime
+from planner.runtimes._settings import word
 from planner.runtimes._traits import Traits
 from planner.techniques.settings import SETTINGS, Setting
 
@@ -31,6 +33,20 @@ def changed_settings(job: Job, runtime: Runtime, plain: Traits) -> dict[str, str
         for one in settings_that_matter(job, runtime)
         if (value := one.value_of(runtime.traits)) is not None and value != one.value_of(plain)
     }
+
+
+def settings_left_out(plan: Plan, job: Job, runtime: Runtime) -> tuple[tuple[str, str, str], ...]:
+    """Return name, value and reason of the settings that a plan runs otherwise than they are set."""
+    return tuple((*_said(runtime, idle.trait), idle.reason) for idle in runtime.left_out(plan, job))
+
+
+def _said(runtime: Runtime, trait: str) -> tuple[str, str]:
+    """Return name and value of the setting that decides a trait, or of the trait itself."""
+    for name in runtime.searched:
+        value = SETTINGS[name].value_of(runtime.traits)
+        if value is not None and trait in SETTINGS[name].values[value]:
+            return name, value
+    return trait, word(runtime.traits.value_of(trait))
 
 
 @remembered(most=4096)

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from planner.numeric import Num
+
 
 class Traffic(NamedTuple):
     """Bytes moved for one element.
 
     Parameters
     ----------
-    forward, backward : float
+    forward, backward : Num
         Of each pass. [byte]
     kernel : str
         The measured kernel whose rate it has, where that is not the one of its name: one kernel does not run
         as a chain of them does.
     """
 
-    forward: float
-    backward: float
+    forward: Num
+    backward: Num
     kernel: str = ""
 
     def beside(self, other: Traffic) -> Traffic:

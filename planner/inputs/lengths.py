@@ -89,6 +89,11 @@ def _number(text: str) -> float:
         return math.nan
 
 
+def _tokens(number: float) -> str:
+    """Return a bound as people write it: lengths in binary thousands."""
+    return f"{number / 2**20:g}Mi" if number >= 2**20 and number % 2**20 == 0 else f"{number:g}"
+
+
 def _law(said: str, where: str) -> Mapping[str, float]:
     """Return the numbers of a law by name; every fault is told."""
     given = dict(part.partition("=")[::2] for part in said.partition(":")[2].split(",") if part.strip())
@@ -107,10 +112,10 @@ def _law(said: str, where: str) -> Mapping[str, float]:
         least = 0.0 if name == "seed" else 0.01 if name == "sigma" else 1.0
         most = 10.0 if name == "sigma" else 2.0**32 if name == "seed" else float(MOST_LENGTH)
         if not least <= value <= most:
-            said_value = repr(words.get(name, "nothing"))
-            faults.append(
-                Problem(where, f"{name} of {said_value}", f"a number from {least:g} to {most:g}", LAW)
-            )
+            found_words = f"{name} {words[name]!r}" if name in words else f"no {name}"
+            bound = _tokens(most) if name in ("mean", "max") else f"{most:,.10g}"
+            range_words = f"{name}=N, a number from {least:g} to {bound}"
+            faults.append(Problem(where, found_words, range_words, LAW))
     if not faults and found["mean"] > found["max"]:
         faults.append(Problem(where, f"mean {found['mean']:g}", f"at most the max of {found['max']:g}"))
     if faults:

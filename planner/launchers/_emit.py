@@ -14,6 +14,13 @@ from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, LauncherSettings
+from planner.launchers._islands import (
+    NEEDS,
+    is_over_islands,
+    island_notes,
+    island_variables,
+    refuse_launcher,
+)
 from planner.launchers._saving import with_saving
 from planner.launchers._shell import job_name
 from planner.plan import Plan
@@ -96,6 +103,7 @@ def launch_files(
         If the launcher cannot start so many accelerators.
     """
     runtime = wanted.runtime
+    refuse_launcher(wanted.launcher.name, job)
     plan, command = priced_command(plan, job, wanted, order)
     command = with_saving(command, runtime, saving)
     if smoke and command.smoke is None:
@@ -147,7 +155,12 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         *packed_note(job.workload),
     )
     variables = on_vendor(command.environment, job.hardware.pool.accelerator)
-    return replace(command, environment=variables, notes=(*command.notes, *told))
+    return replace(
+        command,
+        environment={**variables, **island_variables(job)},
+        needs=(*command.needs, *(NEEDS if is_over_islands(job) else ())),
+        notes=(*command.notes, *told, *island_notes(job)),
+    )
 
 
 def _command(plan: Plan, job: Job, wanted: Target, order: str | None, changes: dict[str, Any]) -> Command:
@@ -162,15 +175,23 @@ def _command(plan: Plan, job: Job, wanted: Target, order: str | None, changes: d
 
 
 def _sayable(brought: Changes, plan: Plan, job: Job, wanted: Target) -> dict[str, Any]:
-    """Return the traits of a release that files for this plan can say, each tried beside those before it."""
+    """Return the traits of a release that files can say: all, or each beside those before it."""
+    if _is_sayable(plan, job, wanted, dict(brought)):
+        return dict(brought)
     said: dict[str, Any] = {}
     for name, value in brought.items():
-        try:
-            _command(plan, job, wanted, None, said | {name: value})
-        except UnsupportedPlan:
-            continue
-        said[name] = value
+        if _is_sayable(plan, job, wanted, said | {name: value}):
+            said[name] = value
     return said
+
+
+def _is_sayable(plan: Plan, job: Job, wanted: Target, changes: dict[str, Any]) -> bool:
+    """Whether files for a plan can say changed traits."""
+    try:
+        _command(plan, job, wanted, None, changes)
+    except UnsupportedPlan:
+        return False
+    return True
 
 
 def release_notes(runtime: Runtime, silent: Sequence[str], version: str) -> tuple[str, ...]:
@@ -210,6 +231,11 @@ def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:
 
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
+    if job.model.encoder is not None:
+        raise UnsupportedPlan(
+            f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
+            "encoder that was priced; nearest: a model YAML without `encoder`"
+        )
     faults = violations(all_rules(plan, case_of(plan, job, runtime)))
     if faults:
         raise UnsupportedPlan(refusal(runtime, faults))

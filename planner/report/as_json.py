@@ -39,6 +39,7 @@ STAGE_KEYS: Final = (
     "allocated", "reserve", "framework", "total",
 )  # fmt: skip
 PRICE_KEYS: Final = ("usd_per_hour", "basis", "seller", "kind", "day", "source")
+LEFT_OUT_KEYS: Final = ("setting", "value", "reason")
 SENT_KEYS: Final = ("tp", "cp", "ep", "pp", "dp")
 OPTIMALITY_KEYS: Final = (
     "method", "proved", "bound_s", "gap", "over", "proof", "played_bound_s", "within_s",
@@ -87,6 +88,8 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
     figures = (
         _no_figures(answer) if isinstance(answer, Unpriced) else _figures(answer) | lengths_record(answer)
     )
+    if isinstance(answer, Estimate) and answer.left_out:
+        head |= {"not_run": [dict(zip(LEFT_OUT_KEYS, one, strict=True)) for one in answer.left_out]}
     document: Document = plain(head | figures)
     return document
 

@@ -13,6 +13,7 @@ from planner.cost.price import Unpriced
 from planner.inputs.bands import chip_of, core_of, error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
+from planner.report.host_line import unproven_host
 from planner.report.hosting import hosting_lines
 from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant, split_words
@@ -31,7 +32,7 @@ from planner.report.plan_columns import (
     TOKENS,
     plan_record,
 )
-from planner.report.settings_line import settings_line, unproven_settings
+from planner.report.settings_line import left_out_lines, settings_line, unproven_settings
 from planner.report.unequal import lengths_page
 from planner.report.view import figure, figures
 from planner.runtimes._family import Job, Runtime
@@ -88,7 +89,8 @@ def job_line(job: Job, runtime: Runtime) -> str:
 def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Page:
     """Return the page of one estimate."""
     page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}{_split(answer.plan)}"]
-    page += [*settings_line(answer), *verdict(answer)]
+    not_run = left_out_lines(answer) if isinstance(answer, Estimate) else []
+    page += [*settings_line(answer), *not_run, *verdict(answer)]
     if isinstance(answer, Estimate):
         page += [
             _figures(answer),
@@ -279,11 +281,12 @@ def unproven(answer: Estimate) -> list[str]:
     """Say what of a plan no measured run stands behind, whatever its band."""
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
     if not kinds:
-        return unproven_settings(answer)
+        return [*unproven_host(answer), *unproven_settings(answer)]
     chip = chip_of(answer.job.hardware.pool.accelerator.name)
     what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
     there = f"no measured run of {core_of(answer.runtime.name)} with {what} on {chip} has"
     return [
+        *unproven_host(answer),
         *unproven_settings(answer),
         f"Unproven: {there} {' or '.join(kinds)}.",
     ]

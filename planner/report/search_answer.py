@@ -28,10 +28,8 @@ from planner.report.view import View
 from planner.search.meshes import choice_of
 from planner.search.optimise import SearchResult
 from planner.search.request import SearchRequest, objective_value
+from planner.search.ties import TIE
 from planner.units import percent
-
-TIE: Final = 0.01
-"""Share of the best value of the objective within which plans are called a tie. [-]"""
 
 LINES: Final = 24
 """Lines of a screen. [-]"""
@@ -72,7 +70,7 @@ def search_answer(
     table, above = _table(result, request), [*idle_lines(result), *within_line(result, request)]
     frozen = ["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []
     lines = [
-        " ".join([*_first(result), *settings_line(lead, "Settings"), *_ties(result, request.objective)]),
+        _lead(result, request, len(result.plans)),
         *_baselines(result),
         _proof(result),
         *short_trust(lead),
@@ -93,8 +91,15 @@ def search_answer(
     lines = [line for line in lines if not (beyond and line.startswith("Baselines"))]
     count = rows or on_one_screen(table, room, fewest)
     table = Table(tuple(sorted(table.rows[:count], key=lambda row: int(row["#"]))))
+    lines[0] = _lead(result, request, len(table.rows))
     hint = [_next(len(result.plans) > len(table.rows))] if defaults else []
     return [head, *above, table, "\n".join([*lines, *hint])]
+
+
+def _lead(result: SearchResult, request: SearchRequest, shown: int) -> str:
+    """Return what limits the first plan, its settings, and what of the plans that are shown ties with it."""
+    ties = _ties(result, request.objective, shown)
+    return " ".join([*_first(result), *settings_line(result.plans[0], "Settings"), *ties])
 
 
 def screen_lines(part: str | Table) -> int:
@@ -137,14 +142,16 @@ def _table(result: SearchResult, request: SearchRequest) -> Table:
     return View([RANK, layouts, STEP_BANDED, MFU, peak, *dollars(rows, 3)], rows).table()
 
 
-def _ties(result: SearchResult, objective: str) -> list[str]:
+def _ties(result: SearchResult, objective: str, shown: int) -> list[str]:
     """Say which plans are no worse than the best by more than the model can tell, and name its variants."""
     played = (*result.played, *[None] * len(result.plans))
     values = [
         objective_value(objective, answer, seconds)
         for answer, seconds in zip(result.plans, played, strict=False)
     ]
-    last = len(list(takewhile(lambda value: value <= values[0] * (1 + TIE) < float("inf"), values)))
+    least = min(values)
+    tied = takewhile(lambda value: value <= least * (1 + TIE) < float("inf"), values)
+    last = min(shown, len(list(tied)))
     lines = [f"Plans 1 to {last} are a tie (within {percent(TIE, 0)})."] if last > 1 else []
     others = result.variants[0] if result.variants else ()
     if others:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.calibrate.releases import plain_traits
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced
-from planner.cost.settings import changed_settings, unmeasured
+from planner.cost.settings import changed_settings, settings_left_out, unmeasured
 
 
 def own_settings(answer: Estimate | Unpriced) -> dict[str, str]:
@@ -25,3 +27,15 @@ def unproven_settings(answer: Estimate) -> list[str]:
     """Say which settings of a plan no measured run has."""
     found = unmeasured(answer.job, answer.runtime)
     return [f"Unproven: no measured run has {', '.join(found)}."] if found else []
+
+
+def left_out_lines(answer: Estimate) -> list[str]:
+    """Say which settings were asked for that the plan does not run, and why."""
+    job, runtime = answer.job, answer.runtime
+    traits = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
+    usual = settings_left_out(answer.plan, job, replace(runtime, traits=traits))
+    return [
+        f"Not run: {name} {value}, since {reason}; priced and written without."
+        for name, value, reason in answer.left_out
+        if (name, value, reason) not in usual
+    ]

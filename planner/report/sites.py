@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
+from planner.cost.sites.routes import chain_order
 from planner.formulas.failures import job_mtbf_seconds
+from planner.formulas.learning_laws import inner_steps_perplexity
 from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.plan_columns import money
 from planner.report.search_page import nothing_fits
-from planner.search.sites.rank import Ranked, SitesResult, batch_cost
+from planner.search.sites.rank import batch_cost
 from planner.search.sites.request import SitesRequest
+from planner.search.sites.ways import Ranked, SitesResult
+from planner.techniques.sync import AXES
 from planner.techniques.sync._family import best_batch_tokens
 from planner.units import DAY, percent
 
@@ -23,6 +27,8 @@ SITES: Final = "planner/sites/1"
 BITS: Final = 8.0
 GIGA: Final = 1e9
 
+NAMED: Final = 4
+"""Methods without a runner that a page names. [-]"""
 SHOWN: Final = 6
 """Ways of one kind that a page shows. [-]"""
 
@@ -43,13 +49,13 @@ def sites_page(
 ) -> Page:
     """Return a search over sites for people."""
     if not result.ranked:
-        return [_head(request), *_nothing(result), *_others(result), *_taken(defaults)]
+        return [_head(request), *_nothing(result), *_others(result, verbose), *_taken(defaults)]
     page: Page = [_head(request), ways_table(result.ranked, request)]
     if len({one.price.way.sync.name for one in result.ranked}) == 1 and len(result.by_steps) > 1:
         page.append(ways_table(_some(result.by_steps, verbose), request, "by inner steps"))
     lead = result.ranked[0]
     lines = [
-        _inside(lead),
+        _inside(lead, request),
         _links(lead),
         *_costs(result, verbose),
         *_crossovers(result.ranked if verbose else result.ranked[:1]),
@@ -127,20 +133,41 @@ def _head(request: SitesRequest) -> str:
     )
 
 
-def _inside(lead: Ranked) -> str:
-    """Say the plan at each site, and who waits for whom."""
+def _inside(lead: Ranked, request: SitesRequest) -> str:
+    """Say what crosses sites, the plan at each or of all, and who waits for whom."""
+    head = f"Across sites: {AXES[lead.sync.axis]}."
+    if lead.steps:
+        return f"{head} {_one_job(lead, request)}"
     layouts = {name: f"{layout(one.plan)}, {significant(one.step, 3)} s" for name, one in lead.plans.items()}
     if len(set(layouts.values())) == 1:
-        said = f"Inside each site: {next(iter(layouts.values()))} a step alone."
+        said = f"{head} Inside each site: {next(iter(layouts.values()))} a step alone."
     else:
-        said = "Inside: " + "; ".join(f"{name} {text}" for name, text in layouts.items()) + "."
+        said = f"{head} Inside: " + "; ".join(f"{name} {text}" for name, text in layouts.items()) + "."
         slowest = max(lead.plans, key=lambda name: lead.plans[name].step)
         said += f" All wait for {slowest}." if lead.sync.waits else ""
     kept = lead.price.device_bytes / 2**30
     host = lead.price.host_bytes / 2**30
-    extra = [f"{kept:.1f} GiB of an accelerator"] if kept else []
+    freed = f" {lead.sync.name} frees {-kept:.1f} GiB of an accelerator." if kept < 0 else ""
+    extra = [f"{kept:.1f} GiB of an accelerator"] if kept > 0 else []
     extra += [f"{host:.1f} GiB of host memory for each"] if host else []
-    return said + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
+    return said + freed + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
+
+
+def _one_job(lead: Ranked, request: SitesRequest) -> str:
+    """Say the plan of one job over the sites, and which stages lie at which."""
+    known = next(iter(lead.plans.values()))
+    said = f"One job over all: {layout(known.plan)}"
+    if known.plan.pp > 1:
+        each = int(known.plan.pp) // len(request.profile.sites)
+        spans = (
+            f"{place * each} to {place * each + each - 1} at {name}" if each > 1 else f"{place} at {name}"
+            for place, name in enumerate(chain_order(request.profile))
+        )
+        said += f"; stages {', '.join(spans)}"
+        split = known.plan.stage_layers
+        said += f"; layers {', '.join(map(str, split))}" if split is not None and len(set(split)) > 1 else ""
+    fast = significant(lead.price.compute, 3)
+    return f"{said}. A step inside one site would take {fast} s."
 
 
 def _links(lead: Ranked) -> str:
@@ -152,7 +179,8 @@ def _links(lead: Ranked) -> str:
         for pair in price.peak
     ]
     seconds = " and ".join(significant(time, 3) for time in price.exchanges)
-    return f"An exchange takes {seconds} s alone: {'; '.join(told)}."
+    what = "The messages of a micro-batch take" if lead.sync.axis == "stages" else "An exchange takes"
+    return f"{what} {seconds} s alone: {'; '.join(told)}."
 
 
 def _costs(result: SitesResult, verbose: bool) -> list[str]:
@@ -164,7 +192,18 @@ def _costs(result: SitesResult, verbose: bool) -> list[str]:
         packed = one.price.way.packed.how
         if packed.name != "none":
             told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
+    told |= _more_steps(result.ranked[0])
     return [f"Cost in learning: {' '.join(told.values())}"] if told else []
+
+
+def _more_steps(lead: Ranked) -> dict[str, str]:
+    """Say what more inner steps than the laws had may cost, which no compute above counts."""
+    steps = lead.price.way.steps
+    worse = float(inner_steps_perplexity(float(steps))) - 1.0
+    if lead.sync.penalty.kind != "law" or not lead.sync.inner or worse <= 0:
+        return {}
+    seen = "as at 150 M, not counted (arXiv:2311.08105)"
+    return {"steps": f"H {steps}: perplexity {percent(worse)} above H 50, {seen}."}
 
 
 def _crossovers(ways: tuple[Ranked, ...]) -> list[str]:
@@ -223,8 +262,10 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
     if verbose:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
-    told = ", ".join(one.sync.name for one in result.others)
-    return [f"Not ranked, no runner known to train so here: {told}. Name one with --sync, or see -v."]
+    names = [one.sync.name for one in result.others]
+    more = len(names) - NAMED
+    told = ", ".join(names) if more < 2 else f"{', '.join(names[:NAMED])} and {more} more"
+    return [f"Not ranked, no runner known: {told}. See -v."]
 
 
 def _failures(request: SitesRequest) -> list[str]:
@@ -246,6 +287,7 @@ def way_document(one: Ranked) -> Document:
     document: Document = plain(
         {
             "sync": one.sync.name,
+            "across": one.sync.axis,
             "inner_steps": price.way.steps if one.sync.inner else None,
             "fragments": timing.fragments,
             "delay_steps": timing.delay,
@@ -276,6 +318,9 @@ def way_document(one: Ranked) -> Document:
                 "source": one.sync.penalty.source,
                 "compress": price.way.packed.how.penalty,
             },
+            "perplexity_of_inner_steps": (
+                float(inner_steps_perplexity(float(price.way.steps))) if one.sync.inner else None
+            ),
             "compute_to_same_loss": one.compute,
             "days_to_train": one.days,
             "cost_usd_to_train": one.usd,

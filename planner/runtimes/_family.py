@@ -12,9 +12,11 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
+from planner.remembered import remembered
 from planner.rules import Rule
 from planner.runtimes._groups import MESH, Grouping
-from planner.runtimes._settings import NO_CHANGES, Changes, Settings
+from planner.runtimes._idle import Idle, left_out
+from planner.runtimes._settings import NO_CHANGES, Changes, Settings, Value
 from planner.runtimes._traits import Traits
 
 GROWING_SEGMENTS: Final = {
@@ -236,6 +238,8 @@ class Runtime:
         Whether parameters, gradients and optimizer states have one dtype, that of the master weights.
     release : str
         The release whose traits it has; empty for the newest.
+    idle : tuple of Idle
+        Traits that some plans do not run as they are set.
     saves : callable, optional
         Adds to a command what makes it save and go on after a failure as asked; None where its files say the
         interval alone.
@@ -270,11 +274,26 @@ class Runtime:
     trains_prediction: bool = False
     one_dtype: bool = False
     release: str = ""
+    idle: tuple[Idle, ...] = ()
     saves: Callable[[Command, Any], Command] | None = None
 
     def with_traits(self, **values: Any) -> Runtime:
         """Return it with other values of some traits, by flat name."""
         return replace(self, traits=self.traits.with_values(**values))
+
+    def left_out(self, plan: Plan, job: Job) -> list[Idle]:
+        """Return the traits that a plan, or each of a batch, runs with another value than they have.
+
+        A release for which no files are written is priced as its recipes were, whatever they switched on.
+        """
+        if self.release and self.release not in self.versions:
+            return []
+        return left_out(self.idle, plan, job, self.traits.value_of)
+
+    def as_run(self, plan: Plan, job: Job) -> Runtime:
+        """Return it with the traits that a plan, or each of a batch, runs."""
+        idle = self.left_out(plan, job)
+        return _changed(self, tuple((one.trait, one.instead) for one in idle)) if idle else self
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""
@@ -284,5 +303,11 @@ class Runtime:
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""
-        makers = (self.pass_rules, self.own_rules, self.setting_rules)
-        return [rule for maker in makers for rule in maker(plan, job, self)]
+        makers, own = (self.pass_rules, self.own_rules, self.setting_rules), self.as_run(plan, job)
+        return [rule for maker in makers for rule in maker(plan, job, own)]
+
+
+@remembered(most=4096)
+def _changed(runtime: Runtime, values: tuple[tuple[str, Value], ...]) -> Runtime:
+    """Return a runtime with other values of some traits: one and the same for one question."""
+    return runtime.with_traits(**dict(values))

@@ -23,8 +23,9 @@ NO_CHANGES: Final[Changes] = MappingProxyType({})
 CHOICES: Final = frozenset(
     {
         "attention", "compiled", "dropout", "fused_activation", "fused_norm", "fused_rope",
-        "fused_weight_gradient", "gradient_dtype", "mlp_tiles", "parameter_dtype", "reduce_dtype",
-        "selective", "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
+        "fused_weight_gradient", "gradient_dtype", "host_checkpoints", "mlp_tiles", "parameter_dtype",
+        "quantised_gathers", "quantised_reductions", "reduce_dtype", "secondary_shards", "selective",
+        "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
     }
 )  # fmt: skip
 """Traits that say which code runs; the others are what is known of its speed and memory."""
@@ -45,8 +46,8 @@ def unheard(changes: Changes, settings: Settings, plain: Traits) -> list[str]:
     """Return why files cannot start what was priced: choices that no setting of the runtime makes."""
     own = plain.flat()
     return [
-        f"trait {name}: {_word(value)}; needs {_either(own[name], settings.get(name, ()))}; "
-        f"nearest: --set {name}={_word(own[name])}"
+        f"trait {name}: {word(value)}; needs {_either(own[name], settings.get(name, ()))}; "
+        f"nearest: --set {name}={word(own[name])}"
         for name, value in changes.items()
         if name in CHOICES and not _heard(name, value, settings)
     ]
@@ -55,7 +56,7 @@ def unheard(changes: Changes, settings: Settings, plain: Traits) -> list[str]:
 def assumed(changes: Changes, settings: Settings) -> tuple[str, ...]:
     """Return for the run card the changes that were priced, and that no setting of the runtime makes."""
     return tuple(
-        f"The price assumes {name} {_word(value)}, which no setting in these files brings about."
+        f"The price assumes {name} {word(value)}, which no setting in these files brings about."
         for name, value in changes.items()
         if name not in CHOICES and not _heard(name, value, settings)
     )
@@ -66,12 +67,13 @@ def _heard(name: str, value: Value, settings: Settings) -> bool:
     return value in known or ANY in known
 
 
-def _word(value: Value) -> str:
+def word(value: Value) -> str:
+    """Return a trait's value as users write it."""
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else value
     )
 
 
 def _either(own: Value, others: tuple[Value, ...]) -> str:
-    known = ", ".join(map(_word, dict.fromkeys((own, *others))))
+    known = ", ".join(map(word, dict.fromkeys((own, *others))))
     return f"{known}, since the files have no other setting"

@@ -52,10 +52,11 @@ def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapp
     -------
     mapping
         ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that
-        would do, ``changes``, each a single change after which something fits, ``remedies``: these and one
-        node more, each with a plan that fits then, its memory and its price, ``split``: where the plan
-        that misses least fails with every split of its layers, what there is and what it needs, and
-        ``breaks``: where no plan obeys all rules, what the one that breaks the fewest breaks.
+        would do, ``changes``, each a single change after which something fits, or adapters on more
+        accelerators of a node where none does, ``remedies``: these and one node more, each with a plan that
+        fits then, its memory and its price, ``split``: where the plan that misses least fails with every
+        split of its layers, what there is and what it needs, and ``breaks``: where no plan obeys all rules,
+        what the one that breaks the fewest breaks.
     """
     job, runtime = next(request.jobs())
     legal = [report.smallest for report in reports if report.smallest is not None]
@@ -63,6 +64,8 @@ def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapp
     plan = estimate(smallest.plan, job, runtime, request.memory_limit) if smallest is not None else None
     fitting = [(text, changed) for text, changed in _changes(request) if _fits(changed)]
     grown = [(text, changed) for text, changed in _one_node_more(request) if _fits(changed)]
+    if not fitting and not grown:
+        fitting = list(_two_changes(request))
     return {
         "plan": plan.plan.as_dict() if plan is not None else None,
         "peak_gib": plan.peak / GIB if plan is not None else None,
@@ -192,6 +195,20 @@ def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
         yield from _tuned(with_work(method="qlora"))
     if work.seq_len >= 2048:
         yield f"--seq-len {work.seq_len // 2}", with_work(seq_len=work.seq_len // 2)
+
+
+def _two_changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
+    """Yield adapters of each method on the fewest accelerators of a node, by doubling, that hold them."""
+    work, pool = request.workload, next(request.jobs())[0].hardware.pool
+    for method in ("lora", "qlora"):
+        if work.method == method:
+            continue
+        for text, tuned in _tuned(replace(request, workload=work.model_copy(update={"method": method}))):
+            counts = [max(request.gpu_counts) * 2**power for power in range(1, MOST_DOUBLINGS + 1)]
+            several = (replace(tuned, gpu_counts=(count,)) for count in counts if count <= pool.gpus_per_node)
+            found = next((changed for changed in several if _remedy("", changed, None)["plan"]), None)
+            if found is not None:
+                yield f"{text} --gpus {found.gpu_counts[0]}", found
 
 
 def _tuned(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:

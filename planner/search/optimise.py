@@ -12,10 +12,10 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
-from planner.cost.kinds import unmeasured_kinds
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
+from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
 from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
@@ -34,6 +34,7 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
+from planner.search.ties import best_of_measured_kinds, with_careful_lead
 from planner.shown import Shown
 from planner.units import percent
 
@@ -119,6 +120,8 @@ def search(request: SearchRequest, progress: Progress | None = None) -> SearchRe
     if not result.valid and (smaller := on_fewer(request)) is not None:
         other = search_counts(smaller, progress)
         result = other if other.plans else result
+    beyond = (search_counts(one, progress, advise=False) for one in requests_beyond(request))
+    result = result if result.plans else next((other for other in beyond if other.plans), result)
     if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
         result = replace(result, fewer=does_as_well(request, result.plans[0]))
     return replace(result, elapsed=time.perf_counter() - started)
@@ -150,6 +153,11 @@ def search_counts(
     plans = [*with_settings(request, asked, plans, guard, within), *fastest]
     plans = [plan for plan in plans if plan.step <= within]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
+    best = shown.plans[0] if shown.plans else None
+    if request.objective != "memory":
+        shown = with_careful_lead(
+            shown, lambda plan: objective_value(request.objective, plan, guard.seconds(plan))
+        )
     ranked = list(shown.plans)
     lead = _lead_job(ranked, asked)
     known = tuple(baselines(request, *lead))
@@ -169,25 +177,16 @@ def search_counts(
         nearest=nearest_that_fits(request, reports) if advise and not ranked else None,
         elapsed=time.perf_counter() - started,
         scan=sum(report.seconds for report in reports),
-        optimality=_optimality(ranked, refined, request, scans, guard, within),
+        optimality=_optimality(ranked, best, refined, request, scans, guard, within),
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
-        measured=_of_measured_kinds(request, ranked, plans, guard),
+        measured=best_of_measured_kinds(
+            ranked,
+            [plan for plan in plans if why_left_out(plan, request) is None],
+            guard,
+            partial(objective_key, request.objective),
+        ),
     )
-
-
-def _of_measured_kinds(
-    request: SearchRequest, ranked: Sequence[Estimate], plans: Sequence[Estimate], guard: Guard
-) -> Estimate | None:
-    """Return the best of ``plans`` that measured runs stand behind; None where the first ranked is one."""
-    if not ranked or not _unmeasured(ranked[0]):
-        return None
-    known = [plan for plan in plans if not _unmeasured(plan) and why_left_out(plan, request) is None]
-    return next(iter(guard.ranked(known, 1, partial(objective_key, request.objective))), None)
-
-
-def _unmeasured(answer: Estimate) -> tuple[str, ...]:
-    return unmeasured_kinds(answer.plan, answer.job, answer.runtime)
 
 
 def scan_each(
@@ -328,19 +327,22 @@ def with_settings(
 
 def _optimality(
     ranked: list[Estimate],
+    fastest: Estimate | None,
     refined: list[Refinement],
     request: SearchRequest,
     scans: Sequence[Scan],
     guard: Guard,
     within: float,
 ) -> dict[str, object]:
-    """Say how good the best plan is proved to be, and over which space.
+    """Say how good the first plan is proved to be, and over which space.
+
+    The first may be a more careful one than the ``fastest`` of its choice, with which it ties.
 
     The gap is of the objective; the bounds are the seconds of the best plan less that share, so that of
     several counts or clusters none is compared by its seconds alone.
     """
     over = _space_of(scans, within, request.settings is not None)
-    if not ranked:
+    if not ranked or fastest is None:
         none = dict.fromkeys(("bound_s", "gap", "played_bound_s"))
         return {"method": "scan", "proved": False, "proof": None, **none, "over": over, "refined": 0}
     seconds = guard.seconds(ranked[0])
@@ -353,8 +355,9 @@ def _optimality(
     ]
     if asked == "memory":
         least = [one.open_bound for one in refined]
-    proved = min(least) >= best
-    gap = 0.0 if proved else 1.0 - min(least) / best
+    known_best = objective_value(asked, fastest, guard.seconds(fastest))
+    proved = min(least) >= known_best
+    gap = max(0.0, 1.0 - min([*least, known_best]) / best)
     lead = next((one.improvement for one in refined if ranked[0] in one.plans and one.improvement), None)
     return {
         "method": "scan, then candidates refined in the order of their bounds",

@@ -112,7 +112,7 @@ class StageTables:
         for pp, vpp in np.stack(self.pairs, axis=1).astype(int).tolist():
             split = self.split or usual_split(case, pp * vpp)
             ranks = both_ways(pipeline_ranks(case, (pp, vpp), split), case.schedule)
-            in_flight = case.schedule.in_flight_chunks(
+            in_flight = case.schedule.chunks_alive(
                 float(pp), float(vpp), FAR_BATCH, np.arange(pp, dtype=float)
             )
             all_ranks.append(ranks)

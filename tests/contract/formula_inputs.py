@@ -27,6 +27,13 @@ RECORDS: Final = {
 NOT_RUN: Final = {
     "corrected": "multiplies seconds by a share of no unit; its callers are run",
     "tile_costs": "takes a list of tiles when a curve is made",
+    **dict.fromkeys(
+        ("dion_flops", "dion_kept", "dion_exchanged", "shampoo_side", "shampoo_kept", "shampoo_flops"),
+        "rows and columns are elements, and so is their product",
+    ),
+    "estimated_zero2_bytes": "the 2 bytes of each weight are those of the code",
+    "estimated_zero3_bytes": "takes the same, and 4 bytes of each weight of a layer",
+    "estimated_host_bytes": "takes bytes of each weight, as the glossary has them",
     "latent_attention_params": "a rank is rows of one matrix and columns of the next, so no unit fits both",
     "curve_between": "takes two curves and returns one, whose constants have the units of theirs",
     "started_ring_seconds": "holds the 512 MiB of a tier's published rate without their unit",

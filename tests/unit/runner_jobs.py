@@ -152,5 +152,6 @@ def plan(task: Job, **axes: object) -> Plan:
     }
     dp = task.gpus / (degrees["tp"] * degrees["pp"] * degrees["cp"])
     passes = task.workload.global_batch / (degrees["micro_batch"] * dp)
-    given: dict[str, object] = {"zero_shards": dp * degrees["cp"], "num_microbatches": passes, "zero": 3}
+    shards = dp * degrees["cp"] if axes.get("zero", 3) else 1.0
+    given: dict[str, object] = {"zero_shards": shards, "num_microbatches": passes, "zero": 3}
     return Plan(dp=dp, **degrees, **(given | axes))  # type: ignore[arg-type]

@@ -36,6 +36,10 @@ def refused_at(name: str, file: str, key: str, value: object, folder: Path) -> s
 @pytest.mark.parametrize(
     ("key", "value", "fault"),
     [
+        ("fp16.loss_scale", -1, "fp16.loss_scale"),
+        ("fp16.loss_scale", 0, None),
+        ("fp16.loss_scale", True, "fp16.loss_scale"),
+        ("fp16.hysteresis", "x", "fp16.hysteresis"),
         ("elasticity", {"enabled": True}, "elasticity.enabled"),
         ("elasticity", {"enabled": False}, None),
         ("scheduler", {"type": "Foo"}, "scheduler.type"),

@@ -12,7 +12,7 @@ from planner.cli.options import JobOptions, PlanOptions
 from planner.cost.estimate import estimate
 from planner.runtimes import runtimes
 from planner.runtimes._settings import ANY, Value
-from tests.unit.test_trait_settings import PLANS, job_for, written
+from tests.unit.test_trait_settings import PLANS, job_for, with_partners, written
 
 NAMED = {
     "megatron-lm": ("train.sh",),
@@ -39,12 +39,11 @@ EACH = [
 @pytest.mark.parametrize(("name", "trait", "value"), EACH, ids=lambda part: str(part))
 def test_a_setting_is_read_back(name: str, trait: str, value: Value, tmp_path: Path) -> None:
     job = job_for(trait, name, value)
-    for file, text in written(name, job=job, **{trait: value}).items():
+    traits = with_partners(name, trait, value)
+    for file, text in written(name, job=job, **traits).items():
         (tmp_path / file).write_text(text, encoding="utf-8")
     plain = runtimes()[name]
-    changed = plain.with_traits(**{trait: value})
-    if (name, trait) == ("megatron-bridge", "loss_traffic"):
-        changed = changed.with_traits(logit_bytes=4.0)  # one kernel, two traits
+    changed = plain.with_traits(**traits)
     cluster = job.hardware.name
     for file in NAMED[name]:
         request = asked_of(tmp_path / file, JobOptions("", hardware=[cluster]), PlanOptions())

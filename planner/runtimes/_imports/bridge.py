@@ -80,8 +80,10 @@ def section_fields(said: Fields) -> Fields:
     fields["grad_reduce_in_fp32"] = said.get(
         f"{ROOT}mixed_precision.grad_reduce_in_fp32", fields.get("grad_reduce_in_fp32")
     )
-    for name in ("fp8_param_gather", "fp4_param_gather"):
+    for name in ("fp8_param_gather", "fp4_param_gather", "fp8_dot_product_attention"):
         fields[name] = said.get(f"{ROOT}mixed_precision.{name}", fields.get(name))
+    if f"{ROOT}peft.dropout" in said:
+        fields["peft_dropout"] = said[f"{ROOT}peft.dropout"]
     fields.setdefault("max_position_embeddings", fields.get("seq_length"))
     return fields
 

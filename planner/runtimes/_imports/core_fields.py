@@ -190,17 +190,18 @@ def unknown_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
         if value is not None
         and "." not in name
         and not any(name in table for table in tables)
+        and name not in SETTING_FIELDS
         and not WITHOUT_EFFECT.fullmatch(name)
     )
 
 
 def set_traits(fields: Mapping[str, Any]) -> list[str]:
     """Return the traits that fields set otherwise than the runtime has them."""
-    gated = _on(fields.get("gated_linear_unit", False))
+    fused = _on(fields.get("gated_linear_unit", False)) or _on(fields.get("add_bias_linear", True))
     off = {
-        "fused_activation": fields.get("bias_activation_fusion") is False and gated,
+        "fused_activation": fields.get("bias_activation_fusion") is False and fused,
         "fused_rope": fields.get("apply_rope_fusion") is False
-        and fields.get("position_embedding_type") == "rope"
+        and fields.get("position_embedding_type") in ("rope", "yarn")
         and not _on(fields.get("multi_latent_attention", False)),
         "fused_weight_gradient": fields.get("gradient_accumulation_fusion") is False
         and not _on(fields.get("use_megatron_fsdp", False)),
@@ -211,6 +212,7 @@ def set_traits(fields: Mapping[str, Any]) -> list[str]:
 SETTING_FIELDS: Final = (
     "cuda_graph_impl", "cuda_graph_modules", "cuda_graph_scope", "overlap_moe_expert_parallel_comm",
     "cross_entropy_fusion_impl", "cross_entropy_loss_fusion", "fp8_param_gather", "fp4_param_gather",
+    "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout",
     "use_transformer_engine_op_fuser", "tp_comm_overlap", "activation_func_fp8_input_store",
     "disable_parameter_transpose_cache",
 )  # fmt: skip
@@ -232,6 +234,9 @@ def _settings(fields: Mapping[str, Any]) -> list[str]:
         "fp8_activation_input=true": fields.get("activation_func_fp8_input_store"),
         "cached_transposes=false": fields.get("disable_parameter_transpose_cache"),
         "low_bit_weights=alone": fields.get("fp8_param_gather") or fields.get("fp4_param_gather"),
+        "low_bit_head=mxfp8": fields.get("fp8_output_proj"),
+        "fp8_attention=true": fields.get("fp8_dot_product_attention"),
+        "adapter_dropout=true": fields.get("peft_dropout"),
         "operator_fuser=true": fields.get("use_transformer_engine_op_fuser") and not whole,
         "tp_overlap=off": split and fields.get("tp_comm_overlap") is False,
     }

@@ -37,6 +37,15 @@ TE_LOSS: Final = (
 )
 """Megatron-LM core_v0.19.0, megatron/training/arguments.py, ``validate_args``; not in core_v0.18.0."""
 
+ATTENTION: Final = {"unfused": "unfused", "local": "unfused", "flash": "flash-2"}
+FLASH: Final = (
+    "--attention-backend flash: priced as FlashAttention-2, the release that NVIDIA's containers hold; with "
+    "FlashAttention-3 installed, --set attention=flash-3"
+)
+"""Transformer Engine takes the newest FlashAttention that is installed
+(``pytorch/attention/dot_product_attention/utils.py``, ``FlashAttentionUtils``).
+"""
+
 METHODS: Final = {ours: theirs for theirs, ours in CP_COMM.items()}
 OURS: Final = {theirs: ours for ours, theirs in MODULES.items()}
 STAGES: Final = {theirs: str(stage) for stage, theirs in SHARDING.items()} | {"no_shard": "0", "optim": "1"}
@@ -220,8 +229,10 @@ def _sharding(sheet: Sheet) -> None:
         )
     if sheet.take("--moe-token-dispatcher-type") == "flex":
         sheet.changes.append("dispatcher=fused")
-    if sheet.take("--attention-backend") in ("unfused", "local"):
-        sheet.changes.append("attention=unfused")
+    kernel = ATTENTION.get(str(sheet.take("--attention-backend")))
+    if kernel:
+        sheet.changes.append(f"attention={kernel}")
+        sheet.notes += [FLASH] if kernel == "flash-2" else []
     _kernels(sheet, sharded or sheet.has("--use-torch-fsdp2"))
     _graphs(sheet)
 

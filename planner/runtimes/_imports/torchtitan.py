@@ -109,10 +109,10 @@ def mesh(sheet: Sheet, gpus: int | None) -> None:
     key = f"{P}data_parallel_shard_degree"
     if shard is not None:
         sheet.say("dp", shard * copies, key)
-        sharded = shard * degrees["cp"] > 1
-        sheet.say("zero", (2 if never else 3) if sharded else 0, f"{P}fsdp_reshard_after_forward", key)
-        if sharded:
-            sheet.say("zero_shards", shard * degrees["cp"], key)
+        shards = shard * degrees["cp"]
+        sheet.say("zero", 2 if never else 3 if shards > 1 else 0, f"{P}fsdp_reshard_after_forward", key)
+        if never or shards > 1:
+            sheet.say("zero_shards", shards, key)
     else:
         sheet.say("zero", 2 if never else 3, f"{P}fsdp_reshard_after_forward", key)
     method = sheet.take(f"{P}context_parallel_rotate_method")
@@ -167,8 +167,8 @@ def rest(sheet: Sheet, mode: Any) -> None:
     }
     if (enabled is False or off) and not splits:
         sheet.changes.append("compiled=false")
-    if not sheet.values.get("training.enable_cpu_offload"):
-        sheet.seen.add("training.enable_cpu_offload")
+    if sheet.has("training.enable_cpu_offload"):
+        sheet.say("offload", "weights", "training.enable_cpu_offload")
 
 
 def done(sheet: Sheet, known: str | None) -> Imported:

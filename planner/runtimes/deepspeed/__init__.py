@@ -6,10 +6,11 @@ from planner.runtimes._eager import HOST
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
+from planner.runtimes.deepspeed.choices import setting_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
-from planner.runtimes.deepspeed.tiles import tile_rules
 
 __all__ = ["ENTRY"]
+
 
 ENTRY = Runtime(
     name="deepspeed",
@@ -48,12 +49,19 @@ ENTRY = Runtime(
     schedules=("1f1b",),
     cp_methods=("all-to-all",),
     recomputes=("none", "full"),
-    offloads=("none", "optimizer"),
+    offloads=("none", "optimizer", "optimizer-nvme", "weights", "weights-optimizer-nvme", "nvme"),
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
     own_rules=rules.deepspeed_rules,
-    setting_rules=tile_rules,
+    setting_rules=setting_rules,
     command=deepspeed_command,
     settings=SETTINGS,
-    searched=("loss_tiles", "mlp_tiles"),
+    searched=(
+        "host_checkpoints",
+        "loss_tiles",
+        "mlp_tiles",
+        "quantised_gathers",
+        "quantised_reductions",
+        "secondary_shards",
+    ),
 )

@@ -7,7 +7,6 @@ from typing import Final
 
 import yaml
 
-from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
@@ -90,7 +89,7 @@ def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
         "fsdp_activation_checkpointing": plan.recompute == "full",
         "fsdp_cpu_ram_efficient_loading": lean,
         "fsdp_sync_module_states": lean,
-        "fsdp_offload_params": False,
+        "fsdp_offload_params": plan.offload == "weights",
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
     }
 
@@ -139,17 +138,7 @@ def notes(plan: Plan, work: Workload) -> tuple[str, ...]:
 
 
 def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
-    """Return what starts the plan: torchrun with the environment, or ``accelerate launch`` with the YAML.
-
-    Raises
-    ------
-    UnsupportedPlan
-        If context parallelism is asked for another attention than PyTorch's own.
-    """
-    if plan.cp > 1 and "attention" in changes:
-        raise UnsupportedPlan(
-            "context parallelism runs PyTorch's own attention; nearest: --set attention=flash-2"
-        )
+    """Return what starts the plan: torchrun with the environment, or ``accelerate launch`` with the YAML."""
     config = accelerate_config(plan, job, bool(changes.get("compiled", False)))
     numbers = {
         "per_device_train_batch_size": int(plan.micro_batch),

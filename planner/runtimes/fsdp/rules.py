@@ -17,6 +17,7 @@ from planner.runtimes._offered import (
     sequence_rule,
     technique_rules,
     unsplit_sequence_rule,
+    whole_offload_rules,
     width_rules,
 )
 
@@ -30,6 +31,7 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
+        *whole_offload_rules(plan, work),
         exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),
         Rule(
@@ -48,6 +50,29 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),
         architecture_rule(model),
+    ]
+
+
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is set; none of a release whose files are not written.
+
+    References
+    ----------
+    .. [1] Accelerate, ``docs/source/concept_guides/context_parallelism.md``: SDPA is the only attention.
+    """
+    if runtime.release and runtime.release not in runtime.versions:
+        return []
+    kernel = runtime.traits.attention.kernel
+    return [
+        Rule(
+            "context-runs-own-attention",
+            np.equal(plan.cp, 1) | (kernel == "flash-2"),
+            lambda: (
+                f"attention {kernel} with cp {plan.cp:g}",
+                "PyTorch's own, flash-2",
+                "--set attention=flash-2",
+            ),
+        )
     ]
 
 

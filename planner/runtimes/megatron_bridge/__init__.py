@@ -11,6 +11,7 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._idle import in_effect
 from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
@@ -18,11 +19,13 @@ from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rule, without_fsdp_rule
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
+from planner.runtimes.megatron_bridge.settings import loss_rules
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
-from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables, in_effect
+from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.hybrid import is_hybrid
+from planner.runtimes.megatron_lm.idle import IDLE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
@@ -64,10 +67,15 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is switched on beside a plan or a batch of plans."""
+    return [*choice_rules(plan, job, runtime), *loss_rules(runtime)]
+
+
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
-    changes = in_effect(plan, job, changes)
+    changes = in_effect(IDLE, plan, job, changes)
     variables = environment(plan, job) | choice_variables(changes)
     return Command(
         program=(NAME,),
@@ -112,13 +120,14 @@ ENTRY = Runtime(
     methods=("full", "lora"),
     own_rules=rules,
     pass_rules=pass_rules,
-    setting_rules=choice_rules,
+    setting_rules=setting_rules,
     hybrid_sharding=True,
     bare_ends=MEGATRON_LM.bare_ends,
     own_split=even_split,
     command=command,
     saves=saves,
     grouping=CORE,
+    idle=IDLE,
     settings={
         **SETTINGS,
         "logit_bytes": (4.0,),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from planner.runtimes._family import Job
+from planner.rules import Rule
+from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import Changes
 from planner.runtimes.megatron_bridge.sections import Code, Section
 from planner.runtimes.megatron_lm.choices import GRAPH_MODULES, STATIC_SHAPES, fused_backend
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
+from planner.techniques.settings import SETTINGS
 
 SWITCHES: Final = {
     "cached_transposes": "disable_parameter_transpose_cache",
@@ -19,6 +21,26 @@ SWITCHES: Final = {
     "static_experts": "moe_pad_expert_input_to_capacity",
 }
 """Trait to the provider's field that is true where the trait is changed."""
+
+
+LOSS_KERNEL: Final = SETTINGS["loss_kernel"].values["te"]
+"""Traits that the kernel of the loss decides together."""
+
+
+def loss_rules(runtime: Runtime) -> list[Rule]:
+    """Return the rule that all traits of the loss kernel are set, or none."""
+    has = [runtime.traits.value_of(name) == value for name, value in LOSS_KERNEL.items()]
+    return [
+        Rule(
+            "loss-kernel-is-whole",
+            all(has) or not any(has),
+            lambda: (
+                f"some of {', '.join(LOSS_KERNEL)} as Transformer Engine's kernel has them",
+                "all of them, or none: one kernel decides them",
+                "--set loss_kernel=te",
+            ),
+        )
+    ]
 
 
 def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
@@ -31,7 +53,7 @@ def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
     if "dispatcher" in changes:
         backend = fused_backend(job, changes.get("graphed"))
         model |= {"moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": backend}
-    if "logit_bytes" in changes or "loss_traffic" in changes:
+    if set(changes) >= set(LOSS_KERNEL):
         model["cross_entropy_fusion_impl"] = "te"
     off = {
         "fused_activation": "bias_activation_fusion",

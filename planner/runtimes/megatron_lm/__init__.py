@@ -7,6 +7,7 @@ from dataclasses import replace
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Command, Job, Runtime
+from planner.runtimes._idle import in_effect
 from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
@@ -15,13 +16,13 @@ from planner.runtimes.megatron_lm.architecture import known_architecture
 from planner.runtimes.megatron_lm.choices import (
     choice_rules,
     choice_variables,
-    in_effect,
     release_rules,
 )
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.hybrid import PROGRAM, hybrid_rules, is_hybrid
+from planner.runtimes.megatron_lm.idle import IDLE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
@@ -68,7 +69,7 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     job = replace(job, workload=as_set(job.workload, changes))
-    asked = in_effect(plan, job, changes)
+    asked = in_effect(IDLE, plan, job, changes)
     flags = set_flags(arguments(plan, job, version), job, asked, version)
     return Command(
         program=(PROGRAM if is_hybrid(job.model) else "pretrain_gpt.py", *flags),
@@ -119,6 +120,7 @@ ENTRY = Runtime(
     command=command,
     saves=saves,
     grouping=CORE,
+    idle=IDLE,
     settings={**SETTINGS, "tp_exposed": (0.25,)},
     searched=(
         "cuda_graphs",

@@ -84,21 +84,6 @@ WEIGHTS_ALONE: Final = {
 """Flags that keep weights in low bits alone, by precision; other fp8 recipes have those of fp8."""
 
 
-def in_effect(plan: Plan, job: Job, changes: Changes) -> Changes:
-    """Return the changed traits that this plan runs: no expert's switch without experts, and the like."""
-    experts, work = bool(job.model.expert_kinds), job.workload
-    idle = {
-        "dispatcher": plan.ep * plan.etp <= 1,
-        "graphed": changes.get("graphed") == "router" and not experts,
-        "overlaps_experts": not experts or plan.ep <= 1,
-        "static_experts": not experts,
-        "low_bit_head": work.precision != "mxfp8",
-        "low_bit_weights": work.precision in SIXTEEN_BIT_AT_REST,
-        "tp_exposed": plan.tp <= 1 or not plan.sequence_parallel,
-    }
-    return {name: value for name, value in changes.items() if not idle.get(name, False)}
-
-
 def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules on what is switched on beside a plan or a batch of plans.
 
@@ -107,6 +92,8 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     traits, rules = runtime.traits, list[Rule]()
     if runtime.release and runtime.release not in runtime.versions:
         return rules
+    if job.workload.precision == "fp16":
+        rules.append(_half_gradients_rule(job, traits))
     if traits.low_bit.weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
         rules.append(_weights_rule(plan, job))
     if job.model.expert_kinds:
@@ -141,6 +128,16 @@ def release_rules(plan: Plan, job: Job, runtime: Runtime, plain: Traits) -> list
 
 def _since(trait: str) -> str:
     return GRAPHS_SINCE if trait == "graphed" else SWITCHES[trait].since
+
+
+def _half_gradients_rule(job: Job, traits: Traits) -> Rule:
+    """Return the rule that gradients in fp16 are reduced in fp32 or fp16: both switches name bf16."""
+    kept, sent = traits.optimizer.gradient_dtype, traits.optimizer.reduce_dtype
+    return Rule(
+        "no-bf16-gradients-in-fp16",
+        "bf16" not in (kept, sent),
+        lambda: ("gradients in bf16 with precision fp16", "fp32", "--set gradient_dtype=fp32"),
+    )
 
 
 def _weights_rule(plan: Plan, job: Job) -> Rule:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from planner.errors import UnsupportedPlan
 from planner.inputs.workload import Workload
 from planner.runtimes._family import Job
 from planner.runtimes._settings import Changes, Settings
@@ -36,18 +35,10 @@ DROPOUT: Final = 0.1
 
 
 def as_set(work: Workload, changes: Changes) -> Workload:
-    """Return the workload with the dtype of gradients that a trait asks for: one buffer holds and sends them.
-
-    Raises
-    ------
-    UnsupportedPlan
-        If gradients in bf16 are asked for beside fp16.
-    """
+    """Return the workload with the dtype of gradients that a trait asks for: one buffer has them."""
     asked = {changes[name] for name in ("gradient_dtype", "reduce_dtype") if name in changes}
     if not asked:
         return work
-    if work.precision == "fp16":
-        raise UnsupportedPlan("gradients in bf16 with precision fp16; nearest: --set gradient_dtype=fp32")
     return work.model_copy(update={"gradient_dtype": asked.pop()})
 
 

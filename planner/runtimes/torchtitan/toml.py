@@ -154,6 +154,9 @@ def refusals(plan: Plan, job: Job, version: str) -> list[str]:
     found = [f"{field} of the model" for field in old_unsaid(job.model, version, family(job.model))]
     if plan.zero == 0 and plan.dp > 1 and ranks > 1:
         found.append("plain data parallelism beside another degree; nearest: zero 3")
+    if plan.tp * plan.pp > 1 and (plan.zero_shards if plan.zero else plan.cp) <= 1:
+        # distributed/utils.py, maybe_enable_amp: without FSDP there is no mixed precision beside these.
+        found.append("tensor or pipeline parallelism without sharding, in fp32; nearest: zero 3, dp 2")
     if job.workload.seq_len % shared:
         found.append(f"sequences that {shared:g} ranks cannot share; nearest: tp 1")
     if plan.tp > 1 and not plan.sequence_parallel:
@@ -239,6 +242,7 @@ def job_config(plan: Plan, job: Job, choice: TitanChoice) -> dict[str, dict[str,
             "dtype": training_dtype(work),
             "mixed_precision_param": "bfloat16",
             "mixed_precision_reduce": "float32",
+            **({"enable_cpu_offload": True} if plan.offload == "weights" else {}),
         },
         "parallelism": parallelism,
         "activation_checkpoint": recompute,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.formulas.pipeline import Pipe, round_microbatches
-from planner.numeric import Num
+from planner.numeric import Num, where
 
 Mask = bool | NDArray[np.bool_]
 """One truth value for each plan."""
@@ -261,6 +261,13 @@ class Schedule:
     def hosts(self) -> bool:
         """Whether activations of some chunks wait on the host."""
         return self.offloaded_chunks is not no_chunks
+
+    def chunks_alive(self, pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
+        """Return `in_flight_chunks` of a training step: one where there is one stage, whatever the schedule.
+
+        Runners accumulate gradients there without a schedule.
+        """
+        return where(pp * vpp > 1, self.in_flight_chunks(pp, vpp, microbatches, rank), 1.0)
 
     def legal(self, pp: Num, vpp: Num, microbatches: Num) -> Mask:
         """Say for which degrees the schedule can run, scalar or array."""

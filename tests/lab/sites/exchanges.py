@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.sites.price import Trained, Way, route_of
+from planner.cost.sites.price import Trained, Way, route_of, sent_bytes, step_seconds, timing_of
 from planner.cost.sites.routes import Route, key
 from planner.techniques.sync._family import SyncTiming
 
@@ -60,12 +60,12 @@ class _Run:
     def __init__(self, way: Way, trained: Trained, seed: int) -> None:
         self.way, self.trained = way, trained
         self.draw = np.random.default_rng(seed)
-        self.timing: SyncTiming = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
+        self.timing: SyncTiming = timing_of(way, trained)
         sites = [one for one in trained.profile.sites for _ in range(one.replicas)]
         self.names = [one.name for one in sites]
-        self.means = np.array([trained.seconds[one.name] for one in sites])
+        self.means = np.array([step_seconds(way, trained)[one.name] for one in sites])
         self.deviations = np.array([one.deviation for one in sites])
-        self.whole = float(trained.model.params) * way.packed.sent_bytes
+        self.whole = sent_bytes(way, trained)
         packed = float(trained.model.params) * way.packed.how.pass_bytes
         self.packing = packed / trained.shards / trained.memory_rate
         self.links, self.route = _Links(), route_of(way, trained.profile)

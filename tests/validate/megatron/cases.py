@@ -34,6 +34,6 @@ def plan(gpus: int, global_batch: int, **fields: Any) -> Plan:
     follows = {
         "dp": dp,
         "num_microbatches": global_batch / (float(known.micro_batch) * dp),
-        "zero_shards": dp * float(known.cp),
+        "zero_shards": dp * float(known.cp) if known.zero else 1.0,
     }
     return Plan(**({"zero": 1, **follows} | fields))

@@ -32,6 +32,9 @@ PRECISIONS = ("bf16", "bf16", "bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp
 METHODS: tuple[dict[str, Any], ...] = (
     {}, {}, {}, {}, *({"method": "lora", "lora_rank": rank} for rank in (12, 16, 64)),
 )  # fmt: skip
+MOST_TOKENS = 500_000_000
+"""Of a step that is read; at most. [token]"""
+
 LENGTHS = (1024, 2048, 4096, 6144, 8192, 32768)
 
 
@@ -74,18 +77,21 @@ def random_case(dice: random.Random) -> tuple[Job, Plan]:
         offload=dice.choice(OFFLOADS),
         stage_layers=_uneven(dice, model, pp * vpp) if dice.random() < 0.3 else None,
     )
+    plan = plan if plan.zero else dataclasses.replace(plan, zero_shards=1.0)
     return _job(dice, model, gpus, plan), plan
 
 
 def _job(dice: random.Random, model: ModelSpec, gpus: int, plan: Plan) -> Job:
     precision = dice.choice(PRECISIONS)
     longest = model.max_positions if model.learned_positions and model.max_positions else LENGTHS[-1]
+    batch = int(plan.micro_batch * plan.num_microbatches * plan.dp)
+    longest = min(longest, max(LENGTHS[0], MOST_TOKENS // batch))
     return cases.job(
         model,
         gpus,
         hardware="dgx-b200" if precision in ("mxfp8", "nvfp4") else "dgx-h100",
         seq_len=dice.choice([length for length in LENGTHS if length <= longest]),
-        global_batch=int(plan.micro_batch * plan.num_microbatches * plan.dp),
+        global_batch=batch,
         precision=precision,
         **dice.choice(METHODS),
     )

@@ -1,0 +1,79 @@
+"""Traits that a plan does not run as they are set, and what runs in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.rules import Mask
+from planner.runtimes._settings import Changes, Value
+
+
+class Task(Protocol):
+    """What is trained: of a job, all that decides which traits a plan runs."""
+
+    @property
+    def model(self) -> ModelSpec: ...
+
+    @property
+    def workload(self) -> Workload: ...
+
+
+def never(plan: Plan) -> Mask:
+    """Whether a trait decides nothing of a plan: of none."""
+    return False
+
+
+@dataclass(frozen=True)
+class Idle:
+    """One trait that some plans leave out: price, files and answers all ask here.
+
+    Parameters
+    ----------
+    trait : str
+        By flat name.
+    instead : float, bool or str
+        The value that runs in its place.
+    when : callable
+        Whether a plan runs that value, from plan and job: by names, and by no degree.
+    reason : str
+        Why, in words.
+    moot : callable
+        Which plans have degrees with which the trait decides nothing: files leave it out, and the price is
+        the same.
+    only : float, bool or str, optional
+        The one value that is left out; None for each but ``instead``.
+    """
+
+    trait: str
+    instead: Value
+    when: Callable[[Plan, Task], bool]
+    reason: str
+    moot: Callable[[Plan], Mask] = never
+    only: Value | None = None
+
+    def concerns(self, value: Value) -> bool:
+        """Whether a value of the trait may be left out."""
+        return value != self.instead and self.only in (None, value)
+
+
+def left_out(idle: Iterable[Idle], plan: Plan, job: Task, values: Callable[[str], Value]) -> list[Idle]:
+    """Return the traits that a plan, or each of a batch, runs with another value than they have."""
+    return [
+        one
+        for one in idle
+        if one.concerns(values(one.trait)) and one.when(plan, job) and not np.all(one.moot(plan))
+    ]
+
+
+def in_effect(idle: Iterable[Idle], plan: Plan, job: Task, changes: Changes) -> Changes:
+    """Return the changed traits that a scalar plan runs: no expert's switch without experts, and the like."""
+    known = [one for one in idle if one.trait in changes and one.concerns(changes[one.trait])]
+    names = {one.trait for one in known if one.when(plan, job) or np.all(one.moot(plan))}
+    return {name: value for name, value in changes.items() if name not in names}

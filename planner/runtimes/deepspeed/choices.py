@@ -1,0 +1,51 @@
+"""What cannot be set beside a plan on DeepSpeed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.plan import Plan
+from planner.rules import Rule
+from planner.runtimes._family import Job, Runtime
+from planner.runtimes.deepspeed.checkpoints import checkpoint_rules
+from planner.runtimes.deepspeed.tiles import tile_rules
+from planner.runtimes.deepspeed.zeropp import zeropp_rules
+
+
+def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules on what is set; of a release whose files are not written those alone that any has.
+
+    References
+    ----------
+    .. [1] DeepSpeed 0.19.8, ``deepspeed/runtime/sequence_parallel/ulysses_sp.py``,
+       ``register_with_transformers``: flash attention or SDPA.
+    .. [2] ``deepspeed/runtime/engine.py``, ``_configure_optimizer``: but under ZeRO gradients have the dtype
+       of the model.
+    """
+    makers = (tile_rules, checkpoint_rules, zeropp_rules)
+    own = [rule for maker in makers for rule in maker(plan, job, runtime)]
+    if runtime.release and runtime.release not in runtime.versions:
+        return own
+    kernel, kept = runtime.traits.attention.kernel, runtime.traits.optimizer.gradient_dtype
+    precision = job.workload.precision
+    return [
+        *own,
+        Rule(
+            "ulysses-fuses-attention",
+            np.equal(plan.cp, 1) | (kernel != "unfused"),
+            lambda: (
+                f"unfused attention with cp {plan.cp:g}",
+                "fused attention, the only one that Ulysses runs",
+                "--set attention=flash-2",
+            ),
+        ),
+        Rule(
+            "own-gradients-need-zero",
+            plan.zero >= 1 or kept in ("bf16", precision),
+            lambda: (
+                f"gradients in {kept} with zero {plan.zero}",
+                f"those of {precision}: only ZeRO keeps others",
+                "zero 1",
+            ),
+        ),
+    ]

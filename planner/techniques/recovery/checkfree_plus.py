@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from planner.techniques.recovery._family import ENVIRONMENT, WATCHED, Held, Recovery
 from planner.techniques.recovery._stages import (
     even_layouts,
+    even_stages,
     from_both_sides,
     layers_alike,
     whole_stages,
@@ -15,6 +16,7 @@ from planner.techniques.recovery.checkfree import LEARNING
 def _faults(held: Held) -> Iterator[str]:
     yield from layers_alike(held)
     yield from whole_stages(held, 4)
+    yield from even_stages(held)
 
 
 ENTRY = Recovery(

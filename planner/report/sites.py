@@ -16,7 +16,8 @@ from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.plan_columns import money
 from planner.report.search_page import nothing_fits
-from planner.search.sites.rank import batch_cost
+from planner.report.sites_learning import batch_lines, best_batch, costs, twice
+from planner.search.sites.rank import twice_the_replicas
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import Ranked, SitesResult
 from planner.techniques.sync import AXES
@@ -57,10 +58,11 @@ def sites_page(
     lines = [
         _inside(lead, request),
         _links(lead),
-        *_costs(result, verbose),
+        *costs(result, verbose),
         *_crossovers(result.ranked if verbose else result.ranked[:1]),
-        *_batch_lines(result, request, lead),
-        *(_best_batch(request) if verbose else ()),
+        *batch_lines(result, request, lead),
+        *(best_batch(request) if verbose else ()),
+        *(twice(result, request, lead) if verbose else ()),
         *_unfit(result),
         *_failures(request),
     ]
@@ -183,29 +185,6 @@ def _links(lead: Ranked) -> str:
     return f"{what} {seconds} s alone: {'; '.join(told)}."
 
 
-def _costs(result: SitesResult, verbose: bool) -> list[str]:
-    """Say what each way costs in learning, with its source; of the first alone where little is told."""
-    told: dict[str, str] = {}
-    for one in (*result.ranked, *result.others) if verbose else result.ranked[:1]:
-        if not one.sync.exact:
-            told.setdefault(one.sync.name, f"{one.sync.name}: {one.sync.costs}.")
-        packed = one.price.way.packed.how
-        if packed.name != "none":
-            told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
-    told |= _more_steps(result.ranked[0])
-    return [f"Cost in learning: {' '.join(told.values())}"] if told else []
-
-
-def _more_steps(lead: Ranked) -> dict[str, str]:
-    """Say what more inner steps than the laws had may cost, which no compute above counts."""
-    steps = lead.price.way.steps
-    worse = float(inner_steps_perplexity(float(steps))) - 1.0
-    if lead.sync.penalty.kind != "law" or not lead.sync.inner or worse <= 0:
-        return {}
-    seen = "as at 150 M, not counted (arXiv:2311.08105)"
-    return {"steps": f"H {steps}: perplexity {percent(worse)} above H 50, {seen}."}
-
-
 def _crossovers(ways: tuple[Ranked, ...]) -> list[str]:
     """Say below which rate of the narrowest link each way is ahead of exact data parallelism."""
     told = [f"{one.sync.name} {_ahead(one.crossover)}" for one in ways if one.crossover is not None]
@@ -218,27 +197,6 @@ def _ahead(crossover: float) -> str:
     if crossover == 0.0:
         return "never"
     return "always" if math.isinf(crossover) else f"below {significant(gbits(crossover), 3)} Gb/s"
-
-
-def _batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
-    """Say how the batch compares with the critical one, and how many replicas that bears."""
-    critical, here = result.critical_tokens, lead.step_tokens
-    most = int(critical // (here / request.profile.replicas))
-    seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
-    return [
-        f"Critical batch: {significant(critical / 1e6, 3)} M tokens, {counted(most, 'such replica')}; more "
-        f"stop paying: {significant(here / 1e6, 3)} M cost {percent(batch_cost(here, critical) - 1, 0)} more "
-        f"tokens (arXiv:2410.21676{seen})."
-    ]
-
-
-def _best_batch(request: SitesRequest) -> list[str]:
-    """Say at which batch DiLoCo learned best."""
-    best = best_batch_tokens(float(request.model.params), request.profile.replicas)
-    return [
-        f"DiLoCo learned best at {significant(best / 1e6, 3)} M tokens over all replicas, on 20 tokens a "
-        "parameter (arXiv:2503.09799, sec. 4.3; seen to 2.4 B)."
-    ]
 
 
 def _unfit(result: SitesResult) -> list[str]:
@@ -375,6 +333,11 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
             },
             "narrowest_gbit_per_s": gbits(result.narrowest),
             "critical_batch_tokens": result.critical_tokens,
+            "time_with_twice_the_replicas": (
+                twice_the_replicas(result.ranked[0], request, result.critical_tokens)
+                if result.ranked
+                else None
+            ),
             "diloco_batch_tokens": best_batch_tokens(float(request.model.params), request.profile.replicas),
             "searched": result.searched,
             "unfit": list(result.unfit),

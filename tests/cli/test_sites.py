@@ -13,6 +13,7 @@ import pytest
 
 from planner.report.html_sites import curves_figure, utilisation_figure
 from planner.techniques.sync import SYNCS
+from planner.techniques.sync._family import loss_ratio
 from tests.cli.command import Done, once, planner
 
 TWO = """\
@@ -331,3 +332,17 @@ def test_plans_leave_room_for_what_a_method_keeps(two: str, limit: str) -> None:
     for one in told["plans"].values():
         assert one["memory"]["peak_gib"] + told["ways"][0]["device_gib"] <= float(limit)
     assert told["ways"]
+
+
+def test_more_replicas_stop_paying(two: str) -> None:
+    # arXiv:2410.21676, arXiv:2503.09799: half the steps, but for what a larger batch and more replicas cost.
+    rest = [part for part in JOB if part not in ("--global-batch", "64")]
+    asked = ("search", *rest, "--hardware", two, "--sync", "diloco", "--global-batch")
+    few, many = (planner(*asked, batch, "--format", "json").json for batch in ("64", "8192"))
+    shares = [one["time_with_twice_the_replicas"] for one in (few, many)]
+    batch = 64 * 4096 / few["critical_batch_tokens"]
+    learning = loss_ratio(8.03e9, 4) / loss_ratio(8.03e9, 2)
+    wanted = 0.5 * (1 + 0.4 * batch) / (1 + 0.2 * batch) * learning ** (2 / 0.0953)
+    assert shares[0] == pytest.approx(wanted, rel=0.01)
+    assert 0.5 < shares[0] < 0.8 < shares[1] < 1.2
+    assert "Twice the replicas" in ask(two, "--sync", "diloco", "-v").out

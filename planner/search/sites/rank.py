@@ -71,6 +71,20 @@ def critical_tokens(params: float) -> float:
     return CRITICAL_LENGTH * float(critical_batch_sequences(params / 1e6))
 
 
+def twice_the_replicas(one: Ranked, request: SitesRequest, critical: float) -> float | None:
+    """Return times the time to one loss with twice the replicas; None where nobody knows. [-]
+
+    Each keeps its batch and its speed: half the steps, but for what the larger batch and more replicas cost
+    in learning. Near 1 more replicas stop paying.
+    """
+    replicas, params = request.profile.replicas, float(request.model.params)
+    fewer, more = (compute_to_loss(one.price.way, params, count) for count in (replicas, 2 * replicas))
+    if fewer is None or more is None:
+        return None
+    larger = batch_cost(2.0 * one.step_tokens, critical) / batch_cost(one.step_tokens, critical)
+    return 0.5 * larger * more / fewer
+
+
 def batch_cost(tokens: float, critical: float) -> float:
     """Return times the tokens that a batch of so many costs. [-]"""
     return float(large_batch_tokens(tokens / critical))

@@ -22,6 +22,7 @@ from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.hybrid import PROGRAM, hybrid_rules, is_hybrid
+from planner.runtimes.megatron_lm.lengths import length_flags, length_rules
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
@@ -61,6 +62,7 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *choice_rules(plan, job, runtime),
         *release_rules(plan, job, runtime, ENTRY.traits),
         *indexer_setting_rules(job, runtime),
+        *length_rules(plan, job, runtime),
     ]
 
 
@@ -69,6 +71,7 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     job = replace(job, workload=as_set(job.workload, changes))
     asked = in_effect(plan, job, changes)
     flags = set_flags(arguments(plan, job, version), job, asked, version)
+    flags = (*flags, *length_flags(plan, job, changes))
     return Command(
         program=(PROGRAM if is_hybrid(job.model) else "pretrain_gpt.py", *flags),
         environment=environment(plan, job) | choice_variables(asked),
@@ -117,9 +120,10 @@ ENTRY = Runtime(
     own_split=even_split,
     command=command,
     grouping=CORE,
-    settings={**SETTINGS, "tp_exposed": (0.25,)},
+    settings={**SETTINGS, "tp_exposed": (0.25,), "context_by_length": (True,)},
     searched=(
         "cuda_graphs",
+        "dynamic_context",
         "expert_dispatcher",
         "expert_overlap",
         "low_bit_weights",

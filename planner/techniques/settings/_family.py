@@ -91,6 +91,11 @@ def in_low_bits(model: ModelSpec, workload: Workload) -> bool:
     return workload.precision not in ("bf16", "fp16", "fp32", "fp8-block")
 
 
+def unequal_lengths(model: ModelSpec, workload: Workload) -> bool:
+    """Whether lengths are unequal."""
+    return workload.seq_lens is not None
+
+
 TILE_COUNTS = (1, 2, 4, 8, 16, 64, 128, 256, 512, 1024, 32)
 """Tiles of a rank's tokens, the usual number last: of a million tokens over eight ranks, as many in each as
 the model is wide (arXiv:2506.13996). [-]

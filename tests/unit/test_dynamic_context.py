@@ -72,6 +72,8 @@ def test_no_spread_of_lengths_makes_it_slower() -> None:
     [
         ("llama3-8b", {"pp": 2.0, "dp": 2.0, "zero_shards": 16.0, "num_microbatches": 64.0}, "unpiped"),
         ("llama3-8b", {"zero": 3}, "sharding"),
+        ("llama3-8b", {"cp_method": "all-to-all"}, "ring"),
+        ("llama3-8b", {"offload": "activations:4"}, "on-device"),
         ("llama3-8b", {"micro_batch": 2.0, "num_microbatches": 16.0}, "one-pack"),
         ("qwen3-30b-a3b", {"cp": 4.0, "dp": 8.0, "num_microbatches": 16.0}, "dense"),
         ("deepseek-v2", {"cp": 4.0, "dp": 8.0, "num_microbatches": 16.0}, "attention"),

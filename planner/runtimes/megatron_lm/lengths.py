@@ -65,6 +65,19 @@ def length_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
             "latent attention",
             "attention by heads: the other has no groups by length",
         ),
+        rule("ring", np.equal(plan.cp, 1) | (plan.cp_method == "ring"), plan.cp_method, "cp method ring"),
+        rule(
+            "shapes",
+            np.equal(plan.tp, 1) | (traits.tensor.exposed >= 1.0),
+            "tp_overlap on",
+            "tp_overlap off: its buffers have one shape",
+        ),
+        rule(
+            "on-device",
+            plan.offload in ("none", "optimizer"),
+            f"offload {plan.offload}",
+            "activations on the device",
+        ),
         rule("recurrent", not model.recurrents, "recurrent layers", "none: a state is not cut by documents"),
         rule(
             "capacity",

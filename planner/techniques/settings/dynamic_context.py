@@ -14,4 +14,5 @@ ENTRY = Setting(
     values={"false": {"context_by_length": False}, "true": {"context_by_length": True}},
     matters=unequal_lengths,
     scanned=("true",),
+    everywhere=True,
 )

@@ -233,3 +233,15 @@ def test_a_search_puts_weights_on_the_host_where_nothing_fits_without() -> None:
     found = planner("search", *words, "--runtime", "deepspeed", "--format", "json")
     assert found.code == 0
     assert found.json["plans"][0]["plan"]["offload"] == "weights"
+
+
+def test_an_explanation_tells_host_and_disks_apart(tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    layout = ("--runtime", "deepspeed", "--zero", "3", "--offload", "nvme")
+    planner("estimate", *JOB, *layout, "--save", str(saved))
+    found = planner("explain", str(saved), "--format", "json").json["beside_step"]
+    off = {one["place"]: one["what"] for one in found if one["what"].startswith("offloaded")}
+    assert off == {
+        "host": "offloaded gradients, pinned buffers",
+        "disk": "offloaded optimizer states, weights",
+    }

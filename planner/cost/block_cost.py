@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost import communication
+from planner.cost.attention_backward import attention_backward_bytes
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.blocks import (
     block_operators,
@@ -109,10 +110,9 @@ class LayerDetail:
 
 @dataclass(frozen=True)
 class PricedLayer:
-    """A layer's operators and communication, before a recompute choice.
+    """A layer's operators and messages; ``attending`` are the bytes of attention's backward if counted.
 
-    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks, ``floor``
-    the least time of both passes.
+    ``spared`` need not run again; ``routed`` are bytes of others' tokens, ``floor`` the least seconds.
     """
 
     operators: tuple[Operator, ...]
@@ -121,6 +121,7 @@ class PricedLayer:
     spared: Operator | None = None
     routed: Num = 0.0
     floor: Num = 0.0
+    attending: Num = 0.0
 
 
 def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
@@ -133,7 +134,8 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         spared = spared_product(pricer, block, operators)
         exchanges = block_exchanges(pricer, block, operators)
         routed, floor = routed_bytes(pricer, block.ffn), layer_floor(pricer, block)
-        return PricedLayer(tuple(operators), exchanges, experts, spared, routed, floor)
+        last = routed, floor, attention_backward_bytes(pricer, block, operators)
+        return PricedLayer(tuple(operators), exchanges, experts, spared, *last)
     if name == ENCODER and model.encoder is not None:
         return PricedLayer(*encoder_piece(pricer, model.encoder))
     ends = {
@@ -227,9 +229,8 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
 
 
 LAYER_LAUNCHES = 14.0
-"""Kernels that a pass of a layer with kept scores launches: two norms, four products and two batched ones,
-softmax, its dropout, a copy, an activation and two residual additions. [-]
-"""
+"""Kernels of a layer's pass with kept scores: two norms, four products and two batched ones, softmax, its
+dropout, a copy, an activation and two residual additions. [-]"""
 
 
 def forward_host_seconds(layer: PricedLayer, traits: Traits) -> Num:
@@ -270,9 +271,9 @@ def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, fre
     """Bytes kept from forward to backward, and those that exist besides while backward runs. [byte]"""
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = _left(layer, choice, pricer) if choice.whole_layer else everything - freed
-    return held + message_bytes_kept(layer, choice, pricer), everything - held + largest(
-        layer.operators, "result"
-    )
+    besides = everything - held + largest(layer.operators, "result")
+    besides = maximum(besides, layer.attending - held) if some(layer.attending) else besides
+    return held + message_bytes_kept(layer, choice, pricer), besides
 
 
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:

@@ -9,7 +9,7 @@ import numpy as np
 from planner.cost.activation_offload import LayerPasses
 from planner.cost.case import Case
 from planner.formulas.host_checkpoints import fetched_seconds, hosted_checkpoints
-from planner.numeric import Num, maximum
+from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
 from planner.techniques.engines._family import PassBytes
 
@@ -25,11 +25,13 @@ def hosts_checkpoints(case: Case) -> bool:
 def bytes_beside_checkpoints(nbytes: PassBytes, layers: LayerPasses) -> PassBytes:
     """Return what the passes need on the device where the inputs of recomputed layers go to the host.
 
-    What is left of activations does not shrink in backward, so that all gradients are there beside it.
+    What is left of activations does not shrink in backward, so that all gradients are there beside it; what
+    the last norm and the loss keep is gone before the first layer's backward, which needs far more.
     """
+    kept = minimum(nbytes.activations, layers.saved)
     gone = layers.saved * (hosted_checkpoints(layers.count) / maximum(layers.count, 1.0))
     grown = 1.0 - 1.0 / maximum(layers.count, 1.0)
-    return replace(nbytes, activations=maximum(nbytes.activations - gone, 0.0), grown=grown)
+    return replace(nbytes, activations=maximum(kept - gone, 0.0), grown=grown)
 
 
 def checkpoint_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:

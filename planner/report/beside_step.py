@@ -11,7 +11,7 @@ import numpy as np
 from planner.cost.activation_offload import bytes_beside_host
 from planner.cost.estimate import StageBytes
 from planner.cost.host_checkpoints import host_checkpoint_bytes
-from planner.cost.host_rules import host_states
+from planner.cost.host_rules import disk_states, host_states
 from planner.report.as_json import Document
 from planner.report.deepspeed_estimate import deepspeed_estimate
 from planner.report.page import Page, Table
@@ -26,7 +26,7 @@ class Beside:
     Parameters
     ----------
     what, place : str
-        What it is, and where: ``device``, or ``host`` for all of a node.
+        What it is, and where: ``device``, or ``host`` or ``disk`` for all of a node.
     nbytes : float
         No more than this. [byte]
     capacity : float, optional
@@ -63,8 +63,15 @@ class BesideStep:
         if (own := deepspeed_estimate(self.anatomy.case, answer.plan)) is not None:
             for nbytes, place, capacity in zip(own, ("device", "host"), (answer.capacity, host), strict=True):
                 yield Beside("states, by DeepSpeed's own estimator", place, nbytes, capacity)
-        if self.states:
-            yield Beside("offloaded optimizer states", "host", self.states, host)
+        plan, case = answer.plan, self.anatomy.case
+        disk = None if pool.node.nvme is None else float(pool.node.nvme)
+        for place, parts, capacity in (
+            ("host", host_states(plan, case), host),
+            ("disk", disk_states(plan, case), disk),
+        ):
+            if parts:
+                what = f"offloaded {', '.join(parts)}"
+                yield Beside(what, place, float(sum(parts.values())), capacity)
         if self.activations:
             yield Beside("offloaded activations", "host", self.activations, host)
 
@@ -143,7 +150,7 @@ def beside_page(anatomy: Anatomy) -> Page:
     rows = [
         {
             "beside the step": use.what,
-            "where": "device" if use.place == "device" else "host of a node",
+            "where": "device" if use.place == "device" else f"{use.place} of a node",
             "GiB, at most": f"{use.nbytes / GIB:,.1f}",
             "of": "-" if use.capacity is None else f"{use.capacity / GIB:,.1f}",
         }

@@ -22,8 +22,9 @@ NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 CHOICES: Final = frozenset(
     {
-        "attention", "compiled", "dropout", "fused_activation", "fused_norm", "fused_rope",
-        "fused_weight_gradient", "gradient_dtype", "host_checkpoints", "mlp_tiles", "parameter_dtype",
+        "attention", "compiled", "context_by_length", "dropout", "fused_activation", "fused_norm",
+        "fused_rope", "fused_weight_gradient", "gradient_dtype", "host_checkpoints", "mlp_tiles",
+        "parameter_dtype",
         "quantised_gathers", "quantised_reductions", "reduce_dtype", "secondary_shards", "selective",
         "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
     }

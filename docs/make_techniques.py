@@ -26,6 +26,7 @@ from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
+from planner.techniques.states import STATE_METHODS
 from planner.techniques.sync import SYNCS
 
 PAGE = Path(__file__).parent / "reference" / "techniques.md"
@@ -91,6 +92,14 @@ def page() -> str:
         ),
         section(
             "Context parallelism", "`--cp-method`", CONTEXT_METHODS, {"overlaps": "hidden behind attention"}
+        ),
+        section(
+            "States of linear layers",
+            "`--cp-method METHOD+NAME`: how layers that pass a state along share a sequence, while\n"
+            "attention beside them keeps METHOD. Where none is named they exchange heads. No runner has\n"
+            "these: estimates price them and say so, and no search tries them unasked.",
+            STATE_METHODS,
+            {},
         ),
         section(
             "Settings",

@@ -288,7 +288,8 @@ AXES: Final = (
     ),
     Field(
         "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
-        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, lightseq.",
+        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, lightseq; "
+        "METHOD+lasp, +lasp-2 or +zeco where linear layers pass on states.",
     ),
     Field(
         "schedule", "name", "NAME", table="planner.techniques.schedules:SCHEDULES", default="1f1b",

@@ -12,6 +12,7 @@ from planner.cost.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.cost.sparse_attention import index_exchange
+from planner.cost.state_passing import state_exchange
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.overlap import exposed_seconds
@@ -131,6 +132,8 @@ def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
 
 def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> Exchange:
     """Price what a layer's mixer sends between the ranks that share a sequence."""
+    if block.recurrent is not None and pricer.case.context.states is not None:
+        return state_exchange(pricer, block.recurrent, pricer.case.context.states)
     if block.recurrent is not None:
         return recurrent_exchange(pricer, block.recurrent)
     if block.attention is None:

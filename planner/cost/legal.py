@@ -15,6 +15,8 @@ from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.context._family import read_method
 from planner.techniques.schedules import plain_schedule
 
 
@@ -125,16 +127,19 @@ def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules of mixers that pass a state along: tp and cp divide their heads, all is trained."""
     mixers = job.model.recurrents
     if not mixers:
-        return []
+        return state_rules(plan, job)
     groups = math.gcd(*(math.gcd(mixer.state_heads, mixer.state_groups) for mixer in mixers))
+    context = read_method(CONTEXT_METHODS, plan.cp_method)
+    shares = plan.tp if context.states else plan.tp * plan.cp
     return [
+        *state_rules(plan, job),
         Rule(
             "state-heads-divide",
-            divides(plan.tp * plan.cp, groups),
+            divides(shares, groups),
             lambda: (
-                f"tp {plan.tp:.0f} · cp {plan.cp:.0f}",
+                f"tp {plan.tp:.0f}" if context.states else f"tp {plan.tp:.0f} · cp {plan.cp:.0f}",
                 f"a divisor of the {groups} groups of heads of layers that pass a state along the sequence",
-                f"tp · cp {nearest_divisors(plan.tp * plan.cp, groups)}",
+                f"{'tp' if context.states else 'tp · cp'} {nearest_divisors(shares, groups)}",
             ),
         ),
         Rule(
@@ -146,6 +151,26 @@ def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
                 "full",
             ),
         ),
+    ]
+
+
+def state_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rule that states pass from rank to rank only where tokens do no more than scale them."""
+    context = read_method(CONTEXT_METHODS, plan.cp_method)
+    if context.states is None:
+        return []
+    turned = sorted({mixer.kind for mixer in job.model.recurrents if not mixer.only_decays})
+    found = " and ".join(turned) + " layers" if turned else "no layer that passes a state along"
+    return [
+        Rule(
+            "states-can-be-merged",
+            np.less_equal(plan.cp, 1) | (bool(job.model.recurrents) and not turned),
+            lambda: (
+                f"cp method {context.name} with {found}",
+                "linear layers whose states only decay (mamba2, lightning)",
+                context.name.rpartition("+")[0],
+            ),
+        )
     ]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.cost.operators import Operator, Pricer
+from planner.cost.state_passing import held_states
 from planner.formulas import elementwise as traffic
 from planner.formulas.recurrence import ScanKernel, scan_seconds, token_seconds
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import ceil
+from planner.numeric import Num, ceil
 
 SCANS: Final[Mapping[str, ScanKernel]] = {
     "hopper": ScanKernel(0.51, 0.85, 1.057e-6, 23.0e-6, 2.95, 3.46e-6, 41.0e-6),
@@ -74,8 +75,14 @@ def scan_operator(pricer: Pricer, mixer: RecurrentMixer) -> Operator:
     """Price a chunked scan; no training run has measured one, so all of its time counts as extrapolated."""
     case, plan = pricer.case, pricer.plan
     kernel = scan_kernel(case.pool.accelerator.arch)
-    seq = float(case.workload.seq_len)
-    heads = ceil(mixer.state_heads / plan.tp) / plan.cp
+    states = case.context.states
+    heads = ceil(mixer.state_heads / plan.tp)
+    seq: Num = float(case.workload.seq_len)
+    # Either some heads of the whole sequence, or all of a part of it.
+    if states is None:
+        heads = heads / plan.cp
+    else:
+        seq = seq / plan.cp
     rows = plan.micro_batch * heads
     peak = case.pool.accelerator.peak.get("bf16") or case.pool.accelerator.peak["fp16"]
     nbytes = kernel.traffic_share * STATE_BYTES * mixer.scan_elements
@@ -88,12 +95,14 @@ def scan_operator(pricer: Pricer, mixer: RecurrentMixer) -> Operator:
         rows, seq, float(mixer.chunk), kernel.backward * each, kernel.backward_step, kernel.backward_launch
     )
     kept = STATE_BYTES * pricer.tokens * mixer.kept / plan.tp
+    arrived, waiting = held_states(pricer, mixer)
     return Operator(
         "scan",
         "linear_attn",
         forward=forward,
         backward=backward,
-        saved=kept,
+        saved=kept + arrived,
+        result=waiting,
         flops=rows * seq * mixer.scan_flops,
         outside_forward=forward,
         outside_backward=backward,

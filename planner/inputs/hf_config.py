@@ -33,7 +33,7 @@ _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "exper
 _LAYERS = ("num_hidden_layers", "n_layer")
 _INDEX_KEYS = frozenset({"index_head_dim", "index_topk"})
 _ZERO_KEYS = frozenset({"zero_expert_num"})
-_PICKING = ("deepseek_sparse_attention",)
+_PICKING = ("deepseek_sparse_attention", "indexed_attention")
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
 
 

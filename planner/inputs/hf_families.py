@@ -181,6 +181,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "deepseek_v32": replace(
         _DEEPSEEK, defaults=dict(_DEEPSEEK.defaults) | {"first_k_dense_replace": 3} | _INDEX, picks=True
     ),
+    "glm_moe_dsa": replace(
+        _DEEPSEEK,
+        defaults=dict(_DEEPSEEK.defaults)
+        | {"first_k_dense_replace": 3, "q_lora_rank": 2048, "index_n_heads": 32, "index_head_dim": 128}
+        | {"index_topk": 2048},
+        picks=True,
+    ),
     "gemma": _GEMMA,
     "gemma2": replace(
         _GEMMA, defaults=dict(_GEMMA.defaults) | {"sliding_window_pattern": 2}, norms=4, reach="every"

@@ -142,9 +142,21 @@ def latent_mixer(config: Config, family: Family) -> dict[str, Any]:
     rank = 0 if plain else config.whole("q_lora_rank", least=0)
     record |= ({"q_lora_rank": rank} if rank else {}) | {name: config.whole(name) for name in names}
     if family.picks:
+        _check_index(config)
         keys = {"heads": "index_n_heads", "head_dim": "index_head_dim", "topk": "index_topk"}
         record["indexer"] = {field: config.whole(key) for field, key in keys.items()}
     return record
+
+
+def _check_index(config: Config) -> None:
+    """Note a fault where layers take the keys that an earlier one picked, and have no index of their own."""
+    for key, own in {"indexer_types": "full", "index_topk_pattern": "F"}.items():
+        each = config.raw.get(key) or ()
+        if any(str(one) not in (own, "full") for one in each):
+            config.fault(key, each, "an index in every layer: one that layers share is not expressed")
+    if config.raw.get("index_topk_freq") not in (None, 0, 1):
+        found = config.raw["index_topk_freq"]
+        config.fault("index_topk_freq", found, "1: an index that layers share is not expressed")
 
 
 def linear_mixer(config: Config, family: Family, hidden: int) -> dict[str, Any]:

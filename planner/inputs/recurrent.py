@@ -43,7 +43,7 @@ class RecurrentMixer(Record):
 
     Tensor parallelism divides ``heads``, and with them ``kv_heads``, the groups of heads that share queries
     and keys. A group of context-parallel ranks turns its part of the sequence with all heads into all of it
-    with some of them, and back.
+    with some of them, and back, unless it passes states on (`techniques.states`).
     """
 
     conv_kernel: Positive = 4
@@ -73,6 +73,11 @@ class RecurrentMixer(Record):
     @abstractmethod
     def value_head_dim(self) -> int:
         """Width of one value head. [element]"""
+
+    @property
+    def only_decays(self) -> bool:
+        """Whether tokens only scale an earlier state and add to it, so that ranks can merge their parts."""
+        return True
 
     @property
     @abstractmethod

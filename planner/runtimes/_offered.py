@@ -15,6 +15,7 @@ from planner.numeric import Num
 from planner.plan import Plan, even_split
 from planner.rules import Mask, Rule, divides, nearest_divisors
 from planner.runtimes._family import Job, Runtime
+from planner.techniques.context._family import offered_name
 
 
 def offered(rule: str, option: str, found: str, choices: Iterable[str], where: Mask = True) -> Rule:
@@ -31,7 +32,7 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules that the plan's and the workload's techniques are among those of ``runtime``."""
     work = job.workload
     stages = tuple(str(stage) for stage in runtime.zero_stages)
-    method = plan.cp_method.partition(":")[0]
+    method = offered_name(plan.cp_method)
     return [
         offered("zero-offered", "zero", str(plan.zero), stages),
         offered("schedule-offered", "schedule", plan.schedule, runtime.schedules, np.greater(plan.pp, 1)),

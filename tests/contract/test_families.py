@@ -31,6 +31,7 @@ from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS, Setting
 from planner.techniques.sharding import SHARDINGS
+from planner.techniques.states import STATE_METHODS
 from planner.techniques.sync import SYNCS
 from tests.helpers import ROOT
 
@@ -47,6 +48,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "schedules": SCHEDULES,
     "settings": SETTINGS,
     "sharding": SHARDINGS,
+    "states": STATE_METHODS,
     "engines": ENGINES,
     "sync": SYNCS,
     "runtimes": runtimes(),

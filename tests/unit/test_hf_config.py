@@ -188,7 +188,9 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"model_type": "glm_moe_dsa", "index_topk": 2048}, "an indexer that picks the keys"),
+        ({"model_type": "deepseek_v4", "index_topk": 512}, "an indexer that picks the keys"),
+        ({"model_type": "deepseek_v4", "compress_ratios": [0, 4]}, "compressed keys and values"),
+        ({"model_type": "deepseek_v4", "hc_mult": 4}, "hyper-connections"),
         ({"model_type": "jamba", "hybrid_override_pattern": "M-M*"}, "state-space layers"),
         ({"model_type": "nemotron_h", "moe_latent_size": 1024}, "experts in a latent space"),
         ({"model_type": "nemotron-nas", "block_configs": [{"attention": {}}]}, "architecture search"),

@@ -14,6 +14,7 @@ from planner.cost.context_parallel import gathered_bytes
 from planner.cost.legal import all_rules
 from planner.cost.operators import Operator, Pricer
 from planner.cost.sparse_attention import index_exchange
+from planner.errors import InputError
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
@@ -26,7 +27,7 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_mixers import indexer_record
-from planner.runtimes.megatron_lm.sparse import indexer_flags
+from planner.runtimes.megatron_lm.sparse import indexer_flags, indexer_of
 
 CONFIG: dict[str, Any] = {
     "model_type": "deepseek_v32", "hidden_size": 7168, "vocab_size": 129280, "num_hidden_layers": 61,
@@ -194,3 +195,33 @@ def test_flags_are_written_and_read_back() -> None:
     }
     assert indexer_record(Sheet("script", said)) == indexer.model_dump()
     assert indexer_record(Sheet("script", {})) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("index_topk_freq", 4),
+        ("index_topk_pattern", "FSSF"),
+        ("index_topk_pattern", ["full", "shared"]),
+        ("indexer_types", ["full", "shared"]),
+    ],
+)
+def test_an_index_that_layers_share_is_refused_by_name(key: str, value: object) -> None:
+    """GLM-5.2 has an index in every fourth layer (Transformers v5.24.0, ``GlmMoeDsaConfig``)."""
+    for kind in ("glm_moe_dsa", "deepseek_v32"):
+        with pytest.raises(InputError, match=key):
+            model_from_config(CONFIG | {"model_type": kind, key: value}, "config.json", "m")
+
+
+@pytest.mark.parametrize(("key", "value"), [("index_topk_freq", 1), ("indexer_types", ["full"] * 61)])
+def test_an_index_in_every_layer_is_taken_however_it_is_said(key: str, value: object) -> None:
+    assert model_from_config(CONFIG | {key: value}, "config.json", "m").model.params == sparse().params
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3.2", "glm-5"])
+def test_the_models_that_have_one_are_in_the_zoo_and_written_for_megatron(name: str) -> None:
+    """No file of Megatron-Bridge is: it has a recipe of neither with an indexer, and says so."""
+    model = load_model(name)
+    assert indexer_of(model) is not None
+    assert "no-indexers-written" not in broken(model, "megatron-lm")
+    assert "no-indexers-written" in broken(model, "megatron-bridge")

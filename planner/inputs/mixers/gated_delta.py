@@ -64,6 +64,11 @@ class GatedDelta(RecurrentMixer):
         return self.value_heads * self.head_dim
 
     @property
+    def only_decays(self) -> bool:
+        """No: the delta rule takes out of the state what it held under a token's key."""
+        return False
+
+    @property
     def conv_width(self) -> int:
         """Channels: queries, keys and values. [element]"""
         return 2 * self._keys + self._values

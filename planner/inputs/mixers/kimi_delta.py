@@ -30,6 +30,11 @@ class KimiDelta(EqualHeads):
     kind: Literal["kimi-delta"] = "kimi-delta"
 
     @property
+    def only_decays(self) -> bool:
+        """No: the delta rule takes out of the state what it held under a token's key."""
+        return False
+
+    @property
     def conv_width(self) -> int:
         """Channels: queries, keys and values. [element]"""
         return 3 * self._inner

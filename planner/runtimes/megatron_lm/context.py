@@ -13,6 +13,7 @@ from planner.rules import Rule, divides
 from planner.runtimes._family import Job
 from planner.runtimes._offered import offered
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
+from planner.techniques.context._family import offered_name
 
 CP_COMM: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a", "usp": "a2a+p2p"}
 """Values of ``--cp-comm-type``."""
@@ -49,7 +50,7 @@ def context_flags(plan: Plan, job: Job) -> list[str]:
 def context_rules(plan: Plan, arch: Architecture) -> list[Rule]:
     """Return the rules on context parallelism, those of Transformer Engine's attention included."""
     single = np.less_equal(plan.cp, 1)
-    method, methods = plan.cp_method.partition(":")[0], set(CP_COMM)
+    method, methods = offered_name(plan.cp_method), set(CP_COMM)
     if isinstance(arch.mixer, LatentAttention):
         methods = {"all-gather"} if arch.mixer.indexer else {"ring"}
     if arch.window is not None:

@@ -16,6 +16,7 @@ from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
 from planner.numeric import Num
 from planner.registry import find
+from planner.techniques.states import STATE_METHODS, StateMethod
 from planner.units import is_whole
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
@@ -78,6 +79,8 @@ class ContextMethod:
     heads_by : ContextMethod, optional
         The method by which those ranks exchange heads, where it is not this one: this one then runs between
         groups of them, over the heads of one rank.
+    states : StateMethod, optional
+        How layers that scan share a sequence where they pass on states; None where they exchange heads.
     legal : callable
         Mask from (cp, query heads on a rank, key/value heads on a rank, `head_ranks`): whether the heads can
         be split so.
@@ -112,6 +115,7 @@ class ContextMethod:
     gathered_elements: Buffer
     head_ranks: Callable[[Num, Num, Num, Num], Num] = no_heads
     heads_by: ContextMethod | None = None
+    states: StateMethod | None = None
     idle_factor: Callable[[Num], Num] = equal_shares
     waits: Callable[[Num], Num] = no_waits
     backward_statistics: float = 0.0
@@ -167,13 +171,20 @@ def ring_share(cp: Num) -> Num:
 
 
 def read_method(table: Mapping[str, ContextMethod], text: str, where: str = "--cp-method") -> ContextMethod:
-    """Read a method's name, or that of a mesh with the ranks that share heads, as ``usp:4``.
+    """Read a method's name, that of a mesh with ranks that share heads, or one with how states are passed.
+
+    As ``usp:4``, as ``ring+zeco``, or as ``zeco`` beside the ring that attention has by default.
 
     Raises
     ------
     InputError
         If the name is unknown, or has a number where the method has no mesh or that is no number.
     """
+    head, plus, tail = text.rpartition("+")
+    if plus and _named(STATE_METHODS, tail):
+        return _passing(read_method(table, head, where), find(STATE_METHODS, tail, where), where)
+    if not plus and _named(STATE_METHODS, text):
+        return _passing(table["ring"], find(STATE_METHODS, text, where), where)
     name, colon, argument = text.partition(":")
     entry = find(table, name, where)
     if not colon:
@@ -186,3 +197,28 @@ def read_method(table: Mapping[str, ContextMethod], text: str, where: str = "--c
         raise InputError(Problem(where, repr(text), expected, f"{entry.name}:2"))
     ranks = float(int(argument))
     return replace(entry, name=f"{entry.name}:{ranks:.0f}", head_ranks=lambda cp, *_: ranks + 0.0 * cp)
+
+
+def _named(table: Mapping[str, StateMethod], text: str) -> bool:
+    """Whether the table has that name or spelling."""
+    return any(text.lower() in (entry.name, *entry.aliases) for entry in table.values())
+
+
+def _passing(method: ContextMethod, states: StateMethod, where: str) -> ContextMethod:
+    """Return a method whose layers that scan pass on states."""
+    if method.states is not None:
+        both = f"{method.name}+{states.name}"
+        raise InputError(Problem(where, repr(both), "one way to pass on states", method.name))
+    return replace(method, name=f"{method.name}+{states.name}", states=states)
+
+
+def offered_name(text: str) -> str:
+    """Return the name of a method without the size of its mesh.
+
+    Examples
+    --------
+    >>> offered_name("usp:4"), offered_name("usp:4+zeco"), offered_name("ring")
+    ('usp', 'usp+zeco', 'ring')
+    """
+    name, _, size = text.partition(":")
+    return name + "".join(size.partition("+")[1:])

@@ -1,0 +1,1 @@
+"""Any graph of layers cut into the stages of a pipeline."""

@@ -1,0 +1,12 @@
+"""Ways to pass the states of linear layers along a shared sequence, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.states._family import StateMethod
+
+STATE_METHODS = load_family(sys.modules[__name__], StateMethod)
+
+__all__ = ["STATE_METHODS", "StateMethod"]

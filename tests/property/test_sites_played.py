@@ -49,7 +49,7 @@ def test_a_closed_form_is_what_is_played(name: str) -> None:
         assert 1 - played.waiting == pytest.approx(price.utilisation, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["diloco", "local-sgd", "streaming", "ddp", "eager"])
+@pytest.mark.parametrize("name", EXCHANGED)
 def test_stragglers_are_waited_for_no_longer_than_priced(name: str) -> None:
     profile = sites("a", "b", "c", "d", rate="100 Gbit/s", trip="1 ms")
     wide = tuple(one.model_copy(update={"deviation": 0.2}) for one in profile.sites)
@@ -59,8 +59,9 @@ def test_stragglers_are_waited_for_no_longer_than_priced(name: str) -> None:
     waited = price_way(chosen, about).step
     if chosen.sync.timing(20, 32, 1).sends[0].window == 0:
         assert played == pytest.approx(waited, rel=0.02)
-    # A window hides some of the waiting too, which is not counted on.
-    assert price_way(chosen, trained(profile, 10.0)).step * 0.99 < played < waited * 1.01
+    # A window hides some of the waiting too, which is not counted on; by the clock it is less than a step.
+    late = 1.01 if chosen.sync.waits else 1.0 + 1.0 / 20
+    assert price_way(chosen, trained(profile, 10.0)).step * 0.99 < played < waited * late
 
 
 def test_clocks_wait_for_nobody() -> None:

@@ -151,8 +151,9 @@ def page() -> str:
                 "up_bytes": "up [byte]",
             },
             "`activations:N` moves what N layers of every stage save for backward; `planner search\n"
-            "--offload activations` tries several N. Weights off the device come up for every gather, and states\n"
-            "and weights on disk, the node's NVMe, both ways besides; a search tries these where nothing fits.",
+            "--offload activations` tries several N. Weights off the device come up for every gather, and\n"
+            "states and weights on disk, the node's NVMe, both ways besides; a search tries these where\n"
+            "nothing fits.",
         ),
         section(
             "Methods",

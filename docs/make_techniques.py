@@ -15,6 +15,7 @@ from planner.runtimes._traits import TRAITS, Traits
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.engines import ENGINES
+from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -92,6 +93,13 @@ def page() -> str:
         ),
         section(
             "Context parallelism", "`--cp-method`", CONTEXT_METHODS, {"overlaps": "hidden behind attention"}
+        ),
+        section(
+            "Layouts of tokens",
+            "Which rank has which tokens of a shared sequence; `planner balance` compares them for a mask.\n"
+            "Prices take the mask to lie evenly.",
+            TOKEN_LAYOUTS,
+            {},
         ),
         section(
             "States of linear layers",

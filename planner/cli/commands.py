@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "goodput": ("goodput", "goodput", "A plan on machines that fail: checkpoint interval, days, cost."),
     "resume": ("resume", "resume", "Whether a job can resume under another plan, and what moves."),
     "partition": ("partition", "partition", "Any graph of layers cut into pipeline stages."),
+    "balance": ("balance", "balance", "How evenly a mask of attention lies on ranks that share a sequence."),
     "cluster": ("cluster", "cluster", "Several jobs on one cluster: share and time of each."),
     "budget": ("budget", "budget", "The best model size for a budget of FLOPs, dollars or days."),
     "phases": ("phases", "phases", "A plan for each phase of a training whose sequences grow."),

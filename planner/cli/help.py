@@ -26,7 +26,7 @@ LONG: Final = 15
 """Options from which on a help has headings."""
 
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
-    "Plan": "search estimate explain compare sweep budget phases partition cluster",
+    "Plan": "search estimate explain compare sweep budget phases partition balance cluster",
     "Run": "emit tune diagnose mfu goodput resume report simulate",
     "Measure": "validate benchmark calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",

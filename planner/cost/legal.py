@@ -155,7 +155,13 @@ def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
 
 
 def state_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rule that states pass from rank to rank only where tokens do no more than scale them."""
+    """Return the rules that states pass from rank to rank where tokens only scale them, and in no runtime.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64 has ``mamba_context_parallel.py`` and ``gated_delta_net`` alone, which
+       exchange heads; Megatron-Bridge 067f987d, torchtitan b5bcd76c and nanotron 2411b022 name no other.
+    """
     context = read_method(CONTEXT_METHODS, plan.cp_method)
     if context.states is None:
         return []
@@ -170,7 +176,16 @@ def state_rules(plan: Plan, job: Job) -> list[Rule]:
                 "linear layers whose states only decay (mamba2, lightning)",
                 context.name.rpartition("+")[0],
             ),
-        )
+        ),
+        Rule(
+            "states-have-a-runner",
+            np.less_equal(plan.cp, 1),
+            lambda: (
+                f"cp method {context.name}",
+                f"a method that a runtime has: none passes on states by {context.name.rpartition('+')[2]}",
+                context.name.rpartition("+")[0],
+            ),
+        ),
     ]
 
 

@@ -185,7 +185,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         _DEEPSEEK,
         defaults=dict(_DEEPSEEK.defaults)
         | {"first_k_dense_replace": 3, "q_lora_rank": 2048, "index_n_heads": 32, "index_head_dim": 128}
-        | {"index_topk": 2048},
+        | {"index_topk": 2048, "indexer_rope_interleave": True},
         picks=True,
     ),
     "gemma": _GEMMA,

@@ -145,7 +145,13 @@ def latent_mixer(config: Config, family: Family) -> dict[str, Any]:
         _check_index(config)
         keys = {"heads": "index_n_heads", "head_dim": "index_head_dim", "topk": "index_topk"}
         record["indexer"] = {field: config.whole(key) for field, key in keys.items()}
+        if config.raw.get(_PAIRS, config.defaults.get(_PAIRS, False)):
+            record["indexer"]["interleaved"] = True
     return record
+
+
+_PAIRS: Final = "indexer_rope_interleave"
+"""Key that says whether an index turns neighbours by position."""
 
 
 def _check_index(config: Config) -> None:

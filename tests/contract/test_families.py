@@ -20,6 +20,7 @@ from planner.runtimes import runtimes
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.engines import ENGINES
+from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -38,6 +39,7 @@ from tests.helpers import ROOT
 TABLES: dict[str, Mapping[str, Any]] = {
     "compress": COMPRESSIONS,
     "context": CONTEXT_METHODS,
+    "layouts": TOKEN_LAYOUTS,
     "methods": METHODS,
     "offload": OFFLOADS,
     "optimizers": OPTIMIZERS,

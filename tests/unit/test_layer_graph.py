@@ -14,6 +14,7 @@ from planner.inputs.layer_graph import Layer, LayerGraph, load_graph
 from planner.inputs.record import Sourced
 from planner.search.graph.cut import best_cut, ordered_cut
 from planner.search.graph.problem import CutProblem, border_bytes, cut_stages, slowest
+from tests.cli.command import planner
 
 
 def layer(name: str, seconds: float, weights: float, kept: float, after: dict[str, float]) -> Layer:
@@ -171,3 +172,18 @@ def test_faults_of_a_table_are_told(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(InputError):
         load_graph(path)
+
+
+def test_the_command_cuts_proves_and_tells_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    path.write_text(json.dumps({"layers": ROWS}))
+    told = planner("partition", str(path), "--stages", "2", "--link", "1 GB/s", "--format", "json").json
+    assert told["schema"] == "planner/partition/1"
+    assert told["optimality"]["proved"]
+    assert [stage["layers"] for stage in told["stages"]] == [["a"], ["b"]]
+    assert told["slowest_s"] == pytest.approx(4e-3 + 3e-3)
+    assert told["step_at_least_s"] == pytest.approx(7e-3 + 6e-3 + 7e-3)
+    assert planner("partition", str(path), "--stages", "2", "--memory-limit", "0.5").code == 1
+    wrong = planner("partition", str(path), "--stages", "3", "--link", "fast")
+    assert wrong.code == 2
+    assert all(option in wrong.err for option in ("--stages", "--link"))

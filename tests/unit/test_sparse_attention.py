@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from planner.runtimes._family import Job
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_mixers import indexer_record
 from planner.runtimes.megatron_lm.sparse import indexer_flags, indexer_of
+from tests.cli.command import planner
 
 CONFIG: dict[str, Any] = {
     "model_type": "deepseek_v32", "hidden_size": 7168, "vocab_size": 129280, "num_hidden_layers": 61,
@@ -184,8 +186,9 @@ def test_adapters_beside_an_index_are_refused() -> None:
     assert "indexer-trains-whole" in {one.rule for one in violations(rules)}
 
 
-def test_flags_are_written_and_read_back() -> None:
-    indexer = Indexer(heads=64, head_dim=128, topk=2048)
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_flags_are_written_and_read_back(interleaved: bool) -> None:
+    indexer = Indexer(heads=64, head_dim=128, topk=2048, interleaved=interleaved)
     flags = indexer_flags(indexer)
     assert indexer_flags(None) == []
     keys = [position for position, word in enumerate(flags) if word.startswith("--")]
@@ -222,6 +225,27 @@ def test_an_index_in_every_layer_is_taken_however_it_is_said(key: str, value: ob
 def test_the_models_that_have_one_are_in_the_zoo_and_written_for_megatron(name: str) -> None:
     """No file of Megatron-Bridge is: it has a recipe of neither with an indexer, and says so."""
     model = load_model(name)
-    assert indexer_of(model) is not None
+    indexer = indexer_of(model)
+    assert indexer is not None
+    # GLM-5's index turns neighbours and is not rotated (Megatron-Bridge 067f987d, glm5_bridge.py).
+    assert ("--no-dsa-indexer-rotate-activation" in indexer_flags(indexer)) is (name == "glm-5")
     assert "no-indexers-written" not in broken(model, "megatron-lm")
     assert "no-indexers-written" in broken(model, "megatron-bridge")
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [("glm-5", (6, *(5,) * 14, 2)), ("deepseek-v3.2", (4, *(4,) * 14, 1))],
+)
+def test_what_is_written_is_read_back(name: str, layers: tuple[int, ...], tmp_path: Path) -> None:
+    cluster = ("--hardware", "dgx-h200", "--gpus", "512")
+    work = ("--seq-len", "8192", "--global-batch", "1024", "--cp-method", "all-gather", "--zero", "1")
+    degrees = ("--pp", "16", "--cp", "4", "--ep", "16", "--stage-layers", ",".join(map(str, layers)))
+    saved, out = str(tmp_path / "p.yaml"), str(tmp_path / "o")
+    priced = planner("estimate", name, *cluster, *work, *degrees, "--save", saved, "--format", "json").json
+    assert priced["violations"] == []
+    assert planner("emit", saved, "--out", out, "--unfit").code == 0
+    read = planner("estimate", "--from", f"{out}/train.sh", *cluster, "--format", "json").json
+    assert read["plan"] == priced["plan"]
+    assert read["model"]["params"] == priced["model"]["params"]
+    assert read["step_time_s"] == pytest.approx(priced["step_time_s"], rel=1e-9)

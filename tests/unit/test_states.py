@@ -179,8 +179,10 @@ def broken(job: Job, one: Plan) -> set[str]:
 def test_no_runner_is_known_and_more_ranks_than_heads_can_share() -> None:
     job = linear_job(64, 32768)
     assert "state-heads-divide" in broken(job, plan(64, "ring"))
-    assert broken(job, plan(64, "ring+zeco")) >= {"cp-method-offered"}
+    assert broken(job, plan(64, "ring+zeco")) >= {"states-have-a-runner"}
     assert "state-heads-divide" not in broken(job, plan(64, "ring+zeco"))
+    assert "cp-method-offered" in broken(job, plan(64, "burst+zeco"))
+    assert "states-have-a-runner" not in broken(job, plan(64, "ring"))
     for runtime in runtimes().values():
         assert not any("zeco" in name or "lasp" in name for name in context_methods(runtime, job))
 
@@ -218,3 +220,8 @@ def test_names(text: str, name: str) -> None:
 def test_names_that_are_none(text: str) -> None:
     with pytest.raises(InputError):
         read_method(CONTEXT_METHODS, text)
+
+
+def test_a_way_to_pass_states_is_told_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"lasp, lasp-2, zeco; nearest: zeco"):
+        read_method(CONTEXT_METHODS, "ring+zecco")

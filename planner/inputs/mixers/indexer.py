@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from planner.inputs.record import Positive, Record
+from planner.inputs.record import Flag, Positive, Record
 
 
 class Indexer(Record):
     """Scores of every key by a few narrow heads with one key between them; the best ``topk`` are attended to.
 
     Its query comes from the queries' compressed stream, its key and the weights of its heads from the hidden
-    state. Tensor parallelism does not divide it: every rank has it whole.
+    state. Tensor parallelism does not divide it: every rank has it whole. DeepSeek-V3.2 turns halves of its
+    queries and keys by position and mixes them by a Hadamard matrix; an ``interleaved`` one, as GLM-5 has it,
+    turns neighbours and mixes nothing. Neither is priced.
 
     References
     ----------
@@ -17,11 +19,13 @@ class Indexer(Record):
     .. [2] Hugging Face, Transformers, ``models/deepseek_v32/modeling_deepseek_v32.py``.
     .. [3] NVIDIA, Megatron-LM d98e8a64, ``experimental_attention_variant/dsa.py``, ``DSAIndexer``: its linear
        layers are ``duplicated``.
+    .. [4] NVIDIA, Megatron-Bridge 067f987d, ``models/glm_moe_dsa/glm5_bridge.py``: no rotation there.
     """
 
     heads: Positive
     head_dim: Positive
     topk: Positive
+    interleaved: Flag = False
 
     @property
     def width(self) -> int:

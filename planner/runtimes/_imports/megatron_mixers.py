@@ -23,9 +23,12 @@ def indexer_record(sheet: Sheet) -> dict[str, Any] | None:
     sheet.take("--dsa-indexer-loss-coeff")
     sheet.has("--dsa-indexer-use-sparse-loss")
     sheet.take("--dsa-kernel-backend")
+    interleaved = sheet.has("--dsa-indexer-rope-interleaved")
+    for prefix in ("no", "disable"):
+        sheet.has(f"--{prefix}-dsa-indexer-rotate-activation")
     if sheet.take("--experimental-attention-variant") != SPARSE:
         return None
-    return sizes
+    return sizes | {"interleaved": interleaved}
 
 
 def delta_mixer(sheet: Sheet) -> tuple[dict[str, Any] | None, str]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.megatron_layout_sums import layer_sums
-from planner.runtimes._imports.megatron_mixers import DELTA
+from planner.runtimes._imports.megatron_mixers import DELTA, SPARSE
 from planner.runtimes._imports.megatron_run_sums import run_sums
 from planner.runtimes._imports.sums import is_set, number_of
 
@@ -303,7 +303,8 @@ def _attention(sheet: Sheet) -> None:
     if " " in window.strip() and "," not in window:
         sheet.fault("--window-size", repr(window), "two numbers in one word, such as 128,0")
     variant = sheet.values.get("--experimental-attention-variant")
-    if variant is not None and variant not in DELTA:
+    latent = "--multi-latent-attention" in sheet.values
+    if variant is not None and variant not in (*DELTA, *([SPARSE] if latent else [])):
         expected = f"softmax attention or {DELTA[0]}: other linear and sparse attention have no price"
         sheet.fault("--experimental-attention-variant", str(variant), expected)
         sheet.instead["--experimental-attention-variant"] = "model"

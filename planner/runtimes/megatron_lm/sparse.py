@@ -46,6 +46,7 @@ def indexer_flags(indexer: Indexer | None) -> list[str]:
         *("--dsa-indexer-topk", str(indexer.topk)),
         *("--dsa-indexer-loss-coeff", str(LOSS_SHARE)),
         *("--dsa-indexer-use-sparse-loss", "--dsa-kernel-backend", KERNELS),
+        *(["--dsa-indexer-rope-interleaved", "--no-dsa-indexer-rotate-activation"] * indexer.interleaved),
     ]
 
 

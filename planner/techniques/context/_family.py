@@ -181,7 +181,7 @@ def read_method(table: Mapping[str, ContextMethod], text: str, where: str = "--c
         If the name is unknown, or has a number where the method has no mesh or that is no number.
     """
     head, plus, tail = text.rpartition("+")
-    if plus and _named(STATE_METHODS, tail):
+    if plus and text.lower() not in {alias for entry in table.values() for alias in entry.aliases}:
         return _passing(read_method(table, head, where), find(STATE_METHODS, tail, where), where)
     if not plus and _named(STATE_METHODS, text):
         return _passing(table["ring"], find(STATE_METHODS, text, where), where)
@@ -213,12 +213,11 @@ def _passing(method: ContextMethod, states: StateMethod, where: str) -> ContextM
 
 
 def offered_name(text: str) -> str:
-    """Return the name of a method without the size of its mesh.
+    """Return the name of a method of attention, without the size of its mesh and how states are passed.
 
     Examples
     --------
     >>> offered_name("usp:4"), offered_name("usp:4+zeco"), offered_name("ring")
-    ('usp', 'usp+zeco', 'ring')
+    ('usp', 'usp', 'ring')
     """
-    name, _, size = text.partition(":")
-    return name + "".join(size.partition("+")[1:])
+    return text.partition("+")[0].partition(":")[0]

@@ -1,0 +1,12 @@
+"""Ways to deal the tokens of one sequence to context-parallel ranks, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.layouts._family import TokenLayout
+
+TOKEN_LAYOUTS = load_family(sys.modules[__name__], TokenLayout)
+
+__all__ = ["TOKEN_LAYOUTS", "TokenLayout"]
